@@ -1,4 +1,4 @@
-/// The name of a product. The name in a bundle must be equal to the device's product name, byte for byte.
+/// The name of a product. A device accepts a bundle only if the product name in it is equal to the device's own, byte for byte.
 public struct ProductName: Sendable, Hashable, CustomStringConvertible {
     /// The format of the text, for the user.
     public static let rule = "1 to 63 characters of A-Z a-z 0-9 . _ -, such as acme-thermostat"
@@ -18,7 +18,7 @@ public struct ProductName: Sendable, Hashable, CustomStringConvertible {
 
 /// The hardware revisions that a bundle supports.
 ///
-/// There are 1 to 16 ranges in ascending order. Both bounds of a range are included. The ranges do not overlap and are not
+/// There are 1 to 16 ranges in ascending order. A range includes both of its bounds. The ranges do not overlap and are not
 /// adjacent. Therefore each set of revisions has exactly one encoding.
 public struct HardwareRevisions: Sendable, Hashable, CustomStringConvertible {
     /// The format of the text, for the user.

@@ -1,4 +1,5 @@
-/// A SemVer 2.0.0 version (https://semver.org) with the length limits of a bundle's version field.
+/// A SemVer 2.0.0 version (https://semver.org). The limits are those of the version field in a bundle: the text has 5 to 63 bytes, and
+/// the major, minor and patch numbers are below 2^32.
 ///
 /// Two versions are equal if their texts are equal byte for byte, including the build metadata. Use `takesPrecedence(over:)` to find
 /// the newer version.
@@ -79,10 +80,9 @@ public struct SemanticVersion: Sendable, Hashable, CustomStringConvertible {
     }
 }
 
-/// The lowest running version with which a device accepts a bundle.
+/// A condition of a bundle: the lowest version that a device must already run to accept the bundle.
 ///
-/// Its three numbers are compared with the numbers of the running version. The running version's pre-release and build parts are
-/// ignored.
+/// It consists of a major, a minor and a patch number. The pre-release part and the build part of the running version have no effect.
 public struct RequiredVersion: Sendable, Hashable, CustomStringConvertible {
     /// The format of the text, for the user.
     public static let rule = "three numbers such as 1.4.0, each below 2^32"
@@ -117,7 +117,7 @@ public struct RequiredVersion: Sendable, Hashable, CustomStringConvertible {
         return writer.bytes
     }
 
-    /// Returns whether the running version is at least this version. Only the three numbers are compared.
+    /// Returns whether the running version is at least this version. The function compares only the major, minor and patch numbers.
     public func isSatisfied(by running: SemanticVersion) -> Bool {
         (running.major, running.minor, running.patch) >= (major, minor, patch)
     }

@@ -1,4 +1,5 @@
-/// An error in a bundle, an envelope or a manifest (docs/bundle-format.md). It occurs when the object is parsed or created.
+/// An error in a bundle, an envelope or a manifest (docs/bundle-format.md). The parsers throw it, and the initializers that create
+/// such an object from its values.
 ///
 /// Two errors are equal if their codes are equal.
 public struct BundleError: Error, Sendable, Equatable, CustomStringConvertible {
@@ -11,7 +12,7 @@ public struct BundleError: Error, Sendable, Equatable, CustomStringConvertible {
         /// The format version is not supported.
         case unsupportedVersion = "unsupported-version"
         case unsupportedImageFormat = "unsupported-image-format"
-        /// The manifest's length, called M, is not 64 to 1024 bytes.
+        /// The manifest's length is not 64 to 1024 bytes.
         case badManifestLength = "bad-manifest-length"
         case badImageSize = "bad-image-size"
         /// A byte that must be zero is not zero.
@@ -36,7 +37,7 @@ public struct BundleError: Error, Sendable, Equatable, CustomStringConvertible {
     }
 
     public let code: Code
-    /// The position of the wrong value in bytes. Position 0 is the first byte of the parsed or created object.
+    /// The position of the wrong value, in bytes from the start of the bundle, envelope or manifest that is parsed or created.
     public let offset: Int
     /// A description of the expected value, for the user.
     public let expected: String
@@ -55,12 +56,12 @@ public struct BundleError: Error, Sendable, Equatable, CustomStringConvertible {
     public var description: String { "at offset \(offset): expected \(expected), found \(found)" }
 }
 
-// These functions read the bytes of a bundle and throw `BundleError`.
+// These functions call functions of `ByteReader`, and throw `BundleError` in place of `ByteReader.Truncated`.
 
 extension ByteReader {
     /// Reads the next little-endian integer.
     ///
-    /// - Throws: an error with `code` if fewer bytes remain.
+    /// - Throws: an error with `code` if the reader does not have enough bytes.
     mutating func next<Integer: FixedWidthInteger & UnsignedInteger>(
         _ type: Integer.Type = Integer.self, orElse code: BundleError.Code = .truncated
     ) throws(BundleError) -> Integer {
@@ -69,16 +70,17 @@ extension ByteReader {
 
     /// Reads the next `count` bytes.
     ///
-    /// - Throws: an error with `code` if fewer bytes remain.
+    /// - Throws: an error with `code` if the reader does not have enough bytes.
     mutating func next(_ count: Int, orElse code: BundleError.Code = .truncated) throws(BundleError) -> ArraySlice<
         UInt8
     > {
         do { return try read(count) } catch { throw BundleError(code, error) }
     }
 
-    /// Reads bytes that must be equal to `bytes`.
+    /// Reads bytes and checks that they are equal to `bytes`.
     ///
-    /// - Throws: an error with `code` if the bytes are different, `truncated` if fewer bytes remain.
+    /// - Parameter expected: a description of `bytes`, for the user.
+    /// - Throws: an error with `code` if the bytes are different; `truncated` if the reader does not have enough bytes.
     mutating func expect(_ bytes: [UInt8], _ code: BundleError.Code, _ expected: String) throws(BundleError) {
         let start = offset
         let found = try next(bytes.count)
@@ -87,7 +89,10 @@ extension ByteReader {
         }
     }
 
-    /// Checks that no bytes remain.
+    /// Checks that the reader is at the end of its bytes.
+    ///
+    /// - Parameter whole: the name of the parsed object, for the error: `envelope` or `manifest`.
+    /// - Throws: `trailing-bytes`.
     func expectEnd(of whole: String) throws(BundleError) {
         guard remaining == 0 else {
             throw BundleError(

@@ -8,7 +8,8 @@ public struct BundleSignature: Sendable, Hashable {
     public static let encodedLength = 76
 
     public let algorithm: Algorithm
-    /// The identifier of the public key. It does not prove the identity of the signer.
+    /// The identifier of the public key that verifies the signature. It does not prove the identity of the signer, because anybody can
+    /// write a key id into a file.
     public let keyID: KeyID
     /// The Ed25519 signature, 64 bytes.
     public let signature: [UInt8]
@@ -50,7 +51,7 @@ extension KeyID {
 
 /// The identifier of a public key: the first 8 bytes of the SHA-256 of the 32 raw key bytes.
 ///
-/// A key id selects a key. It does not prove the identity of the signer.
+/// A verifier uses it to find the public key of a signature. Only the verified signature proves that the owner of the key signed.
 public struct KeyID: Hashable, Comparable, Sendable, CustomStringConvertible {
     /// The 8 bytes of the identifier.
     public let bytes: [UInt8]

@@ -11,7 +11,7 @@ public struct Envelope: Sendable, Hashable {
 
     /// Creates an envelope and sorts the signatures.
     ///
-    /// - Throws: `bad-signature-count` unless there are 1 to 4 signatures, `signature-order` if two signatures have the same key id.
+    /// - Throws: `bad-signature-count` unless there are 1 to 4 signatures; `signature-order` if two signatures have the same key id.
     public init(manifest: Manifest, signatures: [BundleSignature]) throws(BundleError) {
         let sorted = signatures.sorted { $0.keyID < $1.keyID }
         let start = manifest.bytes.count
@@ -23,7 +23,7 @@ public struct Envelope: Sendable, Hashable {
         self.signatures = sorted
     }
 
-    /// Parses an envelope. No bytes may follow it.
+    /// Parses an envelope. Throws `trailing-bytes` if `bytes` continues after the envelope.
     public init(parsing bytes: [UInt8]) throws(BundleError) {
         var reader = ByteReader(bytes)
         try self.init(reading: &reader)
@@ -32,8 +32,8 @@ public struct Envelope: Sendable, Hashable {
 
     /// Parses the envelope at the start of a bundle and ignores all bytes after the envelope.
     ///
-    /// The first `maximumLength` bytes of the bundle are enough. The caller must check that the length of the whole file is equal to
-    /// `bundleLength`.
+    /// `bytes` can be the whole bundle or only its first `maximumLength` bytes. This initializer does not know the length of the file.
+    /// Therefore the caller must check that this length is equal to `bundleLength`.
     public init(parsingPrefix bytes: [UInt8]) throws(BundleError) {
         var reader = ByteReader(bytes)
         try self.init(reading: &reader)
@@ -59,8 +59,8 @@ public struct Envelope: Sendable, Hashable {
 
     /// Returns this envelope with an additional signature.
     ///
-    /// - Throws: `bad-signature-count` if there are already four signatures, `signature-order` if there is already a signature with this
-    ///   key id.
+    /// - Throws: `bad-signature-count` if this envelope already has four signatures; `signature-order` if it already has a signature with
+    ///   the key id of `signature`.
     public func adding(_ signature: BundleSignature) throws(BundleError) -> Envelope {
         try Envelope(manifest: manifest, signatures: signatures + [signature])
     }

@@ -1,4 +1,4 @@
-/// The signed part of a bundle. It describes the image and the devices that accept it.
+/// The signed part of a bundle. It describes the image and states the conditions on which a device accepts the image.
 public struct Manifest: Sendable, Hashable {
     /// The length of the longest manifest, in bytes.
     public static let maximumLength = 1024
@@ -17,24 +17,26 @@ public struct Manifest: Sendable, Hashable {
     public let product: ProductName
     /// The hardware revisions that can run the image; nil if all revisions can run it.
     public let hardware: HardwareRevisions?
-    /// The lowest battery level at which a device accepts the update, in per cent (0 to 100).
+    /// The lowest battery level at which a device accepts the bundle, in per cent (0 to 100). Nil if the manifest has no such condition.
     public let minimumBattery: UInt8?
-    /// The commit or build that the image was made from: 1 to 127 bytes of UTF-8 without control characters.
+    /// The commit or build that the image was made from: 1 to 127 bytes of UTF-8 without control characters. Nil if the manifest does not
+    /// contain this field.
     public let source: String?
-    /// The lowest running version from which a device may update.
+    /// The lowest version that a device must already run to accept the bundle. Nil if the manifest has no such condition.
     public let requires: RequiredVersion?
-    /// The fields of unknown types, ascending by type.
+    /// The fields with a type that this version of otaflash does not know, in ascending order of the type.
     public let unknownFields: [ManifestField]
-    /// The encoded manifest, M bytes. The signatures cover exactly these bytes. The SHA-256 of these bytes is the name of the release.
+    /// The encoded manifest. The signatures cover exactly these bytes. Their SHA-256 identifies the release.
     public let bytes: [UInt8]
 
-    /// The critical fields of unknown types. The parser accepts these fields, but a verifier must refuse a bundle with such fields.
+    /// The unknown fields that are marked as critical (`ManifestField.isCritical`). The parser accepts them, so that `otaflash inspect` can
+    /// show them. A verifier must refuse the bundle.
     public var unknownCriticalFields: [ManifestField] { unknownFields.filter(\.isCritical) }
 
     /// Creates a manifest. The values must follow the rules of docs/bundle-format.md.
     ///
-    /// The offset of an error is a position in the created manifest. `unknownFields` can also contain a field of a known type. The
-    /// initializer decodes and checks that field as usual.
+    /// The offset of an error is a position in the encoded new manifest. `unknownFields` can also contain a field of a known type. The
+    /// initializer then checks that field and sets the property for its type.
     public init(
         imageFormat: ImageFormat, imageSize: UInt32, securityCounter: UInt32, created: UInt64,
         imageDigest: SHA256Digest, version: SemanticVersion, product: ProductName,
@@ -71,7 +73,7 @@ public struct Manifest: Sendable, Hashable {
         try self.init(parsing: writer.bytes)
     }
 
-    /// Parses a manifest. No bytes may follow it.
+    /// Parses a manifest. Throws `trailing-bytes` if `bytes` continues after the manifest.
     public init(parsing bytes: [UInt8]) throws(BundleError) {
         var reader = ByteReader(bytes)
         try self.init(reading: &reader)
@@ -121,14 +123,14 @@ struct ManifestHeader {
     static let formatVersion: UInt8 = 1
 
     let imageFormat: ImageFormat
-    /// The length of the header and the fields in bytes, called M.
+    /// The length of the whole manifest (header and fields) in bytes.
     let manifestLength: Int
     let imageSize: UInt32
     let securityCounter: UInt32
     let created: UInt64
     let imageDigest: SHA256Digest
 
-    /// Reads the header at offset 0 and checks each value. In particular, it checks the manifest's length before any code uses it.
+    /// Reads the header, which must be at offset 0, and checks each value. So the caller can use `manifestLength` without a check.
     init(reading reader: inout ByteReader) throws(BundleError) {
         try reader.expect(Self.magic, .badMagic, "the magic \"OTAF\" (4f544146)")
         try reader.expect([Self.formatVersion], .unsupportedVersion, "format version 01")
@@ -157,7 +159,7 @@ struct ManifestHeader {
         self.manifestLength = Int(manifestLength)
     }
 
-    /// Checks the length of the header and the fields, in bytes.
+    /// Checks the length of a whole manifest (header and fields), in bytes.
     static func check(manifestLength length: Int) throws(BundleError) {
         guard (Self.length...Manifest.maximumLength).contains(length) else {
             throw BundleError(

@@ -1,6 +1,6 @@
-/// A field of a manifest. It is encoded as type (u16), length (u16) and value, little-endian.
+/// A field of a manifest. It is encoded as type (u16), length of the value (u16) and value. The integers are little-endian.
 public struct ManifestField: Sendable, Hashable {
-    /// The size of the type and the length together, in bytes.
+    /// The size of the encoded type and length together, in bytes.
     static let headerLength = 4
 
     /// The type, including the critical bit 0x8000. The fields of a manifest are sorted by this number.
@@ -22,7 +22,8 @@ public struct ManifestField: Sendable, Hashable {
     var encodedLength: Int { Self.headerLength + value.count }
 }
 
-/// The known types of fields. The format reserves the types 0x8007 and 0x8009 for the future. They are unknown to this version.
+/// The types of fields that this version knows. The format reserves the types 0x8007 and 0x8009 for later versions, so this version
+/// handles them like all unknown types.
 enum ManifestFieldType: UInt16 {
     case version = 0x0002
     case minimumBattery = 0x0004

@@ -1,4 +1,4 @@
-/// A parsed bundle with a valid format. Its signatures and the digest of its image are not verified.
+/// A parsed bundle. Its format is valid, but its signatures and the digest of its image are not verified.
 ///
 /// `OTASigning.VerifiedBundle` contains a bundle with verified signatures and a verified digest.
 public struct SignedBundle: Sendable, Hashable {
@@ -17,7 +17,7 @@ public struct SignedBundle: Sendable, Hashable {
         self.image = image
     }
 
-    /// Parses a whole file. If the caller passes the array with `consume`, `image` reuses the array's memory.
+    /// Parses a whole file. To avoid a copy of the image, pass the array with `consume`: `image` then reuses the array's memory.
     public init(parsing bytes: consuming [UInt8]) throws(BundleError) {
         var file = consume bytes
         let envelope = try Envelope(parsingPrefix: Array(file.prefix(Envelope.maximumLength)))

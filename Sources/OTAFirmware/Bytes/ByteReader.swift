@@ -1,9 +1,9 @@
 /// Reads consecutive integers and byte sequences, and never reads past the end.
 ///
 /// `reader(over:)` returns a reader for a part of the input. The offsets of that reader still count from the start of the whole
-/// input. Therefore an error in a part of a file reports the position in the whole file.
+/// input. Therefore an error in a part of a file has the position in the whole file.
 public struct ByteReader: Sendable {
-    /// There are fewer bytes than the caller requested.
+    /// The error of a call that requests more bytes than the reader has.
     public struct Truncated: Error, Sendable, Hashable {
         /// The position of the first requested byte.
         public let offset: Int
@@ -29,7 +29,7 @@ public struct ByteReader: Sendable {
 
     /// Creates a reader at the first byte of `bytes`.
     ///
-    /// - Parameter offset: the position of that byte in the whole input.
+    /// - Parameter offset: the position of the first byte of `bytes` in the whole input.
     public init(_ bytes: ArraySlice<UInt8>, offset: Int = 0) {
         self.rest = bytes
         self.offset = offset
@@ -58,8 +58,8 @@ public struct ByteReader: Sendable {
         return Integer(truncatingIfNeeded: high) << 64 | Integer(truncatingIfNeeded: low)
     }
 
-    // Other modules call the generic `read` for each integer of each frame, and the compiler does not specialise it there. This
-    // function is not generic, so its loops need no specialisation to be fast.
+    // Other modules call the generic `read` for each integer of each frame. The compiler does not specialise `read` for them, and loops
+    // in generic code are slow. Therefore the loops are in this function, which is not generic.
     private mutating func readWord(of count: Int, _ order: ByteOrder) throws(Truncated) -> UInt64 {
         let bytes = try read(count)
         var word: UInt64 = 0
@@ -79,7 +79,7 @@ public struct ByteReader: Sendable {
         return bytes
     }
 
-    /// Returns a reader for the next `count` bytes. This reader skips those bytes.
+    /// Returns a new reader for the next `count` bytes. The reader that is called continues after these bytes.
     public mutating func reader(over count: Int) throws(Truncated) -> ByteReader {
         let start = offset
         return ByteReader(try read(count), offset: start)

@@ -11,8 +11,8 @@ public enum CRC32 {
         tables.withUnsafeBufferPointer { table in
             var register = ~crc
             var index = 0
-            // Each step processes eight bytes, with one table for each byte. The CRC must be fast, because the host computes it during an
-            // upload.
+            // The host computes the CRC during an upload, so it must be fast. Therefore each step processes eight bytes, with one table for
+            // each of the eight.
             while bytes.count - index >= 8 {
                 let low = register ^ UInt32(littleEndian: bytes.loadUnaligned(fromByteOffset: index, as: UInt32.self))
                 let high = UInt32(littleEndian: bytes.loadUnaligned(fromByteOffset: index + 4, as: UInt32.self))
@@ -41,8 +41,8 @@ public enum CRC32 {
         update(0, bytes)
     }
 
-    /// Eight tables of 256 entries, one after another. Entry `i` of table `n` is the value of a register that starts at 0, after the
-    /// byte `i` and `n` zero bytes.
+    /// Eight tables of 256 entries, one after another. To compute entry `i` of table `n`, start with the register 0, and add the byte
+    /// `i` and then `n` zero bytes. The entry is the register after these bytes.
     private static let tables: [UInt32] = {
         var tables = [UInt32](repeating: 0, count: 8 * 256)
         for byte in 0..<256 {

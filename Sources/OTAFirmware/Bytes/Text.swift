@@ -11,7 +11,7 @@ extension UInt8 {
 }
 
 extension Unicode.Scalar {
-    /// Whether a terminal may interpret the scalar as a command, or may not display it.
+    /// Whether the scalar can be part of a command to a terminal, or can be invisible on a terminal.
     ///
     /// This is true for C0 and C1 controls, DEL, line and paragraph separators, bidirectional controls, and all other invisible
     /// characters (`Default_Ignorable_Code_Point`, Unicode Standard Annex 44).
@@ -44,7 +44,7 @@ extension String {
 
 /// Decodes untrusted bytes as text. Returns nil unless the bytes are valid UTF-8 without control characters.
 ///
-/// Without control characters, a terminal cannot interpret the text as commands.
+/// A command to a terminal begins with a control character, so the result cannot contain such a command.
 package func harmlessText(_ bytes: some Collection<UInt8>) -> String? {
     guard let text = String(validating: bytes, as: UTF8.self),
         !text.unicodeScalars.contains(where: { $0.properties.generalCategory == .control })
@@ -52,9 +52,8 @@ package func harmlessText(_ bytes: some Collection<UInt8>) -> String? {
     return text
 }
 
-/// Formats untrusted bytes for the user. Printable ASCII characters are unchanged. All other bytes become `\xNN`.
-///
-/// A backslash precedes each backslash and each double quotation mark.
+/// Formats untrusted bytes for the user. Printable ASCII characters are unchanged, except that `\` becomes `\\` and `"` becomes `\"`.
+/// All other bytes become `\xNN`.
 func escaped(_ bytes: some Collection<UInt8>) -> String {
     bytes.map { byte in
         switch byte {
@@ -65,7 +64,7 @@ func escaped(_ bytes: some Collection<UInt8>) -> String {
     }.joined()
 }
 
-/// Formats the first 80 of the untrusted bytes in quotation marks. If there are more bytes, the total number follows.
+/// Formats at most the first 80 of the untrusted bytes, in quotation marks. If there are more bytes, their total number follows.
 func quoted(_ bytes: some Collection<UInt8>) -> String {
     "\"" + escaped(bytes.prefix(80)) + "\"" + (bytes.count > 80 ? "… (\(bytes.count) bytes)" : "")
 }
@@ -77,7 +76,7 @@ public enum Hex {
         String(decoding: bytes.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }, as: UTF8.self)
     }
 
-    /// Returns nil unless `text` is an even number of hex digits. The digits may be in lower or upper case.
+    /// Returns the bytes. Returns nil unless `text` consists of an even number of hex digits, in lower or upper case.
     public static func decode(_ text: some StringProtocol) -> [UInt8]? {
         var bytes: [UInt8] = []
         var high: UInt8?
@@ -116,7 +115,7 @@ package enum Numeral {
         let radices = ["0x": 16, "0o": 8, "0b": 2]
         let radix = radices[text.prefix(2).lowercased()]
         let digits = radix == nil ? text[...] : text.dropFirst(2)
-        // `Integer(_:radix:)` accepts a sign, also in `-0`. This function refuses it.
+        // `Integer(_:radix:)` accepts a sign even for unsigned types: `+1` and `-0`. This function refuses a sign.
         guard let first = digits.first, first != "+", first != "-", let value = Integer(digits, radix: radix ?? 10),
             range.contains(value)
         else {

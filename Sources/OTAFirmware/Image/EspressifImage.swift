@@ -1,6 +1,6 @@
 /// A parsed ESP-IDF application image in the format of esptool's `elf2image`.
 ///
-/// The segment lengths and the checksum are valid. The SHA-256 is valid, too, if the image has one. The format is described in
+/// The parser has checked the segment lengths, the checksum and, if the image has one, the SHA-256. The format is described in
 /// docs.espressif.com/projects/esptool, "Firmware Image Format".
 public struct EspressifImage: Sendable, Hashable {
     /// The first byte of each image.
@@ -18,14 +18,14 @@ public struct EspressifImage: Sendable, Hashable {
     /// The flash size that the image was made for, such as `4MB`; nil for an unknown code.
     public let flashSize: String?
     public let entryPoint: UInt32
-    /// The supported chip revisions. A revision is encoded as 100 × major + minor. The value is nil if the lowest revision in the image
-    /// is above the highest.
+    /// The chip revisions that can run the image. A revision is encoded as 100 × major + minor. `chipRevisions` is nil if the lowest
+    /// revision in the image's header is above the highest one.
     public let chipRevisions: ClosedRange<UInt16>?
     /// 1 to 16 segments in the order of the image.
     public let segments: [Segment]
-    /// The verified SHA-256 at the end of the image; nil if the image has no SHA-256.
+    /// The SHA-256 at the end of the image, which covers all bytes before it. The parser has verified it. Nil if the image has no SHA-256.
     public let digest: SHA256Digest?
-    /// The application's description, if the image contains one.
+    /// The description of the application; nil if the image does not contain one.
     public let application: EspressifApplication?
     /// The length of the image in bytes, including checksum and digest. Padding or a signature may follow in the file.
     public let length: UInt64
@@ -42,8 +42,8 @@ public struct EspressifImage: Sendable, Hashable {
 }
 
 extension EspressifImage {
-    /// Returns the error for an update file that is an ESP-IDF image. Returns nil if `file` does not begin with the header of an ESP-IDF
-    /// image.
+    /// Returns the error for an ESP-IDF image that the user gave as an update file. Returns nil if `file` does not begin with the header of
+    /// an ESP-IDF image.
     ///
     /// otaflash cannot check the signature of an ESP-IDF image. Therefore it accepts the image only inside a signed bundle.
     package static func unsignedRefusal(of file: [UInt8]) -> ImageError? {
@@ -102,7 +102,7 @@ public struct EspressifApplication: Sendable, Hashable {
         self.elfDigest = elfDigest.allSatisfy { $0 == 0 } ? nil : SHA256Digest(bytes: elfDigest)
     }
 
-    /// Decodes a C string. A string that fills its field has no terminating zero.
+    /// Decodes a C string, which ends before the first zero byte. A string that fills its field has no zero byte.
     private static func text(_ field: ArraySlice<UInt8>) -> String {
         let bytes = field.prefix { $0 != 0 }
         return harmlessText(bytes) ?? escaped(bytes)
@@ -155,7 +155,7 @@ struct EspressifHeader {
         self.hasDigest = hasDigest == 1
     }
 
-    /// The names of the flash sizes by code. The code is the upper four bits of the byte at offset 3.
+    /// The flash size for each code. The code is the upper four bits of the byte at offset 3.
     private static let flashSizes: [UInt8: String] = [
         0: "1MB", 1: "2MB", 2: "4MB", 3: "8MB", 4: "16MB", 5: "32MB", 6: "64MB", 7: "128MB",
     ]

@@ -1,7 +1,7 @@
 /// Parses an ESP-IDF application image.
 ///
-/// The image has a header, segments, a footer, an optional SHA-256, and an optional trailer, in this order. The last byte of the
-/// footer is the checksum.
+/// The file has these parts in this order: a header, segments, a footer, an optional SHA-256 and an optional trailer. The footer is
+/// padding, and its last byte is the checksum. `EspressifTrailer` describes the trailer.
 struct EspressifParser: SectionParser {
     private enum Section {
         case header, segmentHeader, segmentData, footer, digest, trailer
@@ -9,8 +9,8 @@ struct EspressifParser: SectionParser {
 
     var cursor = SectionCursor(length: EspressifHeader.length)
     private var section = Section.header
-    /// The received bytes of the current section. Segment data is not stored, except for the application description at the start of
-    /// the first segment.
+    /// The received bytes of the current section. The parser does not store segment data, except for the application description at the
+    /// start of the first segment.
     private var collected: [UInt8] = []
     private var hash: any IncrementalHash
     private var checksum: UInt8 = 0xEF
@@ -104,7 +104,7 @@ struct EspressifParser: SectionParser {
         } catch {
             throw ImageError(error, from: cursor.start)
         }
-        // The bootloader also refuses a length that is not a multiple of 4 (esp_image_format.c, verify_segment_header).
+        // The bootloader refuses such an image, too (esp_image_format.c, verify_segment_header).
         guard segment.length % 4 == 0 else {
             throw ImageError(
                 .badImageHeader, offset: cursor.start + 4, expected: "a segment length divisible by 4",
@@ -139,18 +139,19 @@ struct EspressifParser: SectionParser {
     }
 }
 
-/// The bytes after an ESP-IDF image: padding (0xFF), and after it signature sectors of Secure Boot v2.
+/// The bytes after an ESP-IDF image: first padding (0xFF), then signature sectors of Secure Boot v2. Each of the two can be absent.
 ///
-/// A signature sector has 4096 bytes. Its offset is a multiple of 4096, and its first byte is 0xE7. The signatures are not verified.
+/// A signature sector has 4096 bytes. Its offset is a multiple of 4096, and its first byte is 0xE7. The parser does not verify the
+/// signatures.
 private struct EspressifTrailer {
     private static let sectorLength: UInt64 = 4096
     private static let sectorMagic: UInt8 = 0xE7
 
     /// The offset of the first byte after the image.
     let start: UInt64
-    /// The offset of the first signature sector; nil if the trailer has no signature sector yet.
+    /// The offset of the first signature sector; nil until the parser finds one.
     private var firstSector: UInt64?
-    /// The offset of the first byte after the last signature sector.
+    /// The offset of the first byte after the last signature sector; 0 until the parser finds a signature sector.
     private var sectorEnd: UInt64 = 0
 
     init(start: UInt64) {

@@ -1,4 +1,4 @@
-/// The properties of a firmware image that a parser read from its bytes.
+/// The properties of a firmware image, as a parser found them in the bytes of the image.
 public struct FirmwareDescription: Sendable, Hashable {
     public enum Details: Sendable, Hashable {
         /// An image without a known format.
@@ -36,14 +36,14 @@ public struct FirmwareDescription: Sendable, Hashable {
         }
     }
 
-    /// `versionText` without a leading `v`, as a semantic version. The value is nil if the rest is not a semantic version.
+    /// `versionText` without a leading `v`, as a semantic version. Nil if the text without the `v` is not a semantic version.
     ///
     /// `v1.2.3` becomes 1.2.3, and `v1.2.3-4-gabc` becomes 1.2.3-4-gabc. `1.2` becomes nil.
     public var version: SemanticVersion? {
         versionText.flatMap { SemanticVersion($0.hasPrefix("v") ? $0.dropFirst() : $0[...]) }
     }
 
-    /// The project name in an ESP-IDF image, if that name is a valid product name. The value is nil for other formats.
+    /// The project name in an ESP-IDF image. Nil if this name is not a valid product name, and for the other formats.
     public var product: ProductName? {
         guard case .espressif(let image) = details else { return nil }
         return (image.application?.project).flatMap { ProductName($0) }

@@ -1,6 +1,7 @@
 /// The type of a file, detected from its first bytes. The file name has no effect.
 public enum FirmwareFileKind: Sendable, Hashable {
-    /// A file with none of the other types, such as an ESP-IDF or MCUboot image. It is used without conversion.
+    /// Every file that does not have one of the types below. It can be an image, for example of ESP-IDF or MCUboot, and needs no
+    /// conversion.
     case binary
     /// Intel HEX text. `IntelHex` converts it to an image.
     case intelHex
@@ -15,7 +16,7 @@ public enum FirmwareFileKind: Sendable, Hashable {
     /// A PEM file: a key or a certificate as text.
     case pem
 
-    /// The largest number of bytes that `detect(prefix:)` reads.
+    /// The number of bytes that `detect(prefix:)` needs from a file that is long enough.
     public static let prefixLength = 20
 
     /// Detects the type from the first `prefixLength` bytes of a file, or from all bytes of a shorter file.
@@ -44,7 +45,8 @@ public enum FirmwareFileKind: Sendable, Hashable {
 }
 
 extension FirmwareFileKind {
-    /// The error for a file that is not an image. Its hint describes how to get an image from the file. The value is nil for `binary`.
+    /// The error for a file of this type in place of an image. Nil for `binary`. For most types, the error's hint describes how to get an
+    /// image from the file.
     package var refusal: ImageError? {
         switch self {
         case .binary: nil

@@ -1,11 +1,10 @@
 /// Parses an image in one pass and returns its description.
 ///
 /// The caller passes the image in blocks of any size. The inspector stores headers and other metadata, but not the program.
-/// Therefore a file can be inspected while it is copied.
+/// So the caller can inspect a large file while it copies the file, without the whole file in memory.
 ///
-/// The magic at the start selects the format: ESP-IDF application image (0xE9) or MCUboot image (0x96f3b83d). Without a known magic,
-/// the image is raw. An image with a known magic must be valid. A damaged image is accepted as raw only if the caller requires the
-/// format `raw`.
+/// The magic at the start of the image determines the format: ESP-IDF application image (0xE9) or MCUboot image (0x96f3b83d). An image
+/// without one of these is raw. The inspector refuses a damaged image with a known magic, unless the caller requires the format `raw`.
 public struct FirmwareInspector {
     private let format: ImageFormat?
     private let makeHash: () -> any IncrementalHash
@@ -14,9 +13,9 @@ public struct FirmwareInspector {
     private var size: UInt64 = 0
 
     /// - Parameters:
-    ///   - format: the required format. `raw` accepts every file that is not empty. If the value is nil, the inspector detects the format,
+    ///   - format: the required format. With `raw`, the inspector accepts every file that is not empty. With nil, it detects the format
     ///     and refuses a file that is not an image, such as an ELF file.
-    ///   - makeHash: returns a new SHA-256 computation. The inspector compares its result with the digest in the image.
+    ///   - makeHash: returns a new SHA-256 computation. The inspector compares the computed digest with the digest in the image.
     public init(format: ImageFormat? = nil, makeHash: @escaping () -> any IncrementalHash) {
         self.format = format
         self.makeHash = makeHash

@@ -12,9 +12,9 @@ public struct ImageError: Error, Sendable, Equatable, CustomStringConvertible {
         case truncatedImage = "truncated-image"
         /// A field in a header, segment or TLV has an invalid value.
         case badImageHeader = "bad-image-header"
-        /// The checksum or digest in the image does not match its bytes.
+        /// The checksum or digest in the image is not the one that was computed from the bytes of the image.
         case badImageDigest = "bad-image-digest"
-        /// The image is followed by bytes that its format does not allow.
+        /// After the end of the image, the file has bytes that the image format does not allow there.
         case trailingImageBytes = "trailing-image-bytes"
     }
 
@@ -36,7 +36,7 @@ public struct ImageError: Error, Sendable, Equatable, CustomStringConvertible {
         self.hint = hint
     }
 
-    /// Creates `truncated-image` from the error of a `ByteReader`. `start` is the offset in the image at which the reader began.
+    /// Creates `truncated-image` from the error of a `ByteReader`. `start` is the position in the image of the reader's offset 0.
     init(_ error: ByteReader.Truncated, from start: UInt64 = 0) {
         self.init(
             .truncatedImage, offset: start + UInt64(error.offset), expected: "\(error.expected) bytes",

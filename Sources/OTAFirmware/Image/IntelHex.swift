@@ -16,7 +16,7 @@ public struct IntelHex: Sendable, Hashable {
         }
     }
 
-    /// Parses the text twice: first for the address range, then for the bytes.
+    /// Parses the text twice: first to find the address range of the image, then to store the bytes.
     private init(parsing text: UnsafeRawBufferPointer, maximumSpan: Int) throws(IntelHexError) {
         let extent = try Self.extent(of: text, maximumSpan: maximumSpan)
         var image = [UInt8](repeating: 0xFF, count: extent.count)
@@ -24,7 +24,7 @@ public struct IntelHex: Sendable, Hashable {
         var written = [UInt8](repeating: 0, count: (extent.count + 7) / 8)
         var records = IntelHexRecords(text)
         while let record = try records.next() {
-            // A record without data may have an address below the extent. The subtraction that follows would then trap.
+            // A record without data does not count for the extent, so its address can be below the extent. The next subtraction would trap.
             if records.data.isEmpty { continue }
             var position = Int(record.address - extent.lowerBound)
             for byte in records.data {
@@ -43,7 +43,7 @@ public struct IntelHex: Sendable, Hashable {
         bytes = image
     }
 
-    /// Returns the address range of all data. The upper bound is the address after the last byte.
+    /// Returns the range from the lowest address of the data to the address after the last byte.
     private static func extent(
         of text: UnsafeRawBufferPointer, maximumSpan: Int
     ) throws(IntelHexError) -> Range<UInt64> {
@@ -71,7 +71,7 @@ private func addressText(_ address: UInt64) -> String {
 
 /// The address ranges of the data below and above the widest gap in Intel HEX text.
 ///
-/// The ranges are computed only if the data, including the gaps, is too long for an image. The usual reason is that the text contains
+/// The parser computes them only if the data, including the gaps, is too long for an image. The usual reason is that the text contains
 /// fuses or settings in addition to the application. For example, an nRF has settings in the UICR memory at 0x10001000.
 private struct IntelHexRegions {
     private var below: Range<UInt64> = 0..<0
@@ -102,8 +102,8 @@ private struct IntelHexRegions {
         }
     }
 
-    /// Returns an error that reports both ranges. Its hint is a command that extracts the longer range. Without a gap, the error reports
-    /// only that the data is too long.
+    /// Returns an error that reports both ranges. Its hint is a command that extracts the longer range. If the data has no gap, the error
+    /// only reports that the data is too long.
     func tooFarApart(line: Int) -> IntelHexError {
         guard !below.isEmpty else {
             return IntelHexError(.spanTooLarge, line: line, "the data are longer than an image may be")
@@ -122,14 +122,15 @@ private struct IntelHexRegions {
 /// An error in Intel HEX text. Two errors are equal if their codes are equal.
 public struct IntelHexError: Error, Sendable, Equatable, CustomStringConvertible {
     public enum Code: String, Sendable, CaseIterable {
-        /// A line is not a colon with pairs of hex digits, or the number of pairs is wrong for its length byte or its record type.
+        /// A line does not consist of a colon and pairs of hex digits. Or the number of pairs does not agree with the length byte in the
+        /// line, or with the record type.
         case badRecord = "bad-hex-record"
         case badChecksum = "bad-hex-checksum"
         /// A record's type is not 0 to 5.
         case unknownRecordType = "unknown-hex-record-type"
-        /// The data of a record extends past the end of a segment or of the 32-bit address space.
+        /// The data of a record continues past the end of a segment (64 KiB) or of the 32-bit address space.
         case badAddress = "bad-hex-address"
-        /// The end record is followed by other bytes than line ends.
+        /// The text has other bytes than line ends after the end record.
         case recordAfterEnd = "hex-record-after-end"
         case missingEnd = "missing-hex-end"
         /// Two records have data for the same address.

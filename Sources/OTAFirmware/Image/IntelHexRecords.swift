@@ -1,4 +1,4 @@
-/// An iterator over the data records of Intel HEX text. It also checks the records of other types.
+/// An iterator over the data records of Intel HEX text. It also checks the records of the other types, but does not return them.
 ///
 /// The source of the format is Intel, "Hexadecimal Object File Format Specification", revision A, 1988.
 struct IntelHexRecords {
@@ -10,11 +10,11 @@ struct IntelHexRecords {
 
     private let text: UnsafeRawBufferPointer
     private var index = 0
-    /// The number of the last read line, starting at 1.
+    /// The number of the line that was read last. The first line has the number 1.
     private(set) var line = 0
     private var base: UInt64 = 0
     private var baseIsSegment = false
-    /// The current record, from its length byte to its checksum.
+    /// The bytes of the current record: length, address (2 bytes, big-endian), type, data and checksum.
     private(set) var record: [UInt8] = []
 
     init(_ text: UnsafeRawBufferPointer) {
@@ -66,7 +66,7 @@ struct IntelHexRecords {
         }
         index += 1
         record.removeAll(keepingCapacity: true)
-        // The length, the address (2 bytes), the type and the checksum of a record have five bytes together.
+        // A record without data has five bytes: the length, the address (2 bytes), the type and the checksum.
         var count = 5
         var sum: UInt8 = 0
         while record.count < count {

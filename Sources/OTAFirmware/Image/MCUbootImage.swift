@@ -1,14 +1,14 @@
 /// A parsed MCUboot image in the format of imgtool, MCUboot's signing tool.
 ///
-/// The lengths of its parts are valid. The SHA-256 is valid, too, if the image has one and is not encrypted. Signatures are not
-/// verified here. The format is described in mcuboot, `boot/bootutil/include/bootutil/image.h`.
+/// The parser has checked the lengths of all parts. It has also checked the SHA-256, if the image has one and is not encrypted. It does
+/// not verify signatures. The format is described in the source of MCUboot, `boot/bootutil/include/bootutil/image.h`.
 public struct MCUbootImage: Sendable, Hashable {
     /// The first four bytes: 0x96f3b83d in little-endian byte order.
     package static let magic: [UInt8] = [0x3D, 0xB8, 0xF3, 0x96]
 
     public let version: Version
     public let loadAddress: UInt32
-    /// The length of the header in bytes, including its padding. The body follows the padding.
+    /// The length of the header in bytes, including the padding between the header and the body.
     public let headerSize: UInt16
     /// The length of the body in bytes.
     public let bodySize: UInt32
@@ -17,7 +17,8 @@ public struct MCUbootImage: Sendable, Hashable {
     public let protectedTLVs: [MCUbootTLV]
     /// The TLVs that the digest and the signature do not cover.
     public let tlvs: [MCUbootTLV]
-    /// The verified SHA-256 of header, body and protected TLVs. The value is nil if the image has no SHA-256 or its body is encrypted.
+    /// The SHA-256 of header, body and protected TLVs. The parser has verified it. Nil if the image has no SHA-256 or is
+    /// encrypted.
     public let digest: SHA256Digest?
     /// The length of header, body and protected TLVs in bytes. The digest and the signature cover these bytes.
     public let signedLength: UInt64
@@ -27,10 +28,11 @@ public struct MCUbootImage: Sendable, Hashable {
     /// Whether the body is encrypted. Only the device can check the digest of an encrypted image.
     public var isEncrypted: Bool { flags & MCUbootHeader.encryptionFlags != 0 }
 
-    /// Whether the bootloader can start the image. For example, it cannot start an image for a second processor.
+    /// Whether the bootloader can start the image. For example, it cannot start an image that is for a second processor.
     public var isBootable: Bool { flags & MCUbootHeader.notBootableFlag == 0 }
 
-    /// The counter that the bootloader's rollback protection compares. The value is nil if the image does not have a counter of 4 bytes.
+    /// The security counter of the image, which the bootloader compares to refuse older images. Nil if the image has no such counter, or
+    /// if it does not have 4 bytes.
     public var securityCounter: UInt32? {
         guard let value = protectedTLVs.first(where: { $0.type == MCUbootTLV.securityCounter })?.value,
             value.count == 4
@@ -59,7 +61,7 @@ extension MCUbootImage {
             self.build = build
         }
 
-        /// Parses the same text as imgtool's `--version` (imgtool 2.5.0, `version.py`). Returns nil for invalid text.
+        /// Parses text in the format of imgtool's option `--version` (imgtool 2.5.0, `version.py`). Returns nil for invalid text.
         public init?(_ text: some StringProtocol) {
             let halves = text.split(separator: "+", omittingEmptySubsequences: false)
             let parts = halves[0].split(separator: ".", omittingEmptySubsequences: false)
@@ -100,25 +102,26 @@ extension MCUbootImage.Version {
 /// A record after an image's body, with a type, a length and a value.
 public struct MCUbootTLV: Sendable, Hashable {
     public static let keyHash: UInt16 = 0x01
-    /// The complete public key in DER. An image has either this TLV or `keyHash`.
+    /// The complete public key in DER. An image that names its key has either this TLV or `keyHash`.
     public static let publicKey: UInt16 = 0x02
     public static let sha256: UInt16 = 0x10
     public static let sha384: UInt16 = 0x11
     public static let sha512: UInt16 = 0x12
-    /// All types of digests of the signed bytes.
+    /// The types of TLVs that contain a digest of the signed bytes.
     public static let digestTypes = [sha256, sha384, sha512]
     /// An RSASSA-PSS signature with an RSA-2048 key.
     public static let rsa2048: UInt16 = 0x20
     /// An ECDSA signature on the curve P-224. MCUboot does not support it any more.
     public static let ecdsaP224: UInt16 = 0x21
-    /// An ECDSA signature in DER. The image's digest selects the curve: P-256 with SHA-256, P-384 with SHA-384.
+    /// An ECDSA signature in DER. Its curve is P-256 in an image with a SHA-256, and P-384 in an image with a SHA-384.
     public static let ecdsa: UInt16 = 0x22
     /// An RSASSA-PSS signature with an RSA-3072 key.
     public static let rsa3072: UInt16 = 0x23
-    /// An Ed25519 signature. It signs the digest, or the bytes that the digest covers if the image also has `pureSignature`.
+    /// An Ed25519 signature. In an image with `pureSignature`, the signed message is the header, the body and the protected TLVs. In other
+    /// images, the message is the digest of these bytes.
     public static let ed25519: UInt16 = 0x24
     public static let pureSignature: UInt16 = 0x25
-    /// All types of signatures: Ed25519, RSA and ECDSA.
+    /// The types of TLVs that contain a signature: Ed25519, RSA and ECDSA.
     public static let signatureTypes = [ed25519, rsa2048, ecdsaP224, ecdsa, rsa3072]
     public static let dependency: UInt16 = 0x40
     public static let securityCounter: UInt16 = 0x50
@@ -140,7 +143,8 @@ public struct MCUbootTLV: Sendable, Hashable {
     /// Whether the TLV is an RSA or ECDSA signature.
     var isOtherSignature: Bool { Self.signatureTypes.contains(type) && type != Self.ed25519 }
 
-    /// Whether the TLV is a digest, a signature or a key for the signed bytes. A TLV of these types must not be a protected TLV.
+    /// Whether the TLV is a digest of the signed bytes, or belongs to a signature over them (signature, key or `pureSignature`). A correct
+    /// image has such TLVs only outside the protected area, because they are added after the digest is computed.
     public var isAboutSignedBytes: Bool {
         (Self.digestTypes + Self.signatureTypes + [Self.keyHash, Self.publicKey, Self.pureSignature]).contains(type)
     }

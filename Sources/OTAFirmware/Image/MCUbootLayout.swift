@@ -4,13 +4,13 @@ public struct MCUbootLayout: Sendable, Hashable {
     public enum Filling: Sendable, Hashable {
         /// The file ends with the image.
         case none
-        /// The filling is erased bytes and the bootloader's trailer. The trailer requests a trial of the image at the next boot.
+        /// The filling consists of erased bytes and the bootloader's trailer. The trailer requests a trial of the image at the next boot.
         case trailer
-        /// The filling is erased bytes and a trailer that marks the image as confirmed.
+        /// The filling consists of erased bytes and a trailer that marks the image as confirmed.
         case confirmedTrailer
     }
 
-    /// A requirement for another image of the device: the number of that image and its lowest allowed version.
+    /// A condition on another image of the same device: the number of the other image, and its lowest allowed version.
     public struct Dependency: Sendable, Hashable {
         public let image: UInt8
         public let version: MCUbootImage.Version
@@ -29,16 +29,17 @@ public struct MCUbootLayout: Sendable, Hashable {
     public var version: MCUbootImage.Version
     /// The length of the header in bytes, including its padding. It is at least `minimumHeaderSize`.
     public var headerSize: UInt16
-    /// Whether the header is added in front of the program. Otherwise the header replaces the program's first bytes.
+    /// Whether the header is inserted before the program. If false, the header replaces the first `headerSize` bytes of the program.
     public var padsHeader = false
-    /// The slot's size in bytes. If the value is nil, the image's size is not checked, and `filling` must be `none`.
+    /// The slot's size in bytes. If it is nil, the size of the image is not checked, and `filling` must be `none`.
     public var slotSize: UInt32?
     public var filling = Filling.none
     /// The flash's write unit in bytes: one of `alignments`.
     public var alignment = 1
-    /// The largest number of sectors in the slot. The trailer has space for the swap state of each sector.
+    /// The largest number of sectors in the slot. The bootloader swaps the images sector by sector, and records its progress in the
+    /// trailer. Therefore the size of the trailer depends on this number.
     public var maximumSectors: UInt16 = 128
-    /// The value of erased flash.
+    /// The value of each byte in erased flash.
     public var erasedValue: UInt8 = 0xFF
     public var securityCounter: UInt32?
     public var dependencies: [Dependency] = []
@@ -53,7 +54,7 @@ public struct MCUbootLayout: Sendable, Hashable {
         UInt32(version.major) << 24 + UInt32(version.minor) << 16 + UInt32(version.revision)
     }
 
-    /// The length of the bootloader's trailer at the slot's end, in bytes (imgtool 2.5.0, `_trailer_size`).
+    /// The length of the bootloader's trailer at the end of the slot, in bytes. The formula is from imgtool 2.5.0, `_trailer_size`.
     public var trailerSize: UInt64 {
         let states = UInt64(maximumSectors) * 3 * UInt64(alignment)
         return states + UInt64(4 * unit + alignedMagicSize)
@@ -69,14 +70,14 @@ public struct MCUbootLayout: Sendable, Hashable {
 /// A builder for an MCUboot image. The complete image is identical to the output of imgtool 2.5.0 (`image.py`).
 public struct MCUbootDraft: Sendable {
     private let layout: MCUbootLayout
-    /// The bytes of the image until now. Before `close(with:)`, these are the header, the body and the protected TLVs. The digest and the
-    /// signature cover exactly these bytes.
+    /// The bytes of the image that exist until now. Before `close(with:)`, these are the header, the body and the protected TLVs: exactly
+    /// the bytes that the digest and the signature cover.
     public private(set) var bytes: [UInt8]
 
     /// Creates the header, the body and the protected TLVs.
     ///
-    /// - Parameter program: the firmware. If `padsHeader` is false, the first `headerSize` bytes of the program are space for the header,
-    ///   and the program must not be shorter.
+    /// - Parameter program: the firmware. If `padsHeader` is false, the header replaces the first `headerSize` bytes of the program. The
+    ///   program must then have at least so many bytes.
     public init(_ program: [UInt8], _ layout: MCUbootLayout) {
         self.layout = layout
         let headerSize = Int(layout.headerSize)
@@ -89,7 +90,7 @@ public struct MCUbootDraft: Sendable {
         bytes = header + protected
     }
 
-    /// Ends the image with TLVs that the digest and the signature do not cover.
+    /// Appends `tlvs`, which the digest and the signature do not cover. The image is then complete.
     public mutating func close(with tlvs: [MCUbootTLV]) { bytes += Self.area(0x6907, tlvs) }
 
     /// Appends the bytes that the layout's `filling` requires. The slot must have space for the trailer after the image.

@@ -1,6 +1,7 @@
 /// Parses an MCUboot image.
 ///
-/// The image has a header, a body, an optional area of protected TLVs, an area of TLVs, and an optional trailer, in this order.
+/// The file has these parts in this order: a header, a body, an optional area of protected TLVs, an area of other TLVs, and an optional
+/// trailer. `MCUbootTrailer` describes the trailer.
 struct MCUbootParser: SectionParser {
     private enum Section {
         case header, body, areaHeader, area, trailer
@@ -134,7 +135,7 @@ struct MCUbootParser: SectionParser {
         return tlvs
     }
 
-    /// Checks all SHA-256 digests. The digests of an encrypted image are not checked, because they cover the plain text.
+    /// Checks all SHA-256 digests. It does not check those of an encrypted image, because they cover the body before the encryption.
     private mutating func checkDigests() throws(ImageError) {
         let digests = (tlvs[.plain] ?? []).filter { $0.type == MCUbootTLV.sha256 }
         guard !digests.isEmpty, let header, header.flags & MCUbootHeader.encryptionFlags == 0 else { return }
@@ -167,25 +168,26 @@ struct MCUbootParser: SectionParser {
 
 /// The bytes after an MCUboot image: the rest of its slot in the format of imgtool's `--pad`.
 ///
-/// The rest of the slot has erased bytes and the bootloader's trailer. The last 16 bytes of the trailer are a magic. With imgtool's
-/// `--confirm`, a flag before the magic marks the image as confirmed. Erased bytes without a trailer are also accepted.
+/// These are erased bytes, then the bootloader's trailer. The trailer ends with a magic of 16 bytes. With imgtool's `--confirm`, a flag
+/// before the magic marks the image as confirmed. The parser also accepts erased bytes without a trailer.
 struct MCUbootTrailer {
     /// The magic for flash with a write unit of at most 8 bytes.
     private static let magic: [UInt8] = [
         0x77, 0xC2, 0x95, 0xF3, 0x60, 0xD2, 0xEF, 0x7F, 0x35, 0x52, 0x50, 0x0F, 0x2C, 0xB6, 0x79, 0x80,
     ]
-    /// The last 14 bytes of the magic for a larger write unit. The first two bytes of that magic contain the write unit.
+    /// The last 14 bytes of the magic for flash with a larger write unit. The first two bytes of this magic contain the write unit.
     private static let magicOfLargerUnit: [UInt8] = [
         0x2D, 0xE1, 0x5D, 0x29, 0x41, 0x0B, 0x8D, 0x77, 0x67, 0x9C, 0x11, 0x0F, 0x1F, 0x8A,
     ]
-    /// The length in bytes from the flag to the end of the trailer, for imgtool's largest write unit (32 bytes).
+    /// The largest number of bytes from the flag to the end of the trailer: 32 for the flag and 32 for the magic, each with
+    /// its padding. The write unit is then 32 bytes, the largest one that imgtool supports.
     private static let maximumLength = 64
 
     /// The offset of the first byte after the image.
     let start: UInt64
-    /// The value of erased flash: 0xFF, or 0 on some chips. The value is nil before the first byte after the image.
+    /// The value of erased flash: 0xFF, or 0 on some chips. Nil until the parser receives the first byte after the image.
     private var erased: UInt8?
-    /// The bytes from the first byte that is not erased.
+    /// The received bytes, beginning with the first one that is not erased.
     private var trailer: [UInt8] = []
     /// The offset of the first byte of `trailer`.
     private var trailerStart: UInt64 = 0
@@ -225,7 +227,7 @@ struct MCUbootTrailer {
         bytes.elementsEqual(Self.magic) || bytes.count == 16 && bytes.dropFirst(2).elementsEqual(Self.magicOfLargerUnit)
     }
 
-    /// Returns the magic, which is the last 16 bytes of a slot. `unit` is the flash's write unit in bytes, at least 8.
+    /// Returns the 16 bytes of the magic. `unit` is the flash's write unit in bytes; pass 8 for a smaller unit.
     static func magic(unit: Int) -> [UInt8] {
         unit == 8 ? magic : [UInt8(unit & 0xFF), UInt8(unit >> 8)] + magicOfLargerUnit
     }

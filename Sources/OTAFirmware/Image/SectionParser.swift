@@ -1,13 +1,13 @@
 /// A parser of an image that consists of consecutive sections.
 ///
-/// The length of a section is known when the section begins. The image arrives in blocks of any size.
+/// The parser knows the length of a section when the section begins. The caller can pass the image in blocks of any size.
 protocol SectionParser {
     var cursor: SectionCursor { get set }
 
     /// Parses the next bytes of the current section. The first of these bytes is at `cursor.offset`.
     mutating func take(_ bytes: UnsafeRawBufferPointer) throws(ImageError)
 
-    /// Evaluates the current section, which is complete, and begins the next section.
+    /// Evaluates the current section, and begins the next one. `update(_:)` calls it after the last byte of the section.
     mutating func endSection() throws(ImageError)
 
     /// Checks that the image is complete, and returns its description. Call it after the last byte of the file: `cursor.offset` is then
@@ -28,7 +28,7 @@ struct SectionCursor {
 
     var remaining: UInt64 { length - (offset - start) }
 
-    /// Begins the next section at `offset`. `length` is `.max` for a section that ends with the file.
+    /// Begins the next section at `offset`. `length` is `.max` for a section that continues to the end of the file.
     mutating func beginSection(length: UInt64) {
         start = offset
         self.length = length
@@ -68,7 +68,7 @@ struct RawParser: SectionParser {
 }
 
 extension UnsafeRawBufferPointer {
-    /// Returns the `count` bytes from the index `start`. They must be within the bounds of this buffer.
+    /// Returns the `count` bytes that begin at the index `start`. All of them must be in this buffer.
     func part(_ start: Int, _ count: Int) -> UnsafeRawBufferPointer {
         UnsafeRawBufferPointer(rebasing: self[start..<(start + count)])
     }
