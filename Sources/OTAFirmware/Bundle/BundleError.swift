@@ -1,5 +1,5 @@
-/// An error in a bundle, an envelope or a manifest (docs/bundle-format.md). The parsers throw it, and the initializers that create
-/// such an object from its values.
+/// An error in a bundle, an envelope or a manifest (docs/bundle-format.md). It is thrown when one of these is parsed from bytes, and
+/// when one is created from values.
 ///
 /// Two errors are equal if their codes are equal.
 public struct BundleError: Error, Sendable, Equatable, CustomStringConvertible {

@@ -58,8 +58,8 @@ public struct ByteReader: Sendable {
         return Integer(truncatingIfNeeded: high) << 64 | Integer(truncatingIfNeeded: low)
     }
 
-    // Other modules call the generic `read` for each integer of each frame. The compiler does not specialise `read` for them, and loops
-    // in generic code are slow. Therefore the loops are in this function, which is not generic.
+    // Other modules call the generic `read` for each integer of each frame. The compiler does not specialise `read` for other modules,
+    // and loops in generic code are slow. Therefore the loops are in this function, which is not generic.
     private mutating func readWord(of count: Int, _ order: ByteOrder) throws(Truncated) -> UInt64 {
         let bytes = try read(count)
         var word: UInt64 = 0
@@ -79,7 +79,7 @@ public struct ByteReader: Sendable {
         return bytes
     }
 
-    /// Returns a new reader for the next `count` bytes. The reader that is called continues after these bytes.
+    /// Returns a new reader for the next `count` bytes. The current reader continues after these bytes.
     public mutating func reader(over count: Int) throws(Truncated) -> ByteReader {
         let start = offset
         return ByteReader(try read(count), offset: start)

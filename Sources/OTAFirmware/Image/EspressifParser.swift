@@ -104,7 +104,7 @@ struct EspressifParser: SectionParser {
         } catch {
             throw ImageError(error, from: cursor.start)
         }
-        // The bootloader refuses such an image, too (esp_image_format.c, verify_segment_header).
+        // The bootloader refuses every length that is not a multiple of 4, too (esp_image_format.c, verify_segment_header).
         guard segment.length % 4 == 0 else {
             throw ImageError(
                 .badImageHeader, offset: cursor.start + 4, expected: "a segment length divisible by 4",

@@ -45,8 +45,8 @@ public enum FirmwareFileKind: Sendable, Hashable {
 }
 
 extension FirmwareFileKind {
-    /// The error for a file of this type in place of an image. Nil for `binary`. For most types, the error's hint describes how to get an
-    /// image from the file.
+    /// The error if an image is required, but the file has this type. Nil for `binary`. For most types, the error's hint describes how to
+    /// get an image from the file.
     package var refusal: ImageError? {
         switch self {
         case .binary: nil

@@ -36,7 +36,9 @@ public struct ImageError: Error, Sendable, Equatable, CustomStringConvertible {
         self.hint = hint
     }
 
-    /// Creates `truncated-image` from the error of a `ByteReader`. `start` is the position in the image of the reader's offset 0.
+    /// Creates `truncated-image` from the error of a `ByteReader`.
+    ///
+    /// - Parameter start: the position in the image at which the reader has the offset 0.
     init(_ error: ByteReader.Truncated, from start: UInt64 = 0) {
         self.init(
             .truncatedImage, offset: start + UInt64(error.offset), expected: "\(error.expected) bytes",
