@@ -84,7 +84,8 @@ struct Push: DeviceCommand {
         }
     }
 
-    /// Returns the user's arguments for hints. They include the options of a virtual device that accepts the bundle.
+    /// Returns the user's arguments for hints. For a virtual device, they also contain the options for `simulate create` with which the
+    /// new device accepts `update` (`Invocation.acceptingDevice`).
     private func invocation(for update: VerifiedUpdate) -> Invocation {
         var invocation = invocation
         let trusted = trust.trust.flatMap { ["--trust", $0] }
@@ -95,7 +96,7 @@ struct Push: DeviceCommand {
         }
         guard let name = invocation.virtualDevice else { return invocation }
         let manifest = bundle.manifest
-        // A device with SMP boots only MCUboot images.
+        // The new device keeps the protocol of the old one, except that a device with SMP boots only MCUboot images.
         let isSMP = manifest.imageFormat == .mcuboot && (try? VirtualDevices().store.updateProtocol(of: name)) == .smp
         var options = isSMP ? ["--protocol", "smp"] : []
         options += ["--product", manifest.product.text, "--version", manifest.requires?.description ?? "0.0.0"]
@@ -125,7 +126,7 @@ struct Push: DeviceCommand {
             isDryRun: flags.contains(.dryRun))
     }
 
-    /// Loads the trusted keys. With `--unverified-image`, returns an empty store if no key is trusted.
+    /// Loads the trusted keys. If no key is trusted, throws `no-trusted-key`, but returns an empty store with `--unverified-image`.
     private func trustedKeys(_ console: Console) throws(KeyError) -> TrustStore {
         do throws(KeyError) { return try trust.store(console) } catch {
             guard flags.contains(.unverifiedImage), error.code == .noTrustedKey else { throw error }
@@ -187,11 +188,11 @@ enum PushFlag: String, EnumerableFlag {
         }
     }
 
-    /// The flag as typed on the command line.
+    /// The flag as the user types it: with `--`.
     var argument: String { "--" + rawValue }
 
-    /// The handling of a partial upload that this flag selects; nil: this flag does not affect the handling. `push` accepts only one such
-    /// flag.
+    /// The handling of a partial upload that this flag selects; nil if it selects none. `push` refuses a command line with two flags that
+    /// select a handling.
     var resume: UpdateOptions.Resume? {
         switch self {
         case .resume: .expected
@@ -202,8 +203,8 @@ enum PushFlag: String, EnumerableFlag {
         }
     }
 
-    /// The last step of the update that this flag selects; nil: this flag does not affect the last step. `push` accepts only one such
-    /// flag.
+    /// The last step of the update that this flag selects; nil if it selects none. `push` refuses a command line with two flags that
+    /// select a last step.
     var ending: UpdateOptions.Ending? {
         switch self {
         case .noConfirm: .trial

@@ -6,24 +6,25 @@ import OTAUpdate
 /// The result of the command `push`.
 struct PushAnswer: CommandAnswer {
     let bundle: BundleSummary?
-    /// The first image. If the update has several images, `images` contains all images.
+    /// The first MCUboot image of the file; nil if the file is a bundle. If the file has several images, `images` contains all of them.
     let image: PushedImage?
     let images: [PushedImage]?
     let device: DeviceSummary
     let updateProtocol: UpdateProtocol
     let transfer: TransferSummary?
-    /// The transfer that the push would do; nil: the push was not a dry run, or nothing would change.
+    /// The transfer that a dry run predicts. Nil if the push was not a dry run, or if it would not change anything on the device.
     let plan: Plan?
     /// The outcome of the push: `confirmed`, `on-trial`, `already-running`, `uploaded` or `would-update`.
     let outcome: String
-    /// The fields of the bundle that SMP could not check against the device; nil: all fields were checked.
+    /// The fields of the bundle that SMP could not check against the device; nil if all fields were checked.
     let unchecked: [String]?
-    /// The command that confirms the trial, and the time limit of the trial in seconds. With the limit 0, the trial ends at the next
-    /// restart.
+    /// The command that confirms the image on trial, and the time limit of the trial in seconds. With the limit 0, the trial ends at the
+    /// next restart. Nil if no image is on trial after the push.
     private let due: (command: String, seconds: Int)?
-    /// True if an earlier command has marked an image of the device for the next boot.
+    /// True if the device will start another image at its next boot. `push --upload-only` does not cause this, so an earlier command has
+    /// marked the image.
     private let isMarked: Bool
-    /// True for a push that only uploads.
+    /// True for a push with `--upload-only`.
     private let isUpload: Bool
     var describesDevice: Bool { true }
 
@@ -81,7 +82,7 @@ struct PushAnswer: CommandAnswer {
         }
     }
 
-    /// The sentences about a dry run.
+    /// The sentences for the user about the effect of a push without `--dry-run`.
     private var intention: String {
         let bytes = plan?.bytes ?? 0
         var amount = bytes > 0 ? "\(Figures.bytes(bytes)) to send" : "nothing to send"
@@ -104,11 +105,12 @@ struct PushAnswer: CommandAnswer {
 
 /// The transfer that a push would do.
 struct Plan: Encodable, Sendable {
-    /// The offset at which the transfer would start; nil: nothing is left to send, or not reported.
+    /// The offset at which the transfer would start, in bytes. Nil if nothing is left to send, or if the device does not report the
+    /// offset.
     let resumeFrom: Int?
     /// The number of image bytes to send.
     let bytes: Int
-    /// The size of the partial upload that the device would discard; nil: not reported.
+    /// The size of the partial upload that the device would discard, in bytes. Nil if the device does not report the size.
     let discards: Int?
 
     init(_ plan: UpdatePlan) { (resumeFrom, bytes, discards) = (plan.resumeFrom, plan.bytes, plan.discards) }
@@ -121,13 +123,13 @@ struct PushedImage: Encodable, Sendable {
     let version: String
     /// The number of bytes to send.
     let size: Int
-    /// The digest of the bytes to send. This digest identifies the upload to resume.
+    /// The SHA-256 of the bytes to send. A later push finds the partial upload of these bytes by this digest.
     let sha256: String
     /// The kind of authorization: `signature`, `bundle`, or `consent` (option `--unverified-image`).
     let authorization: String
-    /// The id of the trusted key that signed the image or its bundle.
+    /// The id of the trusted key that signed the image or its bundle; nil if `authorization` is `consent`.
     let keyID: String?
-    /// The error code of the failed verification if `authorization` is `consent`.
+    /// The error code of the failed verification; nil if `authorization` is not `consent`.
     let unverified: String?
 
     init(_ numbered: NumberedImage) {

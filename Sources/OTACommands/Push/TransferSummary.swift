@@ -1,17 +1,18 @@
 import OTAUpdate
 
-/// The statistics of an upload. All byte counts refer to bytes of the image.
+/// The statistics of an upload. `resumedFrom`, `imageBytes`, `sentBytes` and `resentBytes` count only image bytes, without headers.
 struct TransferSummary: Encodable, Sendable {
     let resumedFrom, imageBytes, sentBytes, resentBytes: Int
-    /// The sizes in bytes; nil: no chunk was sent.
+    /// The length of the longest chunk and the MTU of the link, in bytes. A size is nil if it is unknown: `chunkSize` before the first
+    /// chunk, `mtu` on a transport without an MTU.
     let chunkSize, mtu: Int?
     let flushes, gaps, disconnects: Int
     let seconds: Double
-    /// The average rate; nil: the duration is 0.
+    /// The average rate of the upload; nil if its duration is 0.
     let bytesPerSecond: Double?
-    /// The maximum rate of a simulated link without loss; nil: a real link.
+    /// The maximum rate of a simulated link if no packet is lost; nil for a real link.
     let linkBoundBytesPerSecond: Double?
-    /// `bytesPerSecond` divided by `linkBoundBytesPerSecond`.
+    /// `bytesPerSecond` divided by `linkBoundBytesPerSecond`; nil if one of them is nil.
     let efficiency: Double?
 
     init(_ transfer: TransferReport, linkBound: Double?) {
@@ -31,7 +32,7 @@ struct TransferSummary: Encodable, Sendable {
         efficiency = linkBound.flatMap { bound in rate.map { Figures.rounded($0 / bound) } }
     }
 
-    /// The sentences for the user; empty if nothing was sent.
+    /// The sentences for the user; an empty array if nothing was sent.
     var sentences: [String] {
         guard sentBytes > 0 else { return [] }
         let what = resumedFrom > 0 ? "Resumed at byte \(resumedFrom) of \(imageBytes); the rest" : "\(imageBytes) bytes"
