@@ -33,10 +33,12 @@ struct DetachedOptions: ParsableArguments {
         completion: .file())
     var publicKey: [String] = []
 
-    /// True if existing signatures are attached.
+    /// True if the command attaches existing signatures instead of signing with a key.
     var attaches: Bool { manifest != nil || !signature.isEmpty || !publicKey.isEmpty }
 
-    /// Checks that the options fit each other and the other options of `sign`.
+    /// Checks these options in combination with each other and with the other options of `sign`.
+    ///
+    /// - Throws: a usage failure for options that cannot be used together, or for a missing option.
     func check(_ sign: Sign) throws(Failure) {
         guard toSign != nil || attaches else { return }
         let mode = toSign == nil ? "--signature" : "--to-sign"
@@ -96,7 +98,7 @@ struct DetachedOptions: ParsableArguments {
         }
     }
 
-    /// Refuses to replace an input file.
+    /// Checks that the output does not replace the manifest or a signature that the command reads.
     ///
     /// - Throws: `output-exists`.
     func refuseToReplace(_ output: String) throws(Failure) {
@@ -107,9 +109,9 @@ struct DetachedOptions: ParsableArguments {
         }
     }
 
-    /// Reads the manifest of `--manifest`.
+    /// Reads the file of `--manifest`.
     ///
-    /// - Throws: `Failure` with the code of the first violated rule of a manifest.
+    /// - Throws: the errors of `FileReader`. If the file is not a valid manifest: `Failure` with the code of the `BundleError`.
     func readManifest(at path: String) throws -> Manifest {
         let bytes = try FileReader.contents(of: path)
         do throws(BundleError) {
@@ -141,7 +143,7 @@ struct DetachedOptions: ParsableArguments {
         return try DetachedSigner.signers(signature.map(read), keys: keys, message: manifest.bytes)
     }
 
-    /// Reads the signature and its public key for an MCUboot image; nil: the options were not given.
+    /// Reads the signature and its public key for an MCUboot image. Returns nil if the user did not give both options.
     ///
     /// - Throws: `KeyError`, `Failure`.
     func imageSigner() throws -> (any ImageSigner)? {
@@ -158,7 +160,7 @@ struct DetachedOptions: ParsableArguments {
 // MARK: - The command
 
 extension Sign {
-    /// Writes the manifest of a new or existing bundle.
+    /// Writes the manifest of a new or existing bundle, which is the message that a key must sign.
     func manifest(to path: String, _ console: Console) throws -> SignAnswer {
         let release = try release()
         let known = Self.counter(ofBundleIn: target)
@@ -169,7 +171,8 @@ extension Sign {
         return answer
     }
 
-    /// Writes the digest of a new MCUboot image, or with `--pure` the image without its signature.
+    /// Writes the bytes of a new MCUboot image that a key must sign: the digest; with `--pure`, the header, the body and the protected
+    /// TLVs.
     func bytesToSign(_ layout: MCUbootLayout, to path: String) throws -> SignAnswer {
         try write(MCUbootSigner.bytesToSign(input(), as: layout, scheme: mcuboot.scheme()), to: path)
     }
@@ -187,7 +190,8 @@ extension Sign {
         return SignAnswer(bytes, to: path == StandardFile.name ? StandardFile.outputTitle : path)
     }
 
-    /// Attaches signatures: to an image and its signed manifest, which become a bundle, or to a bundle.
+    /// Attaches existing signatures. With `--manifest`, the input is an image, and the result is a new bundle. Without it, the input is a
+    /// bundle, and the signatures are added to it.
     func bundleWithDetachedSignatures(_ console: Console) throws -> SignAnswer {
         let given = try detached.manifest.map { try detached.readManifest(at: $0) }
         let input = try input()
@@ -205,9 +209,9 @@ extension Sign {
         return SignAnswer(file)
     }
 
-    /// Returns the manifest of the bundle that gets another signature.
+    /// Returns the manifest of the bundle to which a signature is added.
     ///
-    /// - Throws: a usage failure for an image; the errors of `BundleSigner`.
+    /// - Throws: a usage failure if the file is an image, because an image requires `--manifest`; the errors of `BundleSigner`.
     private func manifest(ofBundleIn file: InputFile) throws -> Manifest {
         let prefix = try file.prefix(FirmwareFileKind.prefixLength)
         guard FirmwareFileKind.detect(prefix: prefix) == .bundle else {

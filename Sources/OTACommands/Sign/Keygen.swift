@@ -57,7 +57,8 @@ struct Keygen: Command {
 
     var invocation: Invocation { Invocation(command: Self.name, file: name) }
 
-    /// Returns the name without the suffixes `.pem` and `.pub`, so that no private key gets the name of a public key.
+    /// Returns the name without the suffixes `.pem` and `.pub`. Otherwise `keygen release.pub` would write the private key to
+    /// `release.pub.pem`, a name for a public key.
     private func pairName() throws(Failure) -> String {
         var name = name[...]
         while let suffix = [".pem", ".pub"].first(where: { name.hasSuffix($0) }) { name = name.dropLast(suffix.count) }
@@ -92,7 +93,7 @@ struct Keygen: Command {
                 encrypted: isEncrypted))
     }
 
-    /// Refuses options that contradict each other.
+    /// Refuses options that contradict each other or would have no effect.
     private func checkOptions() throws(Failure) {
         if token != nil, from != nil {
             throw Failure.usage("--in creates a key, and --from needs an existing key", hint: "use one of them")
@@ -144,12 +145,12 @@ struct Keygen: Command {
 struct KeygenAnswer: CommandAnswer {
     struct Key: Encodable, Sendable {
         let keyID: String
-        /// The private key's file; nil if the private key is not in a new file.
+        /// The path of the new file with the private key; nil with `--in` and `--from`, which create no such file.
         var `private`: String?
         let `public`: String
-        /// Whether the new private key file is encrypted; nil if there is no new private key file.
+        /// Whether the new file with the private key is encrypted; nil with `--in` and `--from`.
         var encrypted: Bool?
-        /// The place of the private key, in the form of `--key`; nil if the private key is in a new file.
+        /// The place of the private key with `--in` and `--from`, as a value for `sign --key`; nil without these options.
         var location: String?
     }
     let key: Key

@@ -2,7 +2,7 @@ import ArgumentParser
 import OTAFirmware
 import OTASigning
 
-/// The options for an MCUboot image. The names are equal to the names of imgtool's options.
+/// The options for an MCUboot image. They have the same names as the options of imgtool, MCUboot's signing tool.
 struct MCUbootOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
@@ -75,13 +75,13 @@ struct MCUbootOptions: ParsableArguments {
             valueName: "bits"))
     var sha: String?
 
-    /// True if the security counter is derived from the version.
+    /// True if `--security-counter auto` was given: the security counter is then derived from the version.
     var derivesSecurityCounter: Bool { securityCounter?.lowercased() == "auto" }
 
-    /// Checks that none of the options was given.
+    /// Checks that the user gave none of these options.
     ///
     /// - Parameter reason: the end of the error message, such as `it requires --as mcuboot`.
-    /// - Throws: a usage failure if one of the options was given.
+    /// - Throws: a usage failure that names the first given option.
     func refuse(_ reason: String) throws(Failure) {
         let given = [
             ("--header-size", headerSize != nil), ("--pad-header", padHeader), ("--slot-size", slotSize != nil),
@@ -94,9 +94,9 @@ struct MCUbootOptions: ParsableArguments {
         throw Failure.usage("\(name) is for MCUboot images: \(reason)", hint: instead)
     }
 
-    /// Returns the signature scheme, which defines the signed data.
+    /// Returns the signature scheme. It determines whether the key signs a digest of the image or the image itself.
     ///
-    /// - Throws: a usage failure for a digest that otaflash does not support.
+    /// - Throws: a usage failure for a digest that otaflash does not support, or that `--pure` excludes.
     func scheme() throws(Failure) -> MCUbootSigner.Scheme {
         switch (sha, pure) {
         case (nil, true), ("auto", true), ("512", true): return .pure
@@ -171,7 +171,7 @@ struct MCUbootOptions: ParsableArguments {
 }
 
 extension MCUbootLayout.Dependency {
-    /// Parses a list such as `(1, 1.2.0), (2, 1.0.0+3)`; nil for any other text.
+    /// Parses a list such as `(1, 1.2.0), (2, 1.0.0+3)`. Returns nil for any other text.
     fileprivate static func list(_ text: String) -> [Self]? {
         var found: [Self] = []
         var rest = text.filter { $0 != " " }[...]

@@ -27,8 +27,8 @@ struct PINOptions: ParsableArguments {
             throw ValidationError("'--pin-fd' and '--pin-env' cannot be used together.")
         }
         guard let pinEnv else { return }
-        // The error message does not contain the value, because the value may be the PIN itself. The name of a variable does not start
-        // with a digit, so a PIN is always refused.
+        // The user may give the PIN itself by mistake. Therefore the error message does not contain the value. The name of a variable
+        // does not start with a digit, so a PIN of digits is always refused.
         let isName = pinEnv.allSatisfy { $0.isASCII && ($0.isLetter || $0.isNumber || $0 == "_") }
         guard isName, let first = pinEnv.first, !first.isNumber else {
             throw ValidationError("The value of --pin-env is not the name of an environment variable.")
@@ -40,11 +40,11 @@ struct PINOptions: ParsableArguments {
     func source(_ console: Console) -> PINs { PINs(self, console) }
 }
 
-/// Reads the PINs of tokens. An argument is never the source, because every user of the computer can read arguments.
+/// Reads the PINs of tokens. No option contains the PIN itself, because every user of the computer can read the arguments of a process.
 final class PINs: PINSource {
     private let options: PINOptions
     private let console: Console
-    /// Whether the variable of `--pin-env` was used. A PIN is never tried on two tokens.
+    /// Whether the variable of `--pin-env` was used. Its PIN is for one token. A try on a second token could lock that token.
     private var isVariableUsed = false
 
     fileprivate init(_ options: PINOptions, _ console: Console) {
@@ -85,7 +85,7 @@ final class PINs: PINSource {
             }
             isVariableUsed = true
             guard let text = getenv(name) else {
-                // The message does not contain the name, because it may be the PIN itself.
+                // The message does not contain the given name, because the user may have given the PIN itself by mistake.
                 throw KeyError(.pinNeeded, "the environment variable of --pin-env is not set")
             }
             return SecretBytes(copying: UnsafeRawBufferPointer(start: text, count: strlen(text)))

@@ -23,7 +23,7 @@ struct PassphraseOptions: ParsableArguments {
         if passphraseFd != nil, passphraseEnv != nil {
             throw ValidationError("'--passphrase-fd' and '--passphrase-env' cannot be used together.")
         }
-        // The error message does not contain the value, because the value may be the passphrase itself.
+        // The user may give the passphrase itself by mistake. Therefore the error message does not contain the value.
         let isName = passphraseEnv?.allSatisfy { $0.isASCII && ($0.isLetter || $0.isNumber || $0 == "_") } ?? true
         if !isName || passphraseEnv?.isEmpty == true {
             throw ValidationError("The value of --passphrase-env is not the name of an environment variable.")
@@ -39,7 +39,8 @@ struct PassphraseOptions: ParsableArguments {
     }
 }
 
-/// The source of a passphrase. An argument is never the source, because every user of the computer can read arguments.
+/// The source of a passphrase. No option contains the passphrase itself, because every user of the computer can read the arguments of a
+/// process.
 enum PassphraseSource {
     case descriptor(Int32)
     case environment(String)
@@ -52,8 +53,8 @@ enum PassphraseSource {
     ///
     /// - Parameters:
     ///   - what: the name of the key, for the prompt.
-    ///   - isNew: true for a new key. The terminal then prompts for the passphrase twice.
-    /// - Throws: `Failure`; `KeyError` for an unusable passphrase.
+    ///   - isNew: true for a new key. The user must then type the passphrase twice, if the source is the terminal.
+    /// - Throws: `Failure` if the passphrase cannot be read; `KeyError` if it is empty or too long.
     func passphrase(for what: String, isNew: Bool = false) throws -> Passphrase {
         switch self {
         case .descriptor(let number):
@@ -92,14 +93,15 @@ enum PassphraseSource {
 }
 
 extension SecretBytes {
-    /// Reads the next line of a file, up to a line feed or the end of the file. A carriage return at the end of the line is omitted.
+    /// Reads the next line of a file, up to a line feed or the end of the file. The result contains neither the line feed nor a carriage
+    /// return before it.
     ///
     /// - Throws: `Errno`.
     convenience init(lineOf file: FileDescriptor) throws {
         try self.init(capacity: Passphrase.maximumLength + 2) { buffer in
             var count = 0
             while count < buffer.count {
-                // The loop reads single bytes, because the rest of a pipe may be for another reader.
+                // The loop reads single bytes, because the bytes after this line may be for another reader of the same pipe.
                 let place = UnsafeMutableRawBufferPointer(rebasing: buffer[count..<count + 1])
                 guard try file.readWaiting(into: place) > 0, place[0] != UInt8(ascii: "\n") else { break }
                 count += 1

@@ -4,15 +4,16 @@ import SystemPackage
 
 /// Handles signals while a prompt waits for input.
 ///
-/// The signal handler only writes the signal number to a pipe. So a prompt can wait for signals and input at the same time, and any thread
-/// can receive the signal.
+/// The signal handler only writes the signal number to a pipe. So a prompt can wait for signals and input at the same time. It does not
+/// matter which thread receives the signal.
 ///
-/// Signals that the process ignores, such as SIGPIPE, remain ignored. SIGKILL and SIGSTOP cannot be handled. Crash signals are not
-/// handled, because the process cannot continue after a crash.
+/// Signals that the process ignores, such as SIGPIPE, remain ignored. SIGKILL and SIGSTOP cannot be handled. Crash signals such as
+/// SIGSEGV are not handled, because the process cannot continue after a crash.
 struct PromptSignals: ~Copyable {
-    /// The signals after which the prompt appears again. SIGCONT is included, because a shell switches the echo on after SIGSTOP.
+    /// The signals after which the prompt appears again. SIGCONT is one of them because of SIGSTOP, which cannot be handled: after SIGSTOP,
+    /// the shell switches the echo on, and a new prompt switches it off again.
     static let stopping = [SIGTSTP, SIGTTIN, SIGTTOU, SIGCONT]
-    /// The signals that end a process if no handler exists.
+    /// The signals that end a process by default.
     private static let ending =
         [
             SIGHUP, SIGINT, SIGQUIT, SIGALRM, SIGTERM, SIGUSR1, SIGUSR2, SIGSTKFLT, SIGVTALRM, SIGPROF, SIGXCPU,
@@ -57,10 +58,11 @@ struct PromptSignals: ~Copyable {
         close(readEnd)
     }
 
-    /// Performs the default action of a signal, which stops the process. The process does not stop if no shell can continue it.
+    /// Stops the process with the default action of `signal`, until the user continues it. Without a shell that can continue the process,
+    /// the kernel ignores the signal, and the process does not stop. For SIGCONT, the function does nothing.
     borrowing func stop(by signal: Int32) {
         guard signal != SIGCONT else { return }
-        // The signal SIGCONT that continues the process must not cause a second prompt.
+        // SIGCONT also gets its default action. Otherwise the SIGCONT that continues the process would cause a second prompt.
         let changed = [signal, SIGCONT]
         let ours = changed.map { signal in
             var byDefault = sigaction()
@@ -77,14 +79,14 @@ struct PromptSignals: ~Copyable {
 
     /// Waits for input or a signal.
     ///
-    /// - Returns: the signal; nil: input is available.
+    /// - Returns: the signal; nil if input is available and no signal was received.
     borrowing func wait(forInputFrom terminal: Int32) -> Int32? {
         var files = [readEnd, terminal].map { pollfd(fd: $0, events: Int16(POLLIN), revents: 0) }
         while poll(&files, 2, -1) < 0, errno == EINTR {}
         return files[0].revents == 0 ? nil : next()
     }
 
-    /// Returns the first received signal that was not returned before; nil: no such signal.
+    /// Returns the oldest received signal that this type has not returned yet. Returns nil at once if there is no such signal.
     borrowing func received() -> Int32? {
         var file = pollfd(fd: readEnd, events: Int16(POLLIN), revents: 0)
         return poll(&file, 1, 0) > 0 ? next() : nil

@@ -103,7 +103,8 @@ struct Sign: Command {
 
     var invocation: Invocation { Invocation(command: Self.name, file: image) }
 
-    /// Refuses a report in place of the signed file, before the report of this failure is written.
+    /// Refuses the same path for `-o` and `--report`. After a failure of `answer(_:)`, otaflash writes a report. After a failure of this
+    /// function it does not, so the file at the path stays unchanged.
     func validate() throws {
         if let report = options.report, let output,
             FilePath(report).lexicallyNormalized() == FilePath(output).lexicallyNormalized()
@@ -148,7 +149,13 @@ struct Sign: Command {
 
     private static let largestUsualCounterStep: UInt32 = 1000
 
-    /// Warns about a large increase of the security counter. After a device confirms this counter, the device refuses every lower counter.
+    /// Warns about a large increase of the security counter, because it cannot be undone: a device that has confirmed the new file refuses
+    /// every lower counter.
+    ///
+    /// - Parameters:
+    ///   - counter: the counter of the new file.
+    ///   - known: the counter of the file that was at the output path before; nil if there was no such file. The function then compares
+    ///     with 0.
     func warn(
         ofCounter counter: UInt32, after known: UInt32?, in file: (kind: String, option: String), _ console: Console
     ) {
@@ -161,13 +168,14 @@ struct Sign: Command {
             hint: "increase the counter by 1 for each release, or sign again with a lower \(file.option)")
     }
 
-    /// Returns the security counter of a bundle; nil: the file does not exist or is not a bundle.
+    /// Returns the security counter of a bundle. Returns nil if the file does not exist or is not a bundle.
     static func counter(ofBundleIn path: String) -> UInt32? {
         guard let prefix = try? InputFile(FilePath(path)).prefix(Envelope.maximumLength) else { return nil }
         return (try? Envelope(parsingPrefix: prefix))?.manifest.securityCounter
     }
 
-    /// Returns the security counter of an MCUboot image; nil: the file does not exist, is not an MCUboot image, or has no counter.
+    /// Returns the security counter of an MCUboot image. Returns nil if the file does not exist, is not an MCUboot image, or does not have
+    /// a counter.
     private static func counter(ofMCUbootImageIn path: String) -> UInt32? {
         guard let bytes = try? FileReader.contents(of: path) else { return nil }
         return (try? MCUbootFile(parsing: bytes))?.image.securityCounter
@@ -189,7 +197,7 @@ struct Sign: Command {
         let known = path == StandardFile.name ? nil : Self.counter(ofMCUbootImageIn: path)
         let file = try MCUbootSigner(key: key, scheme: scheme)
             .sign(input(), as: layout, to: outputFile(at: path))
-        // A counter derived from the version needs no warning, because it is large and increases with the version.
+        // A counter that is derived from the version needs no warning: it increases with the version, and its large steps are intended.
         if !mcuboot.derivesSecurityCounter, let counter = layout.securityCounter {
             warn(ofCounter: counter, after: known, in: ("image", "--security-counter"), console)
         }
@@ -218,7 +226,7 @@ struct Sign: Command {
         return signers
     }
 
-    /// Refuses combinations of options in which `-` cannot work.
+    /// Refuses options that give standard input or standard output (`-`) two uses, or one that cannot work.
     private func checkStreams() throws(Failure) {
         if image == StandardFile.name, output == nil, detached.toSign == nil {
             throw Failure.usage(
@@ -258,7 +266,7 @@ struct Sign: Command {
             : try OutputFile(FilePath(path), replaces: replaces(path))
     }
 
-    /// Warns about a signing key whose private key is public.
+    /// Warns if everybody knows the private key: the demo key and the sample keys of MCUboot are published.
     static func warn(ofKey id: KeyID, _ console: Console) {
         if id == DemoKey.id {
             console.warn("this is the demo key: its private key is public, so its signature proves nothing")
@@ -269,10 +277,11 @@ struct Sign: Command {
         }
     }
 
-    /// Returns whether `--force` was given.
+    /// Returns whether the output may replace an existing file, which requires `--force`.
     ///
-    /// - Throws: `output-exists` if the file to replace contains a key or a certificate, or is the image to sign. The only copy of a
-    ///   signing key or of a build would be lost. A bundle is replaced, because it then gets another signature.
+    /// - Throws: `output-exists` if the existing file is an input of the command, or contains a key or a certificate. Otherwise the user
+    ///   could lose the only copy of a build or of a key. A bundle is an exception: `sign` can replace it by the same bundle with another
+    ///   signature.
     private func replaces(_ path: String) throws(Failure) -> Bool {
         guard force, let beginning = FileReader.beginning(of: path) else { return force }
         let isBundle = FirmwareFileKind.detect(prefix: beginning) == .bundle
@@ -298,7 +307,7 @@ struct Sign: Command {
         return image.dropLast(suffix.count) + ".signed.bin"
     }
 
-    /// The names of the given options for fields of a bundle, without --version.
+    /// The options for fields of a bundle that the user gave. `--version` is not among them, because MCUboot images also have a version.
     var bundleOptions: [String] {
         let given = [
             ("--product", product != nil), ("--hardware", hardware != nil), ("--counter", counter != nil),
@@ -346,7 +355,7 @@ enum CreationTime {
     static func now() throws(Failure) -> UInt64 {
         guard let value = getenv("SOURCE_DATE_EPOCH") else { return UInt64(clamping: time(nil)) }
         let text = String(cString: value)
-        // Only digits are accepted. The standard initializer also accepts a plus sign.
+        // `UInt64(_:)` also accepts a plus sign. Therefore this check accepts only digits.
         let isNumber = !text.isEmpty && text.utf8.allSatisfy((UInt8(ascii: "0")...UInt8(ascii: "9")).contains)
         guard isNumber, let seconds = UInt64(text), seconds <= Manifest.latestCreationTime else {
             throw Failure.usage(

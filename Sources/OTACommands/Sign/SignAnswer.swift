@@ -6,7 +6,7 @@ import SystemPackage
 struct SignAnswer: CommandAnswer {
     var bundle: BundleSummary?
     var image: ImageSummary?
-    /// The path of the signed file; nil with `--to-sign`.
+    /// The path of the signed file; nil with `--to-sign`, which writes no signed file.
     var output: String?
     var toSign: BytesToSign?
     private(set) var sentences: [String]
@@ -16,14 +16,14 @@ struct SignAnswer: CommandAnswer {
         case bundle, image, output, toSign
     }
 
-    /// The file with the bytes that a key on another machine must sign.
+    /// The bytes that a key on another machine must sign.
     struct BytesToSign: Encodable, Sendable {
         let file: String
         let bytes: Int
         let sha256: String
     }
 
-    /// The result without text, for a signed file on standard output. Standard output then contains only this file.
+    /// The result without text for the user. `sign` uses it if the output file is standard output, which must contain only that file.
     var withoutLines: SignAnswer {
         var copy = self
         copy.sentences = []

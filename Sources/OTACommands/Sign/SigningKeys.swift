@@ -4,19 +4,19 @@ import OTASigners
 import OTASigning
 import SystemPackage
 
-/// The place of a private key: the value of `--key` and `--from`.
+/// The place of a private key: the value of `--key`, `--from` or `--in`.
 enum KeyLocation {
     case file(FilePath)
     /// The name of an environment variable that contains the PEM text.
     case environment(String)
     /// A key in a PKCS#11 token.
     case token(TokenURI)
-    /// A program that signs.
+    /// A program that otaflash starts to create a signature.
     case program(String)
     /// A key in an SSH agent: a key ID, or the path of a public key.
     case agent(String)
 
-    /// - Throws: `bad-key-uri`.
+    /// - Throws: `bad-key-uri` if `text` starts with `pkcs11:` but is not a valid URI of a key.
     init(_ text: String) throws(KeyError) {
         if text.hasPrefix(TokenURI.scheme) {
             self = .token(try TokenURI(text))
@@ -32,7 +32,8 @@ enum KeyLocation {
     }
 }
 
-/// Finds the private keys of `--key` and `--from`. A passphrase is read once and used for all keys, unless it is typed on a terminal.
+/// Finds the private keys of `--key` and `--from`. A passphrase from a file descriptor or an environment variable is read once, and is
+/// used for all keys. On a terminal, the user types a passphrase for each encrypted key.
 struct SigningKeys {
     let passphrases: PassphraseSource
     let tokens: Tokens
@@ -43,7 +44,7 @@ struct SigningKeys {
         tokens = Tokens(defaultModule: Environment.value("OTAFLASH_PKCS11_MODULE"), pins: pins)
     }
 
-    /// Returns the private key for bundles.
+    /// Returns a private key that can sign bundles.
     ///
     /// - Parameter name: the place of the key (`KeyLocation`).
     /// - Throws: `KeyError`, `Failure`.
@@ -68,7 +69,7 @@ struct SigningKeys {
         }
     }
 
-    /// Returns the private key for MCUboot images. The parameter and the errors are the same as for `key(at:)`.
+    /// Returns a private key that can sign MCUboot images. The parameter and the errors are the same as for `key(at:)`.
     mutating func imageKey(at name: String) throws -> any ImageSigner {
         switch try KeyLocation(name) {
         case .token(let uri): return try tokens.signer(at: uri)
@@ -87,7 +88,7 @@ struct SigningKeys {
 
     /// Reads a key and, if the key is encrypted, its passphrase.
     ///
-    /// - Parameter parse: parses the key. It throws `passphraseRequired` if the key is encrypted and no passphrase is given.
+    /// - Parameter parse: parses the key. It throws `passphraseRequired` if the key is encrypted and the passphrase is nil.
     private mutating func read<Key>(
         _ name: String, _ parse: (SecretBytes, Passphrase?) throws(KeyError) -> Key
     ) throws -> Key {
@@ -101,7 +102,7 @@ struct SigningKeys {
         return key
     }
 
-    /// Parses a key; nil: the key is encrypted and no passphrase is given.
+    /// Parses a key. Returns nil if the key is encrypted and `passphrase` is nil.
     private static func opened<Key>(
         _ text: SecretBytes, _ passphrase: Passphrase?, _ name: String,
         _ parse: (SecretBytes, Passphrase?) throws(KeyError) -> Key

@@ -4,11 +4,11 @@ import SystemPackage
 
 /// Prompts for a secret on the terminal itself, even if stdin or stdout is redirected.
 enum TerminalPrompt {
-    /// Reads a line that the user types without echo. Before a signal ends or stops the process (`PromptSignals`), the terminal is
-    /// restored, and the typed characters are discarded.
+    /// Reads a line that the user types without echo. If a signal ends or stops the process (`PromptSignals`), this function first restores
+    /// the terminal and discards the typed characters.
     ///
-    /// - Parameter failure: creates the error for a reason: no terminal exists, or its echo cannot be switched off.
-    /// - Throws: the error of `failure`; `Failure` with the code `interrupted`.
+    /// - Parameter failure: creates the error from a reason: there is no terminal, or its echo cannot be switched off.
+    /// - Throws: the error of `failure`; `Failure` with the code `interrupted` after a signal that ends the process.
     static func secret(_ prompt: String, failure: (_ reason: String) -> Failure) throws -> SecretBytes {
         let terminal = open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC)
         var before = termios()
@@ -27,7 +27,7 @@ enum TerminalPrompt {
         }
     }
 
-    /// The error for a signal that stops the process during the prompt. The prompt appears again when the process continues.
+    /// The internal error for a signal that stops the process during the prompt. When the process continues, the prompt appears again.
     private struct Pause: Error {
         let signal: Int32
 
@@ -38,14 +38,14 @@ enum TerminalPrompt {
 
     /// Writes the prompt and reads one line without echo.
     ///
-    /// - Throws: `Pause`, `Failure`. The terminal is restored before the error is thrown.
+    /// - Throws: `Pause`, `Failure`. The function restores the terminal before it throws an error.
     private static func line(
         after prompt: String, from terminal: Int32, _ signals: borrowing PromptSignals, restoring before: termios,
         _ failure: (_ reason: String) -> Failure
     ) throws -> SecretBytes {
         var silent = before
         silent.c_lflag &= ~tcflag_t(ECHO)
-        // A process in the background receives SIGTTOU at this call, before it writes the prompt or reads input.
+        // In the background, this call fails with EINTR after SIGTTOU, and the process stops before it writes the prompt or reads input.
         while tcsetattr(terminal, TCSAFLUSH, &silent) != 0 {
             guard errno == EINTR else {
                 throw failure("the echo of the terminal cannot be switched off: \(Errno(rawValue: errno))")
@@ -67,8 +67,8 @@ enum TerminalPrompt {
         }
     }
 
-    /// Restores the echo and discards the typed characters, also while the process is in the background. SIGTTOU is blocked during the
-    /// call. With a handler for SIGTTOU instead, each attempt would fail.
+    /// Restores the echo and discards the typed characters, even while the process is in the background. `tcsetattr` in the background
+    /// causes SIGTTOU. With a handler for SIGTTOU, the call would fail each time. While SIGTTOU is blocked, the call succeeds.
     private static func restore(_ before: termios, of terminal: Int32) {
         var blocked = sigset_t()
         var unblocked = sigset_t()
