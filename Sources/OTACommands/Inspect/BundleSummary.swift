@@ -8,9 +8,10 @@ struct BundleSummary: Encodable, Sendable {
     struct Signature: Encodable, Sendable {
         let keyID: String
         let algorithm: String
-        /// These values are nil if the signature was not verified.
+        /// Whether the key is trusted, and whether the signature is valid. Both are nil if the bundle was not verified. `valid` is also nil
+        /// if the key is not trusted, because the signature is then not checked.
         var trusted, valid: Bool?
-        /// True if the key is trusted, but the scope of the key does not cover the bundle; otherwise nil.
+        /// True if the key is trusted, but not for this bundle (the scope of the key does not cover it); otherwise nil.
         var outOfScope: Bool?
     }
     /// A manifest field that this version of otaflash does not know.
@@ -22,11 +23,11 @@ struct BundleSummary: Encodable, Sendable {
         let value: String
     }
     let product, version: String
-    /// The accepted hardware revisions, as pairs of the lowest and the highest revision; nil: any revision.
+    /// The hardware revisions that can run the image, as pairs of the lowest and the highest revision; nil if all revisions can run it.
     let hardware: [[UInt16]]?
     let securityCounter: UInt32
     let requires: String?
-    /// The minimum battery level in per cent.
+    /// The lowest battery level at which a device accepts the bundle, in per cent; nil if the bundle has no such condition.
     let minimumBattery: UInt8?
     let source: String?
     let imageFormat: String
@@ -39,7 +40,7 @@ struct BundleSummary: Encodable, Sendable {
 
     /// Creates the summary of an envelope.
     ///
-    /// - Parameter reports: the results of the signature verification; nil: not verified.
+    /// - Parameter reports: the results of the signature verification; nil if the signatures were not verified.
     init(_ envelope: Envelope, reports: [SignatureReport]? = nil) {
         let manifest = envelope.manifest
         product = manifest.product.text

@@ -11,9 +11,9 @@ struct ImageSummary: Encodable, Sendable {
     var product, version: String?
     var securityCounter: UInt32?
     var chip, project, builtWith, builtAt: String?
-    /// The digest that the image contains, if the check of this digest succeeded.
+    /// The SHA-256 that the image contains. Nil if the image does not contain one, or if its check was not possible or failed.
     var carriedSha256: String?
-    /// Properties that were not checked, and other remarks.
+    /// Remarks for the user, for example about properties that were not checked.
     var notes: [String]?
     var mcuboot: MCUbootSummary?
 
@@ -72,9 +72,10 @@ struct ImageSummary: Encodable, Sendable {
 struct PackagedImage: Encodable, Sendable {
     /// The image number on the device; 0 if the device has one image.
     let imageNumber: UInt32
-    /// The name of the file in the package; nil: the file is not a package.
+    /// The name of the image's file in the package; nil if the image is not from a package.
     let name: String?
-    /// The board name in the package's manifest, which is not signed; nil: not listed.
+    /// The board name in the package's manifest; nil if the manifest does not contain one. The manifest is not signed, so the name proves
+    /// nothing.
     let board: String?
     let image: ImageSummary
 
@@ -92,6 +93,10 @@ struct PackagedImage: Encodable, Sendable {
     }
 
     /// Returns the sentence that reports a verified image.
+    ///
+    /// - Parameters:
+    ///   - file: the name of the image file or of the package.
+    ///   - isAlone: true if there is no other image in the package. The sentence then omits the image number 0.
     func sentence(of file: String, isAlone: Bool) -> String {
         let title = name.map { "\($0) in \(file)" } ?? file
         let number = isAlone && imageNumber == 0 ? "" : ", image \(imageNumber)"

@@ -38,7 +38,7 @@ struct Inspect: Command {
             answer.container = "Intel HEX, \(bytes.count) bytes of text"
             return answer
         case .pem: return try key(in: bytes)
-        // A PEM file can contain text before the key.
+        // `detect(prefix:)` finds only a key at the start of the file, but a PEM file can contain text before the key.
         case .binary where Self.isPEM(bytes): return try key(in: bytes)
         case .binary, .elf, .uf2: return try image(bytes, console)
         case .zip:
@@ -114,7 +114,8 @@ struct Inspect: Command {
         return answer
     }
 
-    /// Returns the verifier. If no key is trusted, returns an empty verifier and the reason, because `inspect` works without trusted keys.
+    /// Returns the verifier with the trusted keys. If no key is trusted, returns a verifier without keys, and the reason as `missing`. This
+    /// is not an error, because `inspect` works without trusted keys.
     private func imageVerifier(_ console: Console) throws(KeyError) -> (Verifier, missing: String?) {
         do throws(KeyError) {
             return (Verifier(trust: try trust.store(console)), nil)
@@ -145,7 +146,7 @@ struct Inspect: Command {
 
     /// Returns true if the file is text of at most 64 KiB, and a PEM block begins at the start of a line.
     ///
-    /// The check for text excludes an image that contains a certificate.
+    /// Without the check for text, this function would also return true for an image that contains a certificate.
     private static func isPEM(_ bytes: [UInt8]) -> Bool {
         guard bytes.count <= 64 << 10, let text = String(validating: bytes, as: UTF8.self) else { return false }
         let isText = text.unicodeScalars.allSatisfy {
@@ -172,7 +173,8 @@ struct InspectAnswer: CommandAnswer {
         let keyID, kind: String
         /// The algorithm of the key: `Ed25519`, `ECDSA P-256`, `RSA-2048` or `RSA-3072`.
         let algorithm: String
-        /// The SHA-256 digest of the public key, as hex digits. An MCUboot image contains this digest in its KEYHASH TLV.
+        /// The SHA-256 digest of the public key, as hex digits. The KEYHASH TLV of an MCUboot image contains this digest to name the key that
+        /// signed the image.
         let keyHash: String
         /// True for the demo key, whose private key is public.
         let demo: Bool
@@ -182,12 +184,13 @@ struct InspectAnswer: CommandAnswer {
     var image: ImageSummary?
     var images: [PackagedImage]?
     var key: Key?
-    /// True if the file is verified; nil: the file is not a bundle, an MCUboot image or a package.
+    /// True if the verification succeeded, false if it failed. Nil if the file is not a bundle, an MCUboot image or a package: otaflash
+    /// cannot verify other files.
     var verified: Bool?
-    /// The reason why the file is not verified.
+    /// The reason for a failed verification; nil if `verified` is not false.
     var reason: String?
     var verdict: String?
-    /// The format of the file that contained the image, as text for the user.
+    /// The format of the file around the image (Intel HEX or a package), as text for the user. Nil for other files.
     var container: String?
 
     init(file: String) { self.file = file }

@@ -1,31 +1,32 @@
 import OTAFirmware
 import OTASigning
 
-/// The contents of an MCUboot image and the results of the checks.
+/// The contents of an MCUboot image, and the results of the checks of its digest and its signature.
 struct MCUbootSummary: Encodable, Sendable {
     /// A TLV (type, length, value) of the image.
     struct Record: Encodable, Sendable {
         /// The TLV type as 4 hex digits.
         let type: String
-        /// imgtool's name of the type; nil: unknown.
+        /// The name of the type in imgtool; nil if imgtool has no name for it.
         let name: String?
         /// The value as hex digits.
         let value: String
     }
     /// The signature of the image.
     struct Signature: Encodable, Sendable {
-        /// imgtool's name of the algorithm.
+        /// The name of the algorithm in imgtool.
         let algorithm: String
         /// True if the signature covers the signed bytes directly; false if it covers their digest.
         let pure: Bool
-        /// The hash of the public key, as the image contains it, in hex digits.
+        /// The SHA-256 of the signer's public key from the image's KEYHASH TLV, as hex digits; nil if the image does not have this TLV.
         let keyHash: String?
-        /// The id of the trusted key that the image refers to; nil: the image refers to no trusted key.
+        /// The id of the trusted key that the image names as its signer. Nil if the image does not name a trusted key, or if the scope of the
+        /// key excludes MCUboot images.
         let keyID: String?
-        /// True if the signature is valid; nil: the signature could not be checked.
+        /// True if the signature is valid, false if it is invalid; nil if it could not be checked.
         let valid: Bool?
     }
-    /// The sizes of the header and the body are in bytes.
+    /// The size of the header in bytes. The size of the body is in bytes, too.
     let headerSize: UInt16
     let bodySize: UInt32
     let loadAddress, flags: UInt32
@@ -84,7 +85,7 @@ extension MCUbootReport {
         return lines
     }
 
-    /// Returns the failed and the missing checks, as text for the user.
+    /// Returns the checks that failed or were not possible, and the parts of the file that are not signed, as text for the user.
     func unchecked(of file: MCUbootFile) -> [String] {
         var lines: [String] = []
         if isAmbiguous {

@@ -163,7 +163,8 @@ struct Verify: Command {
         }
     }
 
-    /// Verifies the attestations of a bundle with the keys of `--attestation-trust`, or else with the keys of `--trust`.
+    /// Verifies the attestations of a bundle with the keys of `--attestation-trust`. Without this option, it uses the same trusted keys as
+    /// for the bundle.
     private func attestations(
         in name: String, of bundle: VerifiedBundle, _ verifier: Verifier, _ console: Console
     ) throws -> [VerifiedAttestation] {
@@ -179,10 +180,10 @@ struct Verify: Command {
         }
     }
 
-    /// Verifies the bundle of the previous release, and checks that `bundle` can follow it.
+    /// Verifies the bundle of the previous release, and checks that devices with this release can install `bundle`.
     ///
-    /// The same trusted keys must accept the previous bundle, because a forged one would make the comparison worthless. A bundle with the
-    /// same manifest is the same release, and is accepted.
+    /// The previous bundle must be signed by a trusted key, too, because a comparison with a forged bundle proves nothing. If both bundles
+    /// have the same manifest, they are the same release, and the comparison is not necessary.
     private func checked(
         _ bundle: VerifiedBundle, after name: String, trust: TrustStore, _ console: Console
     ) throws -> VerifyAnswer.Previous {
@@ -215,9 +216,9 @@ struct Verify: Command {
     }
 }
 
-/// The failures whose hints depend on the options of `verify`.
+/// The functions that create failures. The hints of these failures depend on the options of `verify`.
 extension Verify {
-    /// Returns the failure for a bundle that the trusted keys or the policy refuse.
+    /// Returns the failure for a bundle that is not signed by the trusted keys, or that does not meet an option such as `--product`.
     private func failure(_ error: VerificationError, of envelope: Envelope, _ verifier: Verifier) -> Failure {
         var failure = Failure(error, in: invocation)
         let untrusted = verifier.report(on: envelope).filter { !$0.trusted && !$0.isOutOfScope }
@@ -229,8 +230,8 @@ extension Verify {
         return failure
     }
 
-    /// Returns the failure for the file of `--previous`. Its hints repeat the whole command. A command that verifies only the previous
-    /// bundle could succeed, and the release would then be published without the comparison.
+    /// Returns the failure for the file of `--previous`. Its hints repeat the whole command of the user, with `--previous`. If a hint
+    /// verified only the previous bundle, this command could succeed, and the user could publish the release without the comparison.
     private func failure(_ error: any Error, ofPrevious name: String) -> Failure {
         var failure = Failure(error, in: Invocation(command: Self.name, file: name))
         failure.message = "the previous bundle: \(failure.message)"
@@ -253,7 +254,8 @@ extension Verify {
         var failure = Failure(error, in: invocation)
         failure.message = "\(StandardFile.title(of: name)): \(failure.message)"
         guard error.code == .untrusted else { return failure }
-        // Without --attestation-trust, the keys of --trust apply. One --attestation-trust alone would replace all of them.
+        // The hint adds an --attestation-trust to the user's command. If the command has none yet, the new option would replace the keys of
+        // --trust. Therefore the hint also repeats these keys as --attestation-trust.
         var complete = invocation
         if attestationTrust.isEmpty {
             for path in self.trust.paths { complete.options += ["--attestation-trust", path.string] }
@@ -269,7 +271,7 @@ extension Verify {
         return failure
     }
 
-    /// Returns the failure for a bundle that must not follow the previous bundle.
+    /// Returns the failure for a bundle that devices with the previous release cannot install.
     private func failure(_ error: VerificationError, of manifest: Manifest) -> Failure {
         var failure = Failure(error, in: invocation)
         let sign = "sign the image again"
@@ -287,7 +289,8 @@ extension Verify {
         return failure
     }
 
-    /// The invocation with the paths of all trusted keys. With only `--trust KEY.pub.pem`, the default keys would not apply.
+    /// The invocation with a `--trust` for each path of the trusted keys, for a hint that adds `--trust KEY.pub.pem`. If the hint had only
+    /// the added `--trust`, that command would not use the default keys.
     private var completed: Invocation {
         var completed = invocation
         completed.trust = trust.paths.map(\.string)

@@ -3,12 +3,12 @@ import OTASigning
 
 /// The result of the command `verify`.
 struct VerifyAnswer: CommandAnswer {
-    /// The release that the bundle was compared with.
+    /// The previous release, with which the bundle was compared.
     struct Previous: Encodable {
         let file, version: String
         let securityCounter: UInt32
         let manifestSha256: String
-        /// Whether the two bundles have the same manifest.
+        /// Whether the verified bundle and the previous bundle have the same manifest.
         let sameRelease: Bool
 
         init(file: String, _ bundle: VerifiedBundle, isSame: Bool) {
@@ -27,7 +27,7 @@ struct VerifyAnswer: CommandAnswer {
         let signers: [String]
         /// The part of the bundle that the attestation names: `bundle` or `manifest`.
         let subject: String
-        /// The builder of SLSA provenance; nil: another predicate.
+        /// The id of the builder in SLSA provenance; nil if the attestation is not SLSA provenance or does not contain the id.
         let builder: String?
 
         init(_ attestation: VerifiedAttestation) {
