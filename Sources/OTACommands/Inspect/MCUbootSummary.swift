@@ -20,8 +20,8 @@ struct MCUbootSummary: Encodable, Sendable {
         let pure: Bool
         /// The SHA-256 of the signer's public key from the image's KEYHASH TLV, as hex digits; nil if the image does not have this TLV.
         let keyHash: String?
-        /// The id of the trusted key that the image names as its signer. Nil if the image does not name a trusted key, or if the scope of the
-        /// key excludes MCUboot images.
+        /// The id of the trusted key that the image names as its signer. Nil if the image does not name a trusted key, or if the scope of
+        /// the key excludes MCUboot images.
         let keyID: String?
         /// True if the signature is valid, false if it is invalid; nil if it could not be checked.
         let valid: Bool?
