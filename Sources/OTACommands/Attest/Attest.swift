@@ -3,7 +3,8 @@ import OTAFirmware
 import OTASigning
 import SystemPackage
 
-/// The command `attest`, which signs a statement about a bundle: its builder and its sources, or another document such as an SBOM.
+/// The command `attest`, which signs a statement about a bundle (an attestation). The statement names the builder and the sources of the
+/// bundle, or contains another document such as an SBOM.
 struct Attest: Command {
     static let name = "attest"
     static let configuration = CommandConfiguration(
@@ -79,7 +80,7 @@ struct Attest: Command {
         let line = try AttestationEnvelope(signing: statement, with: signer).line + [UInt8(ascii: "\n")]
         let contents = earlier + line
         let count: Int
-        // The complete file is parsed before it is written. So attest never writes a file that verify refuses.
+        // This call parses the complete file before it is written. So `attest` never writes a file that `verify` cannot parse.
         do { count = try AttestationFile(parsing: contents).envelopes.count } catch {
             var failure = Failure(error, in: invocation)
             failure.message = "\(title(of: target)) would be malformed: \(failure.message)"
@@ -189,7 +190,8 @@ struct Attest: Command {
                 "give a JSON document; to convert an SPDX tag-value document: pyspdxtools -i app.spdx -o app.spdx.json")
     }
 
-    /// Returns whether a text starts with the scheme of a URI and contains only printable ASCII without spaces (RFC 3986).
+    /// Returns whether a text starts with the scheme of a URI, such as `https:`, and contains only printable ASCII without spaces (RFC
+    /// 3986).
     private static func isURI(_ text: String) -> Bool {
         guard let colon = text.utf8.firstIndex(of: UInt8(ascii: ":")), text.utf8.index(after: colon) < text.endIndex,
             text.first?.isLetter == true
@@ -199,9 +201,11 @@ struct Attest: Command {
             && scheme.allSatisfy { UnicodeScalar($0).properties.isAlphabetic || "+-.0123456789".utf8.contains($0) }
     }
 
-    /// Returns the contents of the output file, with a line feed at the end; empty: the file does not exist.
+    /// Returns the attestations that the output file already contains, with a line feed at the end. Returns an empty array if the file does
+    /// not exist or is empty.
     ///
-    /// - Throws: `attestation-malformed` if the file contains anything else; `attestation-differs` if it belongs to another bundle.
+    /// - Throws: `attestation-malformed` if the file contains anything but attestations; `attestation-differs` if one of them is about
+    ///   another bundle.
     private func earlierAttestations(in path: String, of bundle: SignedBundle) throws -> [UInt8] {
         guard (try? FilePath(path).stat()) != nil else { return [] }
         let bytes = try InputFile(FilePath(path)).prefix(AttestationFile.maximumSize + 1)
@@ -245,7 +249,7 @@ struct AttestAnswer: CommandAnswer {
     }
     let attestation: Attestation
     let output: String
-    /// The number of attestations in the output file.
+    /// The number of attestations in the output file, including the new one.
     let count: Int
     let sentence: String
     private(set) var lines: [TerminalLine]
@@ -254,7 +258,7 @@ struct AttestAnswer: CommandAnswer {
         case attestation, output, count
     }
 
-    /// The result without text, for an attestation on standard output. Standard output then contains only the attestation.
+    /// The result without text for the user. `attest` uses it if the attestation goes to standard output, which must contain nothing else.
     var withoutLines: AttestAnswer {
         var copy = self
         copy.lines = []

@@ -2,7 +2,8 @@ import OTAClient
 import OTAFirmware
 import OTASigning
 
-/// The build service that runs this job, from its environment variables: GitHub Actions or GitLab CI.
+/// The build service that runs this job: GitHub Actions or GitLab CI. The values come from the environment variables that the service
+/// sets.
 struct BuildService {
     /// The URI of the builder: the workflow on GitHub, the runner on GitLab.
     let builder: String
@@ -13,12 +14,13 @@ struct BuildService {
     /// The commit: 40 or 64 hexadecimal digits.
     let commit: String
 
-    /// Reads the environment variables.
+    /// Reads the environment variables of the build service.
     ///
     /// Sources: https://docs.github.com/en/actions/reference/workflows-and-actions/variables and
     /// https://docs.gitlab.com/ci/variables/predefined_variables/
     ///
-    /// - Throws: `usage` if neither service runs this job, or if a variable is missing or malformed.
+    /// - Throws: a usage failure if no variable shows that one of the two services runs this job, or if a required variable is missing or
+    ///   malformed.
     init() throws(Failure) {
         if Environment.value("GITHUB_RUN_ID") != nil {
             let server = try Self.address("GITHUB_SERVER_URL")
@@ -74,13 +76,15 @@ struct BuildService {
     }
 }
 
-/// SLSA provenance, version 1 (https://slsa.dev/spec/v1.0/provenance): the service and the sources that a bundle was built with.
+/// SLSA provenance, version 1 (https://slsa.dev/spec/v1.0/provenance): a document that names the service that built a bundle, and the
+/// sources of the bundle.
 enum Provenance {
     static let type = "https://slsa.dev/provenance/v1"
-    /// The URI of the meaning of `externalParameters` (docs/provenance.md).
+    /// The URI that identifies the format of `externalParameters`. docs/provenance.md describes this format.
     static let buildType = "urn:otaflash:attest:1"
 
-    /// Creates the predicate. Its parameters are the fields of the manifest that `sign` sets.
+    /// Creates the provenance of a bundle. Its `externalParameters` contain the product, the version, the security counter and the
+    /// conditions in the manifest.
     static func predicate(_ manifest: Manifest, by service: BuildService) -> JSON {
         var parameters: [(String, JSON)] = [
             ("product", .string(manifest.product.text)), ("version", .string(manifest.version.text)),
