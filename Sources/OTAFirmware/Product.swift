@@ -53,7 +53,8 @@ public struct HardwareRevisions: Sendable, Hashable, CustomStringConvertible {
         self.init(ranges: joined)
     }
 
-    /// Parses pairs of little-endian u16: the lowest and the highest revision. Returns nil unless they follow the `encodingRule`.
+    /// Parses the ranges, each as two little-endian u16: the lowest and the highest revision. Returns nil unless the bytes follow the
+    /// `encodingRule`.
     init?(encoded bytes: ArraySlice<UInt8>) {
         var reader = ByteReader(bytes)
         var ranges: [ClosedRange<UInt16>] = []

@@ -23,7 +23,8 @@ public struct EspressifImage: Sendable, Hashable {
     public let chipRevisions: ClosedRange<UInt16>?
     /// 1 to 16 segments in the order of the image.
     public let segments: [Segment]
-    /// The SHA-256 of the image, stored in its last 32 bytes. The parser has verified it. Nil if the image has no SHA-256.
+    /// The SHA-256 in the last 32 bytes of the image, which covers all bytes before them. The parser has verified it. Nil if the image has
+    /// no SHA-256.
     public let digest: SHA256Digest?
     /// The description of the application; nil if the image does not contain one.
     public let application: EspressifApplication?

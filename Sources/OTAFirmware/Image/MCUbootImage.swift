@@ -31,8 +31,8 @@ public struct MCUbootImage: Sendable, Hashable {
     /// Whether the bootloader can start the image. For example, it cannot start an image that is for a second processor.
     public var isBootable: Bool { flags & MCUbootHeader.notBootableFlag == 0 }
 
-    /// The security counter of the image, which the bootloader compares to refuse older images. Nil if the image has no such counter, or
-    /// if it does not have 4 bytes.
+    /// The security counter of the image. A bootloader with rollback protection refuses an image with a lower counter than the installed
+    /// one. Nil if the image has no security counter, or if its counter does not have 4 bytes.
     public var securityCounter: UInt32? {
         guard let value = protectedTLVs.first(where: { $0.type == MCUbootTLV.securityCounter })?.value,
             value.count == 4
@@ -137,7 +137,7 @@ public struct MCUbootTLV: Sendable, Hashable {
     /// The type's name in imgtool; nil for an unknown type.
     public var name: String? { Self.names[type] }
 
-    /// Whether the TLV is a digest that this module does not check.
+    /// Whether the TLV is a digest that this module does not check. It checks only SHA-256.
     var isOtherDigest: Bool { type == Self.sha384 || type == Self.sha512 }
 
     /// Whether the TLV is an RSA or ECDSA signature.

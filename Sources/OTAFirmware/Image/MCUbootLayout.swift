@@ -77,7 +77,7 @@ public struct MCUbootDraft: Sendable {
     /// Creates the header, the body and the protected TLVs.
     ///
     /// - Parameter program: the firmware. If `padsHeader` is false, the header replaces the first `headerSize` bytes of the program. The
-    ///   program must then have at least so many bytes.
+    ///   program must then have at least `headerSize` bytes.
     public init(_ program: [UInt8], _ layout: MCUbootLayout) {
         self.layout = layout
         let headerSize = Int(layout.headerSize)
