@@ -38,7 +38,7 @@ struct Inspect: Command {
             answer.container = "Intel HEX, \(bytes.count) bytes of text"
             return answer
         case .pem: return try key(in: bytes)
-        // `detect(prefix:)` finds only a key at the start of the file, but a PEM file can contain text before the key.
+        // `detect(prefix:)` finds a key only at the start of the file, but a PEM file can contain text before the key.
         case .binary where Self.isPEM(bytes): return try key(in: bytes)
         case .binary, .elf, .uf2: return try image(bytes, console)
         case .zip:
@@ -173,8 +173,8 @@ struct InspectAnswer: CommandAnswer {
         let keyID, kind: String
         /// The algorithm of the key: `Ed25519`, `ECDSA P-256`, `RSA-2048` or `RSA-3072`.
         let algorithm: String
-        /// The SHA-256 digest of the public key, as hex digits. An MCUboot image contains it in its KEYHASH TLV, to name the key that signed
-        /// the image.
+        /// The SHA-256 digest of the public key, as hex digits. An MCUboot image contains it in its KEYHASH TLV, to name the key that
+        /// signed the image.
         let keyHash: String
         /// True for the demo key, whose private key is public.
         let demo: Bool
@@ -190,7 +190,7 @@ struct InspectAnswer: CommandAnswer {
     /// The reason for a failed verification; nil if `verified` is not false.
     var reason: String?
     var verdict: String?
-    /// The format of the file around the image (Intel HEX or a package), as text for the user. Nil for other files.
+    /// The format of the file that contains the image (Intel HEX or a package), as text for the user. Nil for other files.
     var container: String?
 
     init(file: String) { self.file = file }

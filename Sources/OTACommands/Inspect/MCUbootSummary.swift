@@ -16,7 +16,7 @@ struct MCUbootSummary: Encodable, Sendable {
     struct Signature: Encodable, Sendable {
         /// The name of the algorithm in imgtool.
         let algorithm: String
-        /// True if the signature covers the signed bytes directly; false if it covers their digest.
+        /// True if the key signed the header, the body and the protected TLVs directly; false if it signed their digest.
         let pure: Bool
         /// The SHA-256 of the signer's public key from the image's KEYHASH TLV, as hex digits; nil if the image does not have this TLV.
         let keyHash: String?
@@ -26,8 +26,9 @@ struct MCUbootSummary: Encodable, Sendable {
         /// True if the signature is valid, false if it is invalid; nil if it could not be checked.
         let valid: Bool?
     }
-    /// The size of the header in bytes. The size of the body is in bytes, too.
+    /// The size of the header in bytes, including its padding.
     let headerSize: UInt16
+    /// The size of the body in bytes.
     let bodySize: UInt32
     let loadAddress, flags: UInt32
     let protectedTlvs, tlvs: [Record]

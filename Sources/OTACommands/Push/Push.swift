@@ -84,8 +84,8 @@ struct Push: DeviceCommand {
         }
     }
 
-    /// Returns the user's arguments for hints. For a virtual device, they also contain the options for `simulate create` with which the
-    /// new device accepts `update` (`Invocation.acceptingDevice`).
+    /// Returns the user's arguments for hints. They include `Invocation.acceptingDevice`: the options with which `simulate create` creates a
+    /// virtual device that accepts `update`.
     private func invocation(for update: VerifiedUpdate) -> Invocation {
         var invocation = invocation
         let trusted = trust.trust.flatMap { ["--trust", $0] }
@@ -96,7 +96,7 @@ struct Push: DeviceCommand {
         }
         guard let name = invocation.virtualDevice else { return invocation }
         let manifest = bundle.manifest
-        // The new device keeps the protocol of the old one, except that a device with SMP boots only MCUboot images.
+        // If the user's virtual device uses SMP, the new one uses SMP, too. But a device with SMP boots only MCUboot images.
         let isSMP = manifest.imageFormat == .mcuboot && (try? VirtualDevices().store.updateProtocol(of: name)) == .smp
         var options = isSMP ? ["--protocol", "smp"] : []
         options += ["--product", manifest.product.text, "--version", manifest.requires?.description ?? "0.0.0"]
@@ -126,7 +126,7 @@ struct Push: DeviceCommand {
             isDryRun: flags.contains(.dryRun))
     }
 
-    /// Loads the trusted keys. If no key is trusted, throws `no-trusted-key`, but returns an empty store with `--unverified-image`.
+    /// Loads the trusted keys. If no key is trusted, throws `no-trusted-key`. With `--unverified-image`, returns an empty store instead.
     private func trustedKeys(_ console: Console) throws(KeyError) -> TrustStore {
         do throws(KeyError) { return try trust.store(console) } catch {
             guard flags.contains(.unverifiedImage), error.code == .noTrustedKey else { throw error }

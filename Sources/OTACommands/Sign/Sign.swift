@@ -226,7 +226,8 @@ struct Sign: Command {
         return signers
     }
 
-    /// Refuses options that give standard input or standard output (`-`) two uses, or one that cannot work.
+    /// Refuses options that use standard input or standard output (`-`) twice, or where it is not possible. Also refuses `--log` with the
+    /// path of the output.
     private func checkStreams() throws(Failure) {
         if image == StandardFile.name, output == nil, detached.toSign == nil {
             throw Failure.usage(
