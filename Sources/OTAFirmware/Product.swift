@@ -1,6 +1,6 @@
 /// The name of a product. A device accepts a bundle only if the product name in it is equal to the device's own, byte for byte.
 public struct ProductName: Sendable, Hashable, CustomStringConvertible {
-    /// The format of the text, for the user.
+    /// A description of the text format, for messages to the user.
     public static let rule = "1 to 63 characters of A-Z a-z 0-9 . _ -, such as acme-thermostat"
 
     public let text: String
@@ -21,7 +21,7 @@ public struct ProductName: Sendable, Hashable, CustomStringConvertible {
 /// There are 1 to 16 ranges in ascending order. A range includes both of its bounds. The ranges do not overlap and are not
 /// adjacent. Therefore each set of revisions has exactly one encoding.
 public struct HardwareRevisions: Sendable, Hashable, CustomStringConvertible {
-    /// The format of the text, for the user.
+    /// A description of the text format, for messages to the user.
     public static let rule = "1 to 16 revisions or ranges of revisions, 0 to 65535, such as 2 or 1..3,7"
     static let encodingRule =
         "1 to 16 pairs of u16, lowest and highest revision, ascending, neither overlapping nor adjacent"

@@ -4,7 +4,7 @@
 /// Two versions are equal if their texts are equal byte for byte, including the build metadata. Use `takesPrecedence(over:)` to find
 /// the newer version.
 public struct SemanticVersion: Sendable, Hashable, CustomStringConvertible {
-    /// The format of the text, for the user.
+    /// A description of the text format, for messages to the user.
     public static let rule = "a SemVer 2.0.0 version such as 1.4.0 or 1.4.0-rc.1, 5 to 63 bytes, numbers below 2^32"
 
     /// The whole version, 5 to 63 bytes of ASCII.
@@ -84,7 +84,7 @@ public struct SemanticVersion: Sendable, Hashable, CustomStringConvertible {
 ///
 /// It consists of a major, a minor and a patch number. The pre-release part and the build part of the running version have no effect.
 public struct RequiredVersion: Sendable, Hashable, CustomStringConvertible {
-    /// The format of the text, for the user.
+    /// A description of the text format, for messages to the user.
     public static let rule = "three numbers such as 1.4.0, each below 2^32"
 
     public let major, minor, patch: UInt32

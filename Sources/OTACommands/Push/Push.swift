@@ -84,8 +84,8 @@ struct Push: DeviceCommand {
         }
     }
 
-    /// Returns the user's arguments for hints. They include `Invocation.acceptingDevice`: the options with which `simulate create` creates a
-    /// virtual device that accepts `update`.
+    /// Returns the user's arguments for hints. They include `Invocation.acceptingDevice`: the options with which `simulate create`
+    /// creates a virtual device that accepts `update`.
     private func invocation(for update: VerifiedUpdate) -> Invocation {
         var invocation = invocation
         let trusted = trust.trust.flatMap { ["--trust", $0] }

@@ -45,7 +45,7 @@ public struct MCUbootImage: Sendable, Hashable {
 extension MCUbootImage {
     /// The version in an image's header.
     public struct Version: Sendable, Hashable, CustomStringConvertible {
-        /// The format of the text, for the user.
+        /// A description of the text format, for messages to the user.
         public static let rule =
             "MAJOR.MINOR.REVISION+BUILD such as 1.4.0 or 1.4.0+7, in decimal: up to 255, 255, 65535 and 4294967295; "
             + "parts may be omitted from the end"
