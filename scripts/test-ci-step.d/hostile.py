@@ -72,6 +72,7 @@ def a_link_cannot_make_the_step_publish_or_replace_another_file(job):
     for image in ("/proc/self/environ", ".git/config"):
         fails(job, 77, "system-file", "inputs", image=image, output="x.otaf")
     fails(job, 77, "symbolic-link", "inputs", previous="link.bin")
+    fails(job, 77, "symbolic-link", "inputs", sbom="link.bin")
     fails(job, 77, "symbolic-link", "inputs", output="nested/secret.otaf")
     os.symlink(secret, job.checkout / "fw.otaf")
     fails(job, 77, "symbolic-link", "inputs", output="fw.otaf")

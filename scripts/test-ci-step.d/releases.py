@@ -1,4 +1,5 @@
 """Tests of a release, and of each gate: a failure publishes nothing."""
+import base64
 import hashlib
 import json
 import re
@@ -6,6 +7,13 @@ import shutil
 import subprocess
 
 from cases import fails, require, require_failure, sum_holds, test
+
+SPDX, SLSA = '{"spdxVersion": "SPDX-2.3"}', "https://slsa.dev/provenance/v1"
+# The variables of GitHub's runner that provenance contains.
+GITHUB = {
+    "GITHUB_RUN_ID": "7", "GITHUB_RUN_ATTEMPT": "2", "GITHUB_SERVER_URL": "https://github.com", "GITHUB_REPOSITORY": "acme/lamp",
+    "GITHUB_WORKFLOW_REF": "acme/lamp/.github/workflows/release.yml@refs/tags/v1", "GITHUB_REF": "refs/tags/v1", "GITHUB_SHA": "0" * 40,
+}
 
 
 @test
@@ -65,17 +73,18 @@ def a_bundle_gets_a_second_signature(job):
 
 
 @test
-def only_sign_gets_the_secret_key_and_no_output_has_it(job):
+def only_sign_and_attest_get_the_secret_key_and_no_output_has_it(job):
     record = 'printf "%s %s\\n" "$1" "${OTAFLASH_KEY:+key}" >>"$HOME/calls"; exec '
     path = job.wrap(record + '"$otaflash" "$@"')
     for program in ("git", "jq"):
         shutil.copy(path / "otaflash", path / program)
         (path / program).write_text(f"#!/usr/bin/env bash\n{record}{shutil.which(program)} \"$@\"\n")
     secret = (job.checkout / "release.pem").read_text()
-    result = job.run(path=path, key=None, env={"OTAFLASH_KEY": secret}, smoke_test="true")
+    (job.checkout / "sbom.json").write_text(SPDX)
+    result = job.run(path=path, key=None, env={"OTAFLASH_KEY": secret}, smoke_test="true", sbom="sbom.json")
     require(result.exit == 0, result)
     calls = (job.folder / "calls").read_text().split("\n")
-    require([call for call in calls if call.endswith("key")] == ["sign key"], calls)
+    require([call for call in calls if call.endswith("key")] == ["sign key", "attest key"], calls)
     require({"log ", "sign key", "verify ", "simulate ", "push "} <= set(calls), calls)
     before = job.files()
     result = job.run(key=secret, output="other.otaf")
@@ -83,7 +92,58 @@ def only_sign_gets_the_secret_key_and_no_output_has_it(job):
     require(secret.split("\n")[1] not in result.log + result.summary, result)
 
 
+@test
+def the_provenance_and_the_SBOM_are_signed_and_published_with_the_bundle(job):
+    for sbom, predicates in ((None, [SLSA]), ("app.spdx.json", [SLSA, "https://spdx.dev/Document"]),
+                             ("-bom.json", [SLSA, "https://cyclonedx.org/bom"])):
+        (job.checkout / "app.spdx.json").write_text(SPDX)
+        (job.checkout / "-bom.json").write_text('{"bomFormat": "CycloneDX"}')
+        result = job.run(attest="true", sbom=sbom, env=GITHUB, previous="previous.otaf", smoke_test="true")
+        require(result.exit == 0 and result.outputs["attestation"] == "fw.bin.otaf.intoto.jsonl", result)
+        require(f"<tr><td>attest</td><td>ok</td><td><code>{', '.join(predicates)}</code>" in result.summary, result)
+        lines = (job.checkout / "fw.bin.otaf.intoto.jsonl").read_text().splitlines()
+        statements = [json.loads(base64.b64decode(json.loads(line)["payload"])) for line in lines]
+        require([statement["predicateType"] for statement in statements] == predicates, statements)
+        digest = hashlib.sha256((job.checkout / "fw.bin.otaf").read_bytes()).hexdigest()
+        for statement in statements:
+            require({"name": "fw.bin.otaf", "digest": {"sha256": digest}} in statement["subject"], statement)
+    require("/attempts/2" in json.dumps(statements[0]["predicate"]), statements)
+    # A run without attestations does not leave those of the run before it.
+    result = job.run(github=False)
+    require(result.exit == 0 and json.loads(result.out)["attestation"] is None, result)
+    require(not (job.checkout / "fw.bin.otaf.intoto.jsonl").exists(), result)
+    result = job.run(github=False, sbom="app.spdx.json")
+    require(result.exit == 0 and json.loads(result.out)["attestation"] == "fw.bin.otaf.intoto.jsonl", result)
+
+
+@test
+def attest_gets_the_passphrase_of_the_first_key(job):
+    (job.checkout / "app.spdx.json").write_text(SPDX)
+    env = {"SECRET": "correct horse"}
+    subprocess.run([job.otaflash, "keygen", "locked", "--passphrase-env=SECRET"], cwd=job.checkout, env=env, check=True, capture_output=True)
+    result = job.run(key="locked.pem\nrelease.pem", trust="locked.pub.pem", sbom="app.spdx.json", env=env,
+                     sign_options="--passphrase-env SECRET")
+    require(result.exit == 0 and result.outputs["attestation"], result)
+
+
 # --- Gates: a failure publishes nothing
+
+
+@test
+def an_attestation_that_cannot_be_signed_or_verified_is_refused(job):
+    sbom = job.checkout / "app.spdx.json"
+    sbom.write_text(SPDX)
+    fails(job, 77, "attestation-untrusted", "attest", sbom=sbom.name, key="other.pem\nrelease.pem")
+    fails(job, 64, "usage", "attest", attest="true")
+    fails(job, 66, "no-such-file", "attest", sbom="nothing.json")
+    fails(job, 64, "usage", "inputs", sbom=sbom.name, sign_options="--passphrase-fd 3")
+    fails(job, 64, "usage", "inputs", attest="yes")
+    for text in ("", "[]", "7", "SPDXVersion: SPDX-2.3", '{"spdxVersion": 2}', '{"bomFormat": "Other"}'):
+        sbom.write_text(text)
+        fails(job, 65, "unknown-sbom", "attest", sbom=sbom.name)
+    for name in ("x.otaf.sha256", "x.otaf.intoto.jsonl"):
+        (job.checkout / name).write_text(SPDX)
+        fails(job, 64, "usage", "inputs", sbom=name, output="x.otaf")
 
 
 @test
