@@ -2,7 +2,7 @@ internal import CCBOR
 
 /// Decodes one CBOR value of an SMP packet.
 ///
-/// A device may be hostile. So the decoder limits the nesting depth, and compares each item count with the number of remaining bytes.
+/// A device may be hostile. So the decoder limits the nesting depth. It also refuses an item count for which too few bytes follow.
 package struct CBORDecoder {
     /// The maximum nesting depth. SMP needs five levels: the answer's map, the image list, an image's map, its slot list, a slot's map.
     package static let deepest = 8
@@ -81,7 +81,7 @@ package struct CBORDecoder {
 
     /// Reads a string that consists of several parts, and joins the parts.
     ///
-    /// The caller validates a text after the join, because the bytes of a character may be in two parts.
+    /// The caller validates the joined text as UTF-8, because the bytes of one character may be in two parts.
     private mutating func chunks(ofText isText: Bool) throws(CBORError) -> [UInt8] {
         var bytes: [UInt8] = []
         while true {

@@ -5,7 +5,7 @@ public import OTAUpdate
 ///
 /// A packet is a header of eight bytes and a body. The body is a CBOR map. The integers in the header are big-endian:
 ///
-///     byte 0   3 bits 0, 2 bits version, 3 bits operation
+///     byte 0   bits 7 to 5: 0, bits 4 and 3: version, bits 2 to 0: operation
 ///          1   flags, always sent as 0
 ///       2, 3   length of the body
 ///       4, 5   group

@@ -23,7 +23,8 @@ package struct SMPImageList: Sendable, Equatable {
 
         package init() {}
     }
-    /// The maximum number of entries, to limit the work for a hostile device. Real devices have two slots for each of a few images.
+    /// The maximum number of entries, which limits the work that a hostile device can cause. A real device has few image numbers, and two
+    /// slots for each of them.
     private static let most = 32
 
     package var entries: [Entry]
@@ -53,7 +54,7 @@ package struct SMPImageList: Sendable, Equatable {
     /// Returns the images with this image number that do not run.
     package func others(_ number: Int) -> [Entry] { entries.filter { $0.image == number && !$0.active } }
 
-    /// Returns the slot to erase for this image number; nil if images run in both slots. The slot to erase has no running image.
+    /// Returns the slot of this image number that has no running image, which is the slot to erase; nil if images run in both slots.
     ///
     /// The result is the slot number for an erase request. Zephyr counts these numbers across all images: image 0 has the slots 0 and 1,
     /// and image 1 has the slots 2 and 3.
@@ -105,7 +106,7 @@ package struct SMPSlotList: Sendable, Equatable {
     /// An image number has no entry if the device does not report the size.
     package var largestImages: [Int: Int] = [:]
 
-    /// Parses the fields of an answer that has the slot list. A slot without a size is skipped, because the device could not open the slot.
+    /// Parses the fields of an answer that has the slot list. Skips a slot without a size, because the device could not open this slot.
     ///
     /// - Throws: ``SMPFrameError`` if the slot list is missing.
     package init(_ fields: [String: CBORValue]) throws(SMPFrameError) {

@@ -27,13 +27,14 @@ package struct SMPParameters: Sendable, Equatable {
 
     /// The maximum number of packets in flight.
     ///
-    /// The window is one packet less than the number of buffers, because the device needs one buffer for its answer. Without a free buffer
-    /// for the answer, the device refuses a packet.
+    /// It is one less than the number of buffers, because the device needs one buffer for its answer. Without a free buffer for the answer,
+    /// the device refuses the packet.
     package var window: Int { min(max(1, bufferCount - 1), Self.longestWindow) }
 
     /// The maximum window in packets, which is less than half of the 256 sequence numbers.
     ///
-    /// Over UDP, an old answer can arrive late or twice. With this limit, an old answer does not have the number of a packet in flight.
+    /// Over UDP, an answer can arrive late or twice. With this limit, a late answer does not have the sequence number of a packet in
+    /// flight.
     private static let longestWindow = 127
 }
 

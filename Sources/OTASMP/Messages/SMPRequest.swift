@@ -96,7 +96,7 @@ package enum SMPRequest: Sendable, Equatable {
 
     /// Returns whether a packet is the answer to this request.
     ///
-    /// Accepts `readAnswer` and `writeAnswer` for both kinds of request, because servers differ in the operation of their answers.
+    /// Accepts both `readAnswer` and `writeAnswer` for each request, because servers differ in the operation that they use for an answer.
     ///
     /// - Parameter sequence: the sequence number with which the request was sent.
     package func isAnswered(by frame: SMPFrame, sequence: UInt8) -> Bool {

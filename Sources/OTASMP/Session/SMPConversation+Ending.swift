@@ -1,10 +1,11 @@
 import OTAUpdate
 
-/// The last part of a push (marks, restart and confirmation), and the cases `confirm` and `discard` of `UpdateTask`.
+/// The last part of a push (marks, restart and confirmation), and the tasks `UpdateTask.confirm` and `UpdateTask.discard`.
 extension SMPConversation {
     /// The minimum time from a restart request to the next restart request.
     ///
-    /// A device may still answer for a short time after it has accepted a restart request. So an early answer is not a failure.
+    /// A device may still answer for a short time after it has accepted a restart request. So an early answer does not show that the
+    /// restart failed.
     private static let earliestVerdict = Duration.seconds(5)
     /// The maximum number of restart requests in a session.
     private static let mostRestarts = 3
@@ -12,7 +13,7 @@ extension SMPConversation {
     ///
     /// A device that has just answered may have no free buffer, and would drop an immediate request.
     private static let pauseBeforeRepeat = Duration.milliseconds(200)
-    /// The length of the restart window: the maximum time from the restart request until the device is back with the new image.
+    /// The length of the restart window: the maximum time from the first restart request until the device answers with the new image.
     ///
     /// In this time, a bootloader can swap images of 2 MB page by page.
     private static let longestReturn = Duration.seconds(180)
@@ -69,7 +70,7 @@ extension SMPConversation {
     ///
     /// - Parameter digest: the digest of the image in the image list; nil for the running image of the main processor.
     mutating func askToMark(_ digest: [UInt8]?, confirm: Bool) {
-        // This limit stops a session with a device that accepts every request but never confirms its image.
+        // A device may accept every request and never confirm its image. The end of the restart window stops the session with this device.
         if let end = shared.restartDeadline, shared.now >= end {
             return fail(
                 UpdateError(
@@ -127,16 +128,17 @@ extension SMPConversation {
             return fail(SMPPlan.marked(pending, ", and SMP cannot remove the mark\(advice)"))
         }
         guard let slot = list.slotToErase(0) else { return finish(.done, describe(list)) }
-        // The image is recorded before the erase. If the answer to the erase is lost, the next image list does not have this image.
+        // The result names the erased image. So record the image before the erase: if the answer to the erase is lost, the next image list
+        // does not have this image.
         if shared.erased == nil {
             shared.erased = ErasedSlot(slot: slot, held: list.others(0).first.map { DeviceDescription.ImageSlot($0) })
         }
         erase(slot: slot)
     }
 
-    /// Returns whether the device refused an erase only because the slot is empty.
+    /// Returns whether the device refused an erase of image 0 with this error only because the slot is empty.
     ///
-    /// In this case the device reports the unspecific error 1, and its image list has no image in the slot.
+    /// In this case the error is 1 (unknown error), and the device's image list has no image in the slot.
     func isEmptySlot(_ error: SMPError) -> Bool {
         (list?.others(0).isEmpty ?? true) && [SMPError.image(1), SMPError(code: 1)].contains(error)
     }
@@ -147,8 +149,8 @@ extension SMPConversation {
     mutating func erased(wasEmpty: Bool = false) {
         if let number = push?.toErase { return begin(afterErasing: number) }
         guard let list else { return }
-        // If the slot had an image, a refusal does not mean that the slot was empty at first. An earlier request, whose answer was lost,
-        // has erased the slot.
+        // If the slot had an image (`held`), it was not empty at first. A refusal then means that an earlier erase request, whose answer
+        // was lost, has erased the slot.
         if shared.erased?.held == nil { shared.erased?.wasEmpty = wasEmpty }
         finish(.done, describe(list))
     }

@@ -1,6 +1,6 @@
 import OTAUpdate
 
-/// The state of a push that remains from one link to the next. The sets contain image numbers.
+/// The state of a push. It remains when the link changes. Each set in it contains image numbers.
 struct SMPPush {
     let images: [SMPImage]
     let options: UpdateOptions
@@ -31,7 +31,7 @@ struct SMPPush {
     var sentAgain: Set<Int> = []
     /// The number of the image whose slot must be erased before the image is sent from 0; nil if no erase is necessary.
     var toErase: Int?
-    /// The number of complete uploads after which the device reported that the received bytes have another digest.
+    /// The number of complete uploads after which the device reported that the received bytes do not have the file's digest.
     var digestMismatches = 0
     /// The number of complete uploads after which the device reported that no upload is in progress.
     var stateLosses = 0
@@ -125,8 +125,8 @@ extension SMPConversation {
 
     /// Marks an image for boot, or first completes the upload of this image.
     ///
-    /// A device lists an image when its header and TLVs are present, even if other bytes are missing. So the upload continues first if
-    /// the last byte was not sent. The upload also begins again if the device reported another digest of the received bytes.
+    /// A device lists an image when its header and TLVs are present, even if other bytes are missing. So if the last byte was not sent, the
+    /// upload continues first. If the device reported that the received bytes do not have the file's digest, the upload begins again.
     private mutating func markListed(_ image: SMPImage, digest: [UInt8]) {
         guard let push, push.underWay == image.number, !push.complete.contains(image.number) else {
             return mark(image, digest: digest)
@@ -143,7 +143,7 @@ extension SMPConversation {
         askToMark(digest, confirm: push?.options.ending == .permanent)
     }
 
-    /// Handles the answer to a request to mark or confirm an image. If the answer has no image list, the list is requested.
+    /// Handles the answer to a request to mark or confirm an image. If the answer has no image list, the conversation requests the list.
     mutating func marked(confirm: Bool, _ fields: [String: CBORValue]) throws(SMPFrameError) {
         progressed()
         list = nil

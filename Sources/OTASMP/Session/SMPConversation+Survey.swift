@@ -92,8 +92,8 @@ extension SMPConversation {
 
     /// Handles the result of the reassembly test, whose echo request was sent as two values.
     ///
-    /// Without an echo, the device may still wait for the rest of a packet. So the session opens a new link, because the device then
-    /// discards the incomplete packet. If no answer arrived, the test is repeated once, because the echo can be lost.
+    /// Without an echo, the device may still wait for the rest of a packet. So the session opens a new link, on which the device discards
+    /// the incomplete packet. If no answer arrived, the echo may have been lost. The conversation then repeats the test once.
     private mutating func reassemblyProbed(_ result: SMPProbe.Result) {
         if result == .echoed {
             device.reassembles = true
@@ -130,8 +130,8 @@ extension SMPConversation {
 
     /// Returns the device's status for the user.
     ///
-    /// The state and the version are those of image 0, the image of the main processor. The product is the board's name, because SMP does
-    /// not report a product.
+    /// The state and the version are from image 0, which is the image of the main processor. The product is the board's name, because SMP
+    /// does not report a product.
     func describe(_ list: SMPImageList) -> DeviceDescription {
         let running = list.running(0)
         let previous = first?.running(0)
@@ -175,8 +175,8 @@ extension SMPRequest {
     /// Returns the time limit for the answer to an attempt of a request.
     ///
     /// The limits of the four attempts of a query are 1 s, 2 s, 4 s and 8 s. The first limits are short, because a device without a free
-    /// buffer drops a query without an answer. Marks and erases have longer limits, because the device writes or erases its flash before
-    /// it answers.
+    /// buffer drops a query, and the host must soon send it again. Marks and erases have longer limits, because the device writes or erases
+    /// its flash before it answers.
     ///
     /// - Parameter attempt: the number of the attempt; the first attempt has the number 1.
     func timeLimit(attempt: Int) -> Duration {

@@ -65,8 +65,8 @@ extension SMPConversation {
         ask(.erase(slot: slot == 1 ? nil : slot))
     }
 
-    /// Begins the upload after the answer to an erase request. The device may have refused the erase, because some servers refuse to erase
-    /// an empty slot.
+    /// Begins the upload after the answer to an erase request, even if the device refused the erase. The reason is that some servers refuse
+    /// to erase an empty slot.
     mutating func begin(afterErasing number: Int) {
         guard let push, let image = push.images.first(where: { $0.number == number }) else { return }
         self.push?.toErase = nil
@@ -82,7 +82,7 @@ extension SMPConversation {
             return breakLink(LinkError(.lost, "packets of \(longest) bytes are too short for an upload"))
         }
         let before = shared.transfer?.chunkSize ?? 0
-        // The report has the longest packet of all links, because a later link may have a smaller MTU.
+        // A later link may have a smaller MTU. The report shows the longest packet of all links.
         shared.transfer?.chunkSize = max(longest, before)
         if !shared.link.preservesMessageBoundaries { shared.transfer?.mtu = shared.link.maximumValueLength + 3 }
         let delivery: SMPUpload.Delivery =
@@ -183,7 +183,7 @@ extension SMPConversation {
         }
     }
 
-    /// The first wait before the upload sends dropped chunks again at the same offset. Each further wait is twice as long.
+    /// The wait before the upload sends dropped chunks again. Each further wait at the same offset is twice as long as the wait before it.
     private static let backoff = Duration.milliseconds(50)
     /// The maximum wait before the upload sends dropped chunks again.
     private static let longestBackoff = Duration.seconds(4)
@@ -228,9 +228,10 @@ extension SMPConversation {
         report(.transferred(offset: offset, total: total))
     }
 
-    /// Sends the image again from 0, once, because the received bytes on the device have another digest.
+    /// Sends the image again from 0, because the bytes that the device received do not have the file's digest. A second mismatch fails the
+    /// session.
     ///
-    /// Only some servers compute the digest. On a device without this check, the bootloader checks the image after the restart.
+    /// Only some servers compute the digest. On other devices, the bootloader detects the damaged image after the restart.
     private mutating func digestMismatched() {
         guard let push, let image = imageUnderWay, push.digestMismatches == 0 else {
             return fail(UpdateError(.digestMismatch, "the device received another file than the sent one, twice"))
@@ -258,7 +259,7 @@ extension SMPConversation {
 
     /// Requests the image list, because the device reports that no upload is in progress after the last byte was sent.
     ///
-    /// The list shows whether the device has the whole image, or has lost the image at a restart.
+    /// The list shows whether the device has the whole image, or has lost it at a restart.
     private mutating func requestImageList() {
         upload = nil
         push?.stateLosses += 1

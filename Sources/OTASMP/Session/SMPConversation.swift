@@ -3,9 +3,9 @@ package import OTAUpdate
 
 /// The host side of SMP, the protocol of MCUmgr (docs/smp.md).
 ///
-/// On each link, the conversation subscribes to the notifications and requests the image list. The image list alone determines the next
-/// step. So the conversation continues correctly after a lost link, and after an interrupted session. The features of the device are
-/// requested only once in a session.
+/// On each link, the conversation subscribes to the notifications and requests the image list. ``SMPPlan`` determines the next step of a
+/// push from this list. Therefore a push also continues correctly after a lost link or an interrupted session. The conversation requests
+/// the features of the device only once in a session, because a new link does not change them.
 package struct SMPConversation: Conversation {
     package static let updateProtocol = UpdateProtocol.smp
     package static let codeAfterTimeout = UpdateError.Code.noAnswer
@@ -22,9 +22,9 @@ package struct SMPConversation: Conversation {
     }
     /// The step that follows a pause.
     enum Step {
-        /// Send the request. `busyEnd` is the time after which the answer *busy* fails the session.
+        /// Send the request. The device may answer *busy* until `busyEnd`. After this time, the answer *busy* fails the session.
         case ask(SMPRequest, busyEnd: Duration)
-        /// Send chunks. The device had time to free its buffers during the pause.
+        /// Send chunks. The pause before this step gave the device time to free its buffers.
         case upload
         /// Send the echo requests of a test (``SMPProbe``).
         case probe
@@ -36,7 +36,7 @@ package struct SMPConversation: Conversation {
         let sequence: UInt8
         /// The time of the first attempt.
         let since: Duration
-        /// The time after which the answer *busy* fails the session.
+        /// The time until which the device may answer *busy*. After this time, the answer *busy* fails the session.
         let busyEnd: Duration
         /// The number of this attempt; the first attempt has the number 1.
         var attempt = 0
@@ -74,11 +74,11 @@ package struct SMPConversation: Conversation {
     var device = SMPDevice()
     /// True while the conversation sends the queries that precede an upload, and waits for their answers.
     var isSurveying = false
-    /// The test to which the open echo requests belong; nil if no echo request waits for its answer.
+    /// The current test; nil if no echo request of a test waits for its answer.
     var probe: SMPProbe?
     /// The queries to send next, in order.
     var questions: [SMPRequest] = []
-    /// The image list of the current link; nil if no list has arrived, or if the list is outdated.
+    /// The image list of the current link. Nil if no list has arrived, or if the images on the device may have changed since the last list.
     var list: SMPImageList?
     /// The number of malformed packets in this session.
     private var violations = 0
@@ -216,8 +216,8 @@ package struct SMPConversation: Conversation {
 
     /// Returns the time limit for the answer to an attempt of a request.
     ///
-    /// Over UDP and serial, a link opens even while the device restarts. So after a restart request, the image list is requested every
-    /// second, until the device has restarted and answers.
+    /// Over UDP and serial, a link opens even while the device restarts. So only an answer shows that the device has restarted. After a
+    /// restart request, the conversation therefore requests the image list every second until the device answers.
     private func timeLimit(of request: SMPRequest, attempt: Int) -> Duration {
         if probe == .reassembly { return request.timeLimit(attempt: device.probes) }
         let isLooking =
@@ -234,8 +234,11 @@ package struct SMPConversation: Conversation {
     /// Returns an error if the request is too long for one value on this link; nil if the request may be sent.
     ///
     /// A device that does not reassemble packets needs each packet in one value. The caller reconnects after the error, because the next
-    /// link may have longer values. If reassembly was not tested, the error requires that an earlier link had values of this length.
-    /// A query never causes the error, because the session can continue if the device refuses the query.
+    /// link may have longer values.
+    ///
+    /// If it is unknown whether the device reassembles packets, the function returns the error only if an earlier link had values that were
+    /// long enough. Otherwise a new link would probably not help, so the request is sent in several values. A query never causes the error,
+    /// because the session can continue if the device refuses the query.
     private func excess(of request: SMPRequest) -> LinkError? {
         guard device.reassembles != true, !request.isQuestion else { return nil }
         let length = request.frame(sequence: 0, version: version).bytes.count
@@ -288,7 +291,7 @@ package struct SMPConversation: Conversation {
         }
     }
 
-    /// Handles a received packet. Ignores a late answer, which belongs to no open request and to no chunk in flight.
+    /// Handles a received packet. Ignores a late answer, which is a packet that answers no open request and no chunk in flight.
     private mutating func take(_ frame: SMPFrame) throws(SMPFrameError) {
         if let upload, upload.awaits(frame.sequence), frame.group == SMPRequest.imageGroup, frame.command == 1 {
             let answer = try SMPAnswer(parsing: frame.body)
@@ -314,7 +317,7 @@ package struct SMPConversation: Conversation {
     ///
     /// A device without version 2 answers in version 1, or refuses the request with the error `versionTooNew`.
     ///
-    /// - Returns: true if the device refused the request with this error, so that the request must be sent again.
+    /// - Returns: true if the device refused the request with `versionTooNew`. The caller must then send the request again.
     private mutating func fallsBack(_ answer: SMPAnswer, _ frame: SMPFrame) -> Bool {
         guard version == .second else { return false }
         if answer == .bad(.versionTooNew) {
@@ -325,7 +328,8 @@ package struct SMPConversation: Conversation {
         return false
     }
 
-    /// Moves the queries in flight back to the start of `questions`. From then on, only one query at a time is sent.
+    /// Moves the queries in flight back to the start of `questions`. From then on, the conversation sends only one query at a time, because
+    /// the device has failed to answer several queries at the same time.
     private mutating func requeueQuestions() {
         guard !exchanges.isEmpty else { return }
         questions = exchanges.map(\.request) + questions

@@ -45,7 +45,8 @@ struct SMPDevice {
 
     /// The maximum number of chunks in flight.
     var mostChunks: Int { parameters?.window ?? room }
-    /// The maximum number of queries in flight, because a device without a free buffer drops a packet without an answer.
+    /// The maximum number of queries in flight. With more queries, the device could have no free buffer, and would drop a query without an
+    /// answer.
     var questionsInFlight: Int { needsSequentialQuestions ? 1 : parameters?.window ?? 1 }
 
     /// Returns the maximum length in bytes of a packet to the device.
@@ -69,9 +70,9 @@ struct SMPDevice {
             return Self.text(ofFrame: frame).map { (.room(room + 1), $0) }
         }
         guard reassembles == nil, probes < Self.mostProbes else { return nil }
-        // The echo request needs two values. A device that does not reassemble packets reads the second value as another packet. The
-        // second value contains only the byte 0x2E (`.`). As a header, these bytes have an unknown operation and too large a length. So
-        // the device refuses or drops the second value.
+        // The echo request needs two values. A device that does not reassemble packets handles the second value as a packet of its own. All
+        // bytes of the second value are 0x2E (`.`), because it is the end of the text. A header of these bytes has an unknown operation,
+        // and a length that is too large. So the device refuses or drops the second value.
         let frame = min(parameters.bufferSize - Self.echoMargin, valueLength + 2 * SMPFrame.headerLength)
         guard frame > valueLength else { return nil }
         return Self.text(ofFrame: frame).map { (.reassembly, $0) }

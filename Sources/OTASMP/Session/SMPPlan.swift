@@ -9,7 +9,7 @@ struct SMPPlan {
         case upload(SMPImage)
         /// Mark the image for boot. `digest` identifies the image in the device's image list.
         case mark(SMPImage, digest: [UInt8])
-        /// Restart the device, because no image is left to upload or to mark, and a marked image does not run yet.
+        /// Restart the device, because no image is left to upload or to mark, and at least one marked image does not run yet.
         case restart
         /// Confirm the image on trial. `digest` identifies the image in the device's image list.
         case confirm(SMPImage, digest: [UInt8])
@@ -81,9 +81,9 @@ struct SMPPlan {
         return held.pending ? .pending : .held
     }
 
-    /// Returns the digest that the device's image list has for an image; nil if the image has no digest of the right length.
+    /// Returns the digest that identifies an image in the device's image list; nil if the image has no digest of the right length.
     ///
-    /// A device uses digests of one length, so the right length is that of the running image's digest.
+    /// A device uses the same digest length for all images. Therefore the right length is the length of the running image's digest.
     func digest(of image: SMPImage) -> [UInt8]? {
         image.digest(ofLength: list.running(image.number)?.digest?.count ?? SMPImage.usualDigestLength)
     }
@@ -98,7 +98,9 @@ struct SMPPlan {
             isMarkedForBoot: true, isMarkedPermanently: entry.permanent)
     }
 
-    /// The error with which the device would refuse an upload or a mark; nil if there is none.
+    /// The error for another update in progress on the device; nil if no other update is in progress.
+    ///
+    /// During another update, the device would refuse an upload or a mark.
     private var blocker: UpdateError? {
         for image in images {
             let digest = digest(of: image)

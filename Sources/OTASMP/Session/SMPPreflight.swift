@@ -11,7 +11,7 @@ struct SMPPreflight {
     let valueLength: Int
 
     /// Checks each image. Then checks that the device can do what the push requires after the upload (`UpdateOptions.Ending`): start the
-    /// image on trial, or install it permanently. With `uploadOnly`, nothing is required.
+    /// image on trial, or install it permanently. A push with `uploadOnly` requires nothing after the upload.
     ///
     /// - Returns: warnings for the user.
     /// - Throws: the error of the first check that fails.

@@ -2,10 +2,10 @@ import OTAFirmware
 import OTASigning
 import OTAUpdate
 
-/// Checks whether a bundle is for the device, with the properties of the device that SMP reports.
+/// Checks whether a bundle is for the device: compares the bundle's manifest with the properties that the device reports over SMP.
 ///
-/// An SMP server receives only the MCUboot image, without the bundle's manifest. So otaflash compares the manifest with the device. (A
-/// device with the GATT OTA profile compares the manifest itself.)
+/// otaflash makes this check because an SMP server receives only the MCUboot image, without the manifest. (A device with the GATT OTA
+/// profile receives the manifest and checks it itself.)
 struct SMPTarget {
     /// The bundle's manifest.
     let manifest: Manifest
@@ -18,7 +18,7 @@ struct SMPTarget {
 
     /// Compares the fields of the manifest with the properties of the device.
     ///
-    /// - Returns: the names of the fields that cannot be checked, as in the JSON form of a manifest.
+    /// - Returns: the fields that cannot be checked, by their names in the JSON form of a manifest.
     /// - Throws: `wrongProduct`, `requiresNewer`, or `wrongImageFormat` if the image has another version than the manifest.
     func uncheckedFields() throws(UpdateError) -> [String] {
         try checkImageVersion()
@@ -33,7 +33,7 @@ struct SMPTarget {
         return unchecked
     }
 
-    /// Checks that the image's header has the version of the manifest, because the device reports the version of the header.
+    /// Checks that the image's header has the version of the manifest. After the update, the device reports the version of the header.
     ///
     /// Build numbers are not compared, because SemVer does not order versions by build number.
     private func checkImageVersion() throws(UpdateError) {
@@ -90,7 +90,7 @@ struct SMPTarget {
 extension SMPConversation {
     /// Compares the fields of each bundle with the device, once in a session, before the first change on the device.
     ///
-    /// - Returns: false if the conversation must first request the board's name, or if the session has failed.
+    /// - Returns: true if the push may continue; false if the conversation first requests the board's name, or if the session has failed.
     mutating func isForTarget(_ plan: SMPPlan, _ list: SMPImageList) -> Bool {
         guard let push, !push.isTargetChecked else { return true }
         let bundled = push.images.compactMap { image in image.verified.manifest.map { (image, $0) } }

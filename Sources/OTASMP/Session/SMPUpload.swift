@@ -22,7 +22,7 @@ package struct SMPUpload {
         var sequence: UInt8
         /// The offset after the chunk, in bytes.
         var end: Int
-        /// The time at which the chunk was sent, or the time of the last answer if the answer arrived later.
+        /// The time at which the chunk was sent. If an earlier chunk was answered after that, the time of this answer.
         var since: Duration
         /// The time at which the chunk times out.
         var due: Duration
@@ -30,7 +30,7 @@ package struct SMPUpload {
 
     /// The maximum timeout of the first chunk, which is long because a device may erase its whole slot before it answers.
     ///
-    /// After the timeout, the first chunk is sent again. A repeated first chunk has no effect on the upload.
+    /// After the timeout, the first chunk is sent again. If the device had already received it, the repeated chunk has no effect.
     package static let openingLimit = Duration.seconds(10)
     /// The timeout of a chunk is `slowest` multiplied by this factor.
     private static let timeoutFactor = 4
@@ -57,14 +57,15 @@ package struct SMPUpload {
     private var wasSent = false
     /// True after the device accepted the first chunk, which has the image's properties.
     package private(set) var isOpen = false
-    /// True after an answer showed a lost or refused chunk, while later chunks are in flight. The device drops the later chunks, so the
-    /// upload sends no chunk until no chunk is in flight.
+    /// True if an answer showed that a chunk was lost or refused, and later chunks are still in flight. The device drops these later
+    /// chunks. So the upload sends no chunk until no chunk is in flight.
     package private(set) var isDraining = false
-    /// The offset of the last rewind, and the number of consecutive rewinds to this offset. -1 means that no rewind occurred.
+    /// The offset of the last rewind, and the number of consecutive rewinds to this offset. Before the first rewind, the offset is -1.
     private var rewinds = (offset: -1, count: 0)
     /// The number of timeouts in a row.
     private var timeouts = 0
-    /// True if the received bytes on the device have the file's digest; nil if the device has not reported a comparison.
+    /// The device's comparison of the bytes that it received with the file's digest: true if they match, false if not, nil if the device
+    /// has not reported a result.
     package private(set) var match: Bool?
 
     /// Creates an upload.
@@ -120,12 +121,14 @@ package struct SMPUpload {
         wasSent = wasSent || end == bytes.count
     }
 
-    /// The timeout of the first chunk. On a lossy link, the timeout starts at 1 s and doubles after each timeout.
+    /// The timeout of the next attempt to send the first chunk. On a lossy link, it is 1 s for the first attempt, and twice as long for
+    /// each further attempt, up to the maximum. On other links, it is always the maximum.
     private var openingLimit: Duration {
         delivery == .lossy ? min(.seconds(1) * (1 << timeouts), Self.openingLimit) : Self.openingLimit
     }
 
-    /// The timeout of each chunk after the first chunk. The timeout depends on the slowest answer, and doubles after each timeout.
+    /// The timeout of a chunk after the first chunk. It depends on the slowest answer so far. It doubles after each timeout, and returns to
+    /// its usual value after an answer.
     private var answerLimit: Duration {
         guard let slowest else { return delivery.longestWait }
         return min(max(delivery.shortestWait, slowest * Self.timeoutFactor) * (1 << timeouts), delivery.longestWait)
@@ -136,7 +139,7 @@ package struct SMPUpload {
     /// - Parameters:
     ///   - sequence: the sequence number of the chunk.
     ///   - offset: the offset of the next byte that the device expects.
-    ///   - match: the device's comparison of the received bytes with the file's digest; nil if the answer does not have the result.
+    ///   - match: whether the bytes that the device received match the file's digest; nil if the answer does not report this.
     package mutating func answered(_ sequence: UInt8, offset: Int, match: Bool?, at now: Duration) -> Verdict {
         guard let chunk = take(sequence, at: now) else { return .agreed }
         guard 0...bytes.count ~= offset else { return .impossible(offset: offset) }
@@ -164,7 +167,7 @@ package struct SMPUpload {
 
     /// Handles a timeout: discards the chunks in flight, so that they are sent again.
     ///
-    /// - Returns: nil after too many timeouts in a row.
+    /// - Returns: nil after too many timeouts in a row. The caller must then end the upload on this link.
     package mutating func timedOut() -> Verdict? {
         timeouts += 1
         guard timeouts < (isOpen ? delivery.maxTimeouts : delivery.maxFirstTimeouts) else { return nil }
@@ -185,7 +188,8 @@ package struct SMPUpload {
         return chunk
     }
 
-    /// Sets the offset of the next chunk to the offset in the device's last answer, but only if no chunk is in flight.
+    /// Handles a lost or refused chunk. If no chunk is in flight, sets the offset of the next chunk to the offset in the device's last
+    /// answer. Otherwise only sets `isDraining`.
     ///
     /// - Returns: `agreed` while chunks are in flight. Otherwise `rewound` or `stateLost`.
     private mutating func outOfSync() -> Verdict {
@@ -217,7 +221,9 @@ extension SMPUpload {
         /// The minimum timeout of a chunk.
         ///
         /// A device may erase a flash sector before it answers. The erase lasts up to 4 s (a sector of 128 KiB on an STM32F4, datasheet).
-        /// A lossy link has a shorter minimum, because it often loses chunks. A chunk that is sent twice during an erase has no effect.
+        ///
+        /// A lossy link has a shorter minimum, because it often loses chunks. The host may then send a chunk twice during an erase. The
+        /// second chunk has no effect.
         package var shortestWait: Duration {
             switch self {
             case .lossy: .milliseconds(500)
@@ -227,7 +233,7 @@ extension SMPUpload {
         }
         /// The number of timeouts in a row at which the upload on this link ends.
         var maxTimeouts: Int { self == .lossy ? 5 : 3 }
-        /// The number of timeouts of the first chunk at which the upload on this link ends, after about one minute.
+        /// The number of timeouts of the first chunk at which the upload on this link ends. The timeouts together last about one minute.
         var maxFirstTimeouts: Int { self == .lossy ? 9 : 6 }
     }
 }

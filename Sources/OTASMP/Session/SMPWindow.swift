@@ -1,11 +1,11 @@
 /// The window of an upload: the number of chunks that may be in flight.
 ///
-/// A gap is a loss of one or more chunks. Zephyr's server drops a chunk without an answer if no buffer is free (`smp_bt.c`). So a gap is
-/// the only sign of too many chunks in flight. A gap halves the window. After each full window of chunks without a gap, the window grows
+/// A gap is a loss of one or more chunks. Zephyr's server drops a chunk without an answer if no buffer is free (`smp_bt.c`). So only a gap
+/// shows that too many chunks were in flight. A gap halves the window. After each full window of chunks without a gap, the window grows
 /// by one chunk. This is the additive increase and multiplicative decrease of RFC 5681.
 ///
 /// The window returns to the size of the last gap only after many chunks without a gap. If a gap occurs at this size again, the next
-/// return requires twice as many chunks. So only a small part of the image is sent again.
+/// return requires twice as many chunks. This makes gaps rare, so that the host sends only a small part of the image again.
 package struct SMPWindow: Sendable, Equatable {
     /// The default first size in chunks. Two chunks in flight keep most links busy.
     private static let firstSize = 2
@@ -23,16 +23,16 @@ package struct SMPWindow: Sendable, Equatable {
     package private(set) var size: Int
     /// The pause between an answer and the next chunk.
     ///
-    /// After a gap at size 1, the pause is above zero until the size grows. The device needs the pause to free its buffers after the
+    /// The pause is above zero only from a gap at size 1 until the size grows. The device needs this pause to free its buffers after the
     /// answer. On a lossy link, the pause is always zero.
     package private(set) var pause = Duration.zero
-    /// The size at which the last gap occurred, but at least 2.
+    /// The size at which the last gap occurred. After a gap at size 1, the value is 2, so that the window does not soon grow above 1.
     ///
-    /// Nil if no gap occurred, or if `trial(of:)` chunks were answered without a gap after the window returned to this size.
+    /// Nil if no gap occurred. Also nil if the window returned to this size, and then `trial(of:)` chunks were answered without a gap.
     private var overflow: Int?
     /// The number of further gaps at the size `overflow`. It is 0 after the first gap at this size.
     private var failures = 0
-    /// The number of chunks that were answered without a gap since the last change of the size.
+    /// The number of chunks that were answered since the last gap or the last change of the size.
     private var answered = 0
 
     /// Creates a window.
@@ -59,7 +59,7 @@ package struct SMPWindow: Sendable, Equatable {
 
     /// Halves the size after a gap of one or more lost chunks.
     package mutating func shrink() {
-        // A lossy link can itself lose the chunk. So on a lossy link, a gap does not show that the device needs a pause.
+        // A lossy link can lose a chunk before it arrives at the device. So a gap on this link does not show that the device needs a pause.
         if size == 1, delivery != .lossy { pause = min(max(Self.shortestPause, pause * 2), Self.longestPause) }
         failures = size == overflow ? min(failures + 1, Self.mostDoublings) : 0
         overflow = max(2, size)
