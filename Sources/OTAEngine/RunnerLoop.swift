@@ -101,23 +101,24 @@ struct RunnerLoop<Session: UpdateLogic, TransportType: Transport, C: Clock> wher
         }
     }
 
-    /// Closes the link. If the link is open, its child task then posts `down`. If the link is not open yet, this method posts `down`, and
-    /// the loop discards all later messages of the link.
+    /// Closes the link. After that, the loop receives one `down` message. If the link is open, its child task posts this message. If the
+    /// link is not open yet, this method posts the message, and the loop discards all messages that the child task posts later.
     private mutating func disconnect() {
         if let link { return link.close() }
         leave()
         post.yield(.down(LinkError(.lost, "abandoned before it was open"), connection: connection))
     }
 
-    /// Closes the link and changes the connection number. Therefore the loop discards all later messages of the link.
+    /// Closes the link and increases the connection number. The later messages of the link have the old number, so the loop discards them.
     private mutating func leave() {
         link?.close()
         link = nil
         connection += 1
     }
 
-    /// Starts a timer for the session's deadline, if the earliest pending timer is later than the deadline or no timer is pending. If a
-    /// timer fires before the deadline, the loop calls this method again.
+    /// Starts a timer for the session's deadline. Does nothing if a pending timer fires at the deadline or earlier.
+    ///
+    /// If a timer fires before the deadline, the loop calls this method again.
     private mutating func arm(_ group: inout DiscardingTaskGroup) {
         guard let deadline = session.deadline else { return }
         let instant = start.advanced(by: deadline)
@@ -135,8 +136,10 @@ struct RunnerLoop<Session: UpdateLogic, TransportType: Transport, C: Clock> wher
     }
 }
 
-/// A message from a child task to the runner's mailbox. A message about a link contains the connection number of the link. Therefore the
-/// loop can discard the messages of an earlier link.
+/// A message from a child task to the runner's mailbox.
+///
+/// A message about a link contains the connection number of the link. With this number, the loop recognizes the messages of an earlier
+/// link and discards them.
 enum RunnerMessage<Instant: Sendable>: Sendable {
     case interrupted
     /// The run has reached its time limit.

@@ -13,7 +13,7 @@ public struct UpdateRunner<C: Clock>: Sendable where C.Duration == Duration {
     ///
     /// - Parameters:
     ///   - clock: the clock of the session, real or virtual.
-    ///   - limit: the maximum duration of a run; nil for no limit. At the limit, the runner interrupts the session, and `run` throws
+    ///   - limit: the maximum duration of a run; nil for no limit. A run that reaches the limit is interrupted, and `run` throws
     ///     `timedOut`.
     ///   - report: a function that receives each progress event, in order, with the time since the start of the run.
     public init(
@@ -27,8 +27,8 @@ public struct UpdateRunner<C: Clock>: Sendable where C.Duration == Duration {
 
     /// Runs a session until the session ends.
     ///
-    /// To stop a session early, send an element of `interrupts` instead of cancelling the task. After an interrupt, the session
-    /// can perform its last actions over the link. A cancellation ends the link before the session can perform these actions.
+    /// To stop a session early, send an element in `interrupts`; do not cancel the task. After an interrupt, the session can still perform
+    /// its last actions over the link. A cancellation ends the link at once, so the session cannot perform these actions.
     ///
     /// - Parameter interrupts: each element interrupts the session.
     /// - Throws: the error of the session.
