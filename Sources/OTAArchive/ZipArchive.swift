@@ -3,13 +3,13 @@ internal import OTAFirmware
 
 /// A zip archive in memory (PKWARE APPNOTE 6.3.10).
 ///
-/// The parser refuses an archive that another program could read differently. The names of entries are never used as paths of files.
+/// The parser refuses an archive that another program could read differently. It never uses the name of an entry as the path of a file.
 /// Therefore a name such as `../x` is harmless. Only `contents(of:)` unpacks an entry.
 public struct ZipArchive: Sendable {
     /// The maximum number of entries. Without a maximum, a malicious archive could use all memory.
     public static let maximumEntries = 256
-    /// The maximum sum of the unpacked sizes of all entries, in bytes: 256 MiB. Without a maximum, a malicious archive could use
-    /// all memory.
+    /// The maximum sum of the unpacked sizes of all entries, in bytes: 256 MiB. Without a maximum, a small malicious archive could use all
+    /// memory when it is unpacked.
     public static let maximumLength = 256 << 20
 
     /// The entries, in the order of the archive's directory.
@@ -66,10 +66,11 @@ public struct ZipArchive: Sendable {
         }
     }
 
-    /// Returns the entries with the positions of their packed bytes.
+    /// Returns the entries with the positions of their packed bytes. The directory does not contain these positions, so this function
+    /// parses the local header of each entry.
     ///
-    /// - Throws: `malformed-archive` if a local header does not agree with the directory or if entries overlap, `truncated-archive` if an
-    ///   entry is incomplete.
+    /// - Throws: `malformed-archive` if a local header does not agree with the directory, or if entries overlap. `truncated-archive` if the
+    ///   archive contains only a part of an entry.
     private static func located(
         _ entries: [ZipEntry], in bytes: [UInt8], before directory: Int
     ) throws(ZipError) -> [ZipEntry] {
@@ -108,8 +109,8 @@ public struct ZipError: Error, Sendable, Equatable {
         case truncated = "truncated-archive"
         /// The records contradict each other or overlap, or two entries have the same name.
         case malformed = "malformed-archive"
-        /// The archive is encrypted, is split into parts, or has the 64-bit format. Or an entry uses a compression method other than
-        /// "stored" and "deflated".
+        /// An entry is encrypted, or its compression method is not "stored" or "deflated". Or the archive is split into parts, or has the
+        /// 64-bit format.
         case unsupported = "unsupported-archive"
         /// The archive has too many entries, or its unpacked size is too large.
         case tooLarge = "archive-too-large"
@@ -133,8 +134,8 @@ public struct ZipError: Error, Sendable, Equatable {
 private enum Inflater {
     /// Unpacks the stream `packed` and returns `count` bytes.
     ///
-    /// Returns nil if the stream is malformed, does not end at the end of `packed`, or does not have exactly `count` unpacked bytes. zlib
-    /// never writes more than `count` bytes to the buffer.
+    /// Returns nil if the stream is malformed, does not end at the end of `packed`, or does not unpack to exactly `count` bytes. zlib never
+    /// writes more than `count` bytes to the buffer.
     static func inflate(_ packed: ArraySlice<UInt8>, to count: Int) -> [UInt8]? {
         guard let available = UInt32(exactly: packed.count), let wanted = UInt32(exactly: count) else { return nil }
         var stream = z_stream()

@@ -18,8 +18,8 @@ public struct ZipEntry: Sendable, Hashable {
     let headerOffset: Int
     private let packedSize: Int
     private let nameBytes: [UInt8]
-    /// Whether the archive contains the CRC-32 and the sizes after the packed bytes (flag 0x8). In this case, the local header may contain
-    /// zeros instead.
+    /// Whether the CRC-32 and the sizes of the entry are stored after its packed bytes (flag 0x8). In this case, the local header may
+    /// contain zeros in their place.
     private let hasTrailingSizes: Bool
     /// The position of the packed bytes in the archive. The range is empty until `locate(with:)` is called.
     private(set) var packed: Range<Int> = 0..<0
@@ -67,8 +67,9 @@ public struct ZipEntry: Sendable, Hashable {
         hasTrailingSizes = flags & 0x8 != 0
     }
 
-    /// Parses the entry's local header (APPNOTE 4.3.7) and sets `packed`. Throws `malformed-archive` if the local header does not agree
-    /// with the directory.
+    /// Parses the entry's local header (APPNOTE 4.3.7), and sets `packed` to the range of the bytes after it.
+    ///
+    /// Throws `malformed-archive` if the local header does not agree with the directory.
     mutating func locate(with reader: inout ByteReader) throws {
         guard try reader.read(UInt32.self) == 0x0403_4B50 else {
             throw ZipError(.malformed, "there is no header at the position that the directory states for \(name)")
@@ -94,7 +95,8 @@ public struct ZipEntry: Sendable, Hashable {
         }
     }
 
-    /// The flags for traditional encryption, strong encryption and an encrypted directory with masked local headers.
+    /// The three flags of encrypted archives: traditional encryption, strong encryption, and an encrypted directory with masked local
+    /// headers.
     private static let encryptionFlags: UInt16 = 0x1 | 0x40 | 0x2000
 }
 
@@ -106,8 +108,10 @@ struct ZipEndRecord {
     let entryCount: Int
     let directory: Range<Int>
 
-    /// Finds the end record. The record's comment must end at the end of the archive. An archive with two such records is ambiguous, and
-    /// this initializer refuses it.
+    /// Finds the end record.
+    ///
+    /// An end record contains a comment of variable length, which must end at the end of the archive. An archive can contain two records
+    /// that meet this condition. Then other programs could use the other record, so this initializer refuses the archive.
     init(in bytes: [UInt8]) throws(ZipError) {
         let lowest = max(0, bytes.count - Self.length - Int(UInt16.max))
         let starts = stride(from: bytes.count - Self.length, through: lowest, by: -1).filter { start in
