@@ -2,13 +2,13 @@ public import OTAUpdate
 
 /// A link over a transport with one pipe (``ValuePipe``), such as UDP or a serial line. The pipe carries the values of one channel.
 ///
-/// The link confirms each subscription immediately, because the pipe delivers received values also without a subscription. The link refuses
-/// reads and writes with response, because the pipe has no responses to commands.
+/// The link confirms each subscription immediately, because the pipe delivers all received values even without a subscription. The link
+/// refuses reads and writes with response, because the pipe only carries values, and no responses to commands.
 public final class SingleChannelLink<Pipe: ValuePipe>: Sendable {
     private let link: QueuedLink
     private let pipe: Pipe
-    // The channel is a property, because a `Channel` contains values of the type `UInt128`. A program that is built with Swift 6.3.1
-    // crashes if the closure of a task captures such a value.
+    // The tasks read the channel from this property, because their closures must not capture a `Channel`. A `Channel` contains values of
+    // the type `UInt128`. A program that is built with Swift 6.3.1 crashes if the closure of a task captures such a value.
     private let channel: Channel
     private let receive: LinkSink
 
@@ -29,7 +29,7 @@ public final class SingleChannelLink<Pipe: ValuePipe>: Sendable {
         self.receive = receive
     }
 
-    /// Runs the link until the link ends, and then closes the pipe. Returns the reason of the end.
+    /// Runs the link until the link ends, and then closes the pipe. Returns the reason why the link ended.
     public func run(opened: (any Link) -> Void) async -> LinkError {
         opened(link)
         return await withTaskGroup(of: Void.self) { group in
@@ -73,8 +73,8 @@ public final class SingleChannelLink<Pipe: ValuePipe>: Sendable {
 
 /// A pipe that carries complete values in both directions. Each transport with a single channel implements this protocol.
 public protocol ValuePipe: Sendable {
-    /// Sends a value, and returns when the system has accepted the value. The value can still be lost on the way to the device. Only one
-    /// task may call `send` at a time.
+    /// Sends a value, and returns when the operating system has accepted the value. The value can still be lost on the way to the device.
+    /// Only one task may call `send` at a time.
     func send(_ value: [UInt8]) async throws(LinkError)
 
     /// Waits for the next value and returns it. After `receive` has thrown an error, the pipe cannot be used any more.

@@ -2,7 +2,7 @@ public import OTAUpdate
 
 /// A transport to one device, such as BLE, UDP, a serial line or the simulator.
 public protocol Transport: Sendable {
-    /// Opens a link and runs the link until it is closed or lost, or until the task is cancelled.
+    /// Opens a link, and runs it until the link is closed or lost, or until the task is cancelled.
     ///
     /// - Parameters:
     ///   - opened: is called once with the open link, before the first event.
@@ -17,7 +17,7 @@ public protocol Transport: Sendable {
 /// may hold a lock during the call.
 public typealias LinkSink = @Sendable (LinkEvent) -> Void
 
-/// An open connection over a transport. The link performs commands in the order of their submission.
+/// An open connection over a transport. The link performs the commands in the order in which they were submitted.
 public protocol Link: Sendable {
     var properties: LinkProperties { get }
 
