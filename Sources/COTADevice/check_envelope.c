@@ -8,7 +8,7 @@ static bool hash(const struct ota_device *device, uint32_t count, uint8_t digest
     return device->port->hash_finish(device->context, digest);
 }
 
-/* Returns the key's index in the configuration, or key_count. */
+/* Returns the index of the key with this id in the configuration, or key_count if the key is not trusted. */
 static uint8_t find_key(const struct ota_config *config, const uint8_t *id) {
     uint8_t key = 0;
     while (key < config->key_count && memcmp(config->key_ids + OTA_PREFIX_SIZE * key, id, OTA_PREFIX_SIZE) != 0)
@@ -17,7 +17,7 @@ static uint8_t find_key(const struct ota_config *config, const uint8_t *id) {
 }
 
 /* Returns whether enough trusted keys have signed the manifest. Returns false if any signature by a trusted key is
- * wrong. The parser has checked that each key signs at most once. */
+ * wrong. ota_envelope_parse has checked that no two signatures have the same key. */
 static bool is_trusted(const struct ota_device *device, const struct ota_envelope *envelope) {
     uint32_t required = device->config->required_signatures, found = 0;
     for (uint32_t i = 0; i < envelope->signature_count; i++) {

@@ -31,7 +31,7 @@ static enum ota_status begin_image(struct ota_device *device, const struct reque
         memcmp(request->arguments + 9, envelope.manifest.image_digest, OTA_PREFIX_SIZE) != 0)
         return OTA_BAD_ARGUMENT;
     uint32_t offset = ota_image_resume(device, ota_u32(request->arguments + 5), size);
-    /* Refuse the download if the wear limit does not also allow the later APPLY. Otherwise the device would receive
+    /* Refuse the download if the wear limit does not also allow the APPLY after it. Otherwise the device would receive
      * an image that it cannot install. */
     if (ota_image_erases_again(device, offset, size) && !ota_wear_allows(device, OTA_WEAR_ERASE + OTA_WEAR_APPLY))
         return OTA_BUSY;
@@ -75,9 +75,9 @@ static enum ota_status apply(struct ota_device *device, const struct request *re
     bool has_trial = device->config->trial_seconds > 0;
     if (boot == OTA_BOOT_TRIAL && !has_trial) return OTA_BAD_ARGUMENT;
     if (boot == OTA_BOOT_PERMANENT && has_trial && !device->config->permanent_allowed) return OTA_REFUSED;
-    /* An image that was sent before this boot can be marked again without a new download. This APPLY is allowed only
-     * if the wear limit then still allows one complete update. Otherwise repeated APPLYs of an old image would block
-     * the update to a newer image. */
+    /* If `was_charged` is false, the image was received before this boot, and a host could repeat APPLY without a new
+     * download. The core accepts this APPLY only if the wear limit still allows one complete update after it. Otherwise
+     * repeated APPLYs of an old image would block the update to a newer image. */
     uint32_t room = device->was_charged ? OTA_WEAR_APPLY : OTA_WEAR_APPLY + OTA_WEAR_ERASE + OTA_WEAR_APPLY;
     if (!ota_wear_allows(device, room)) return OTA_BUSY;
     struct ota_envelope envelope;
@@ -85,9 +85,10 @@ static enum ota_status apply(struct ota_device *device, const struct request *re
     envelope.manifest.digest = device->manifest_digest;
     if (!device->port->mark(device->context, boot, &envelope.manifest)) return OTA_FLASH_FAILED;
     ota_wear_charge(device, OTA_WEAR_APPLY);
-    /* From now on the bootloader uses the slot. If the trial ends without CONFIRM, the slot usually still contains
-     * the image, and a host need not send it again. If the slot contains other bytes, FINISH detects this by the
-     * digest. The record of either case also stores the wear points, which the reboot would otherwise lose. */
+    /* From now on the bootloader uses the slot. After a trial without CONFIRM, the slot usually contains the downloaded
+     * image again, so keep its record: a host then need not send the image again. If the slot contains other bytes,
+     * FINISH detects this by the digest. After a permanent installation, the slot contains another image, so discard
+     * the download. In both cases the appended record also stores the wear points, which the reboot would lose. */
     (void)(boot == OTA_BOOT_PERMANENT ? ota_image_discard(device) : ota_record_append(device, device->held_flushed));
     ota_schedule_reboot(device, request->connection, request->now + OTA_REBOOT_DELAY);
     return OTA_OK;
@@ -105,8 +106,8 @@ static enum ota_status confirm(struct ota_device *device, const struct request *
         device->security_counter = config->trial_security_counter;
     device->trial_running = false;
     ota_enter(device, OTA_STATE_IDLE);
-    /* After CONFIRM the downloaded image runs, and the other slot contains the old image. So discard the record of
-     * the download. */
+    /* After CONFIRM the downloaded image runs, and the slot for downloads contains the old image. So discard the record
+     * of the download. */
     (void)ota_image_discard(device);
     return OTA_OK;
 }
@@ -129,8 +130,8 @@ static enum ota_status identify(const struct ota_device *device, const struct re
     return OTA_OK;
 }
 
-/* Returns whether another connection owns the update. First ends the ownership of a connection that was silent for
- * too long. */
+/* Returns whether another connection is the owner of the update. If that owner was silent for too long, ends its
+ * ownership and returns false. */
 static bool has_other_owner(struct ota_device *device, const struct ota_connection *connection) {
     struct ota_connection *owner = device->owner;
     if (!owner || owner == connection) return false;

@@ -23,8 +23,8 @@ enum ota_start_error ota_device_start(struct ota_device *device, const struct ot
     device->context = context;
     device->page = page;
     device->security_counter = config->security_counter;
-    /* The last boot may have ended after any erase. Therefore the first erase after a boot counts as wear, at any
-     * offset. */
+    /* The core does not know which pages were erased before this boot. Therefore it charges the first erase after a
+     * boot as wear, at any offset. */
     device->round_end = UINT32_MAX;
     memcpy(device->version, version, sizeof version);
     if (config->on_trial) {
@@ -33,8 +33,9 @@ enum ota_start_error ota_device_start(struct ota_device *device, const struct ot
         device->trial_ends_at = now + 1000u * config->trial_seconds;
     }
     bool is_readable = ota_record_load(device);
-    /* An APPLY for a trial keeps the record of the download, because the trial may end without CONFIRM. If the image
-     * of the record runs, the record is not valid: the other slot contains another image. */
+    /* An APPLY for a trial keeps the record of the download, because the slot may contain the downloaded image again
+     * after a trial without CONFIRM. But if the image of the record runs, the slot contains another image. In this
+     * case the core does not use the record. */
     bool is_running =
         config->running_digest && memcmp(device->held_digest, config->running_digest, OTA_DIGEST_SIZE) == 0;
     if (!is_running && !config->on_trial)
@@ -51,12 +52,13 @@ static void reboot(struct ota_device *device) {
     device->port->reboot(device->context);
 }
 
-/* Returns the shorter of `wait` and the time until `when`. */
+/* Returns the shorter of `wait` and the time until `when`. Returns 0 if `when` has passed. */
 static uint32_t wait_for(uint32_t wait, uint32_t when, uint32_t now) {
     return ota_is_reached(when, now) ? 0 : ota_min(wait, when - now);
 }
 
-/* The core stores only one answer. Therefore a job waits until the stack has accepted the owner's last answer. */
+/* The core stores only one answer for each connection. Therefore a job waits until the stack has accepted the last
+ * answer to the owner. */
 static bool job_can_continue(const struct ota_device *device) {
     return device->job != OTA_JOB_NONE && device->owner->answer_size == 0;
 }

@@ -36,8 +36,8 @@ static bool parse_header(const uint8_t *bytes, uint32_t size, struct ota_envelop
            is_zero(bytes + 12, 4) && is_zero(bytes + 20, 4) && manifest->created <= latest;
 }
 
-/* Parses the list of hardware revisions: pairs of the lowest and the highest revision, both inclusive. The pairs
- * ascend and do not touch. */
+/* Parses the list of hardware revisions: pairs of the lowest and the highest revision, both inclusive. The pairs are in
+ * ascending order, with at least one revision between two pairs. */
 static bool parse_hardware(const uint8_t *value, uint32_t size, struct ota_envelope *envelope) {
     if (size < 4 || size > 64 || size % 4 != 0) return false;
     uint32_t free_from = 0;
@@ -85,8 +85,8 @@ static enum ota_status parse_field(uint32_t type, const uint8_t *value, uint32_t
     return is_valid ? OTA_OK : OTA_MALFORMED;
 }
 
-/* Parses the fields of the manifest. Continues after an unknown critical field, because the error of a later
- * malformed field has precedence. */
+/* Parses the fields of the manifest. Continues after an unknown critical field: if a later field is malformed, the
+ * result must be OTA_MALFORMED and not OTA_UNKNOWN_CRITICAL. */
 static enum ota_status parse_fields(const uint8_t *bytes, struct ota_envelope *envelope) {
     enum ota_status status = OTA_OK;
     uint32_t end = envelope->manifest_size, smallest = 0;

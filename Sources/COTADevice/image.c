@@ -4,10 +4,12 @@
 
 /*
  * The download. The device has received `held_offset` bytes. The first `held_flushed` bytes are in flash: whole pages,
- * or the whole image. The rest is in the page buffer. A page is erased, written, and then recorded. A small image has a
- * record for each page, a large image for every few pages. `held_recorded` is the offset in the newest record. If it is
- * higher than the start of a page, the core lowers the record before it erases this page. Therefore a record never
- * counts erased bytes.
+ * or the whole image. The other bytes are in the page buffer.
+ *
+ * The core erases a page, writes it, and then appends a record with the new offset: after each page of a small image,
+ * and after every few pages of a large image. `held_recorded` is the offset in the newest record. If `held_recorded` is
+ * higher than the start of a page, the core appends a record with a lower offset before it erases this page. Therefore
+ * a record never counts erased bytes as received.
  */
 
 static bool erase_page(struct ota_device *device, uint32_t offset) {
@@ -17,8 +19,7 @@ static bool erase_page(struct ota_device *device, uint32_t offset) {
         device->was_charged = true;
     }
     device->round_end = offset + device->config->page_size;
-    /* The wear points are recorded before the erase. Otherwise a reset between the erase and the record would lose
-     * the points. */
+    /* Record the wear points before the erase. Otherwise a reset between the erase and the record would lose them. */
     uint32_t recorded = ota_min(offset, device->held_recorded);
     if ((is_charged || recorded < device->held_recorded) && !ota_record_append(device, recorded)) return false;
     if (!device->port->erase(device->context, OTA_AREA_SLOT, offset)) return false;
@@ -67,8 +68,9 @@ bool ota_image_write(struct ota_device *device, const uint8_t *bytes, uint32_t c
     return true;
 }
 
-/* Returns how many of the recorded bytes can be kept for an image of this size: all `size` bytes, or whole pages of this
- * firmware. Firmware with another page size may have written the record. */
+/* Returns how many of the bytes in flash can be kept for an image of `size` bytes: all of them if the image is
+ * complete, otherwise only whole pages. Firmware with another page size may have written the record. Then the recorded
+ * offset may be inside a page of this firmware. */
 static uint32_t usable(const struct ota_device *device, uint32_t size) {
     if (device->held_flushed == size) return size;
     return ota_round_down(ota_min(device->held_flushed, size), device->config->page_size);
@@ -95,7 +97,8 @@ bool ota_image_begin(struct ota_device *device, uint32_t offset) {
         memcpy(device->held_digest, device->manifest_digest, OTA_DIGEST_SIZE);
     }
     if (offset < device->held_flushed) {
-        /* The download continues at a lower offset. The pages from this offset contain data and must be erased again. */
+        /* The download continues at a lower offset. The pages from this offset on contain old data, so the core must
+         * erase them again. */
         device->held_flushed = offset;
         device->erased_until = offset;
     }
@@ -104,8 +107,8 @@ bool ota_image_begin(struct ota_device *device, uint32_t offset) {
 }
 
 bool ota_image_discard(struct ota_device *device) {
-    /* Append a record with offset 0 if a record with a higher offset may exist. This is possible even if its append
-     * failed (record.c). */
+    /* Append a record with offset 0 if a record with a higher offset may be in flash. If an append failed, the record
+     * can still be in flash, and `held_recorded` does not count it (record.c). So check `held_flushed`, too. */
     if ((device->held_recorded > 0 || device->held_flushed > 0) && !ota_record_append(device, 0)) return false;
     device->held_offset = device->held_flushed = device->erased_until = 0;
     return true;

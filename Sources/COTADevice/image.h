@@ -7,56 +7,59 @@
 /* ---- record.c ---- */
 
 /* Reads the newest record into `held_digest`, `held_recorded` and `wear`. Returns false if a record could not be
- * read. Then the device has no partial upload, and `wear` is that of the newest readable record. */
+ * read. In this case `held_recorded` is 0, so no upload can be resumed. `wear` is from the newest readable record. */
 bool ota_record_load(struct ota_device *device);
 
-/* Returns the number of image pages that are written between two progress records, for an image of `size` bytes. */
+/* Returns the number of pages that the core writes from one record to the next during the download of an image of
+ * `size` bytes. */
 uint32_t ota_record_interval(const struct ota_device *device, uint32_t size);
 
-/* Appends a record with the progress of the image with the digest `held_digest`: its first `offset` bytes are in flash. Returns
+/* Appends a record: the first `offset` bytes of the image whose manifest digest is `held_digest` are in flash. Returns
  * false if the flash failed. */
 bool ota_record_append(struct ota_device *device, uint32_t offset);
 
 /* ---- wear.c ---- */
 
-/* The wear points for an erase of the slot and for an APPLY, and the largest sum of points. An APPLY counts as four
- * erases, because MCUboot's swap using move erases a page twice for the swap and twice for the swap back. */
+/* The wear points for a round of erases (wear.c) and for an APPLY, and the largest sum of points. An APPLY counts as
+ * four rounds, because MCUboot's swap using move erases a page twice for the swap and twice for the swap back. */
 enum { OTA_WEAR_ERASE = 8, OTA_WEAR_APPLY = 4 * OTA_WEAR_ERASE, OTA_WEAR_LARGEST = OTA_WEAR_BURST * OTA_WEAR_ERASE };
 
-/* Milliseconds. If the time decreases by less than this, the calls were out of order. If it decreases by more, the
- * clock has wrapped. */
+/* In milliseconds. If `now` is lower than in an earlier call by less than this, two calls were out of order. If `now`
+ * is lower by more, the clock has wrapped. */
 enum { OTA_CLOCK_STEP_BACK = 60000 };
 
-/* Returns whether the wear limit allows this number of points more. */
+/* Returns whether the wear limit allows `charge` more points. */
 bool ota_wear_allows(const struct ota_device *device, uint32_t charge);
 void ota_wear_charge(struct ota_device *device, uint32_t charge);
 /* Reduces the wear points according to the time since the last call. */
 void ota_wear_decay(struct ota_device *device, uint32_t now);
-/* Starts the count of wear points with the value that `ota_record_load` has read. */
+/* Starts the wear limit at `now` with the points that `ota_record_load` has read. A boot that is not a trial boot
+ * reduces the points by one. */
 void ota_wear_start(struct ota_device *device, uint32_t now);
 
 /* ---- image.c ---- */
 
-/* Returns the offset at which BEGIN with the argument `from` resumes the image of the accepted manifest, which has
- * `size` bytes. Changes nothing. */
+/* Returns the offset at which the download of the accepted image begins or resumes. The offset is at most `from`, which
+ * the host sent in BEGIN. `size` is the size of the image. Changes nothing. */
 uint32_t ota_image_resume(const struct ota_device *device, uint32_t from, uint32_t size);
 
-/* Returns whether an image of `size` bytes, resumed at `offset`, will erase a page whose last erase is already in the
- * wear points of this round. */
+/* Returns whether the download of an image of `size` bytes from `offset` must start a new round of erases (wear.c). The
+ * core charges a new round, but no further erase of the current round. */
 bool ota_image_erases_again(const struct ota_device *device, uint32_t offset, uint32_t size);
 
-/* Resumes the image at `offset`. Returns false if the flash failed; then the state is unchanged. */
+/* Begins or resumes the download of the accepted image at `offset`, which `ota_image_resume` has returned. Returns
+ * false if the flash failed. In this case the received bytes do not change. */
 bool ota_image_begin(struct ota_device *device, uint32_t offset);
 
-/* Stores the bytes that follow `held_offset`. Returns false if the flash failed; then only the bytes in flash are
- * left. */
+/* Stores the next `count` bytes of the image, from `held_offset` on. Returns false if the flash failed. In this case
+ * the core discards the bytes in the page buffer and keeps only the bytes in flash. */
 bool ota_image_write(struct ota_device *device, const uint8_t *bytes, uint32_t count);
 
-/* Discards the received bytes, also in the record. Returns false if the flash failed; then the device still has the
- * bytes. */
+/* Discards the received bytes, and appends a record with offset 0 if necessary. Returns false if the flash failed. In
+ * this case the device keeps the bytes. */
 bool ota_image_discard(struct ota_device *device);
 
-/* Erases the next page of the image before its bytes arrive. Returns false if the flash failed. */
+/* Erases the next page of the slot before its bytes arrive (`erase_ahead`). Returns false if the flash failed. */
 bool ota_image_erase_next(struct ota_device *device);
 
 #endif

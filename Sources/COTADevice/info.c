@@ -17,7 +17,8 @@ enum {
     PROTOCOL_VERSION = 1
 };
 
-/* Appends an item and returns a pointer to its value. The sum of the sizes is at most OTA_INFO_LARGEST. */
+/* Appends an item, increases `*size`, and returns a pointer to the item's value. The function needs no bounds check,
+ * because all items of Info together have at most OTA_INFO_LARGEST bytes. */
 static uint8_t *add(uint8_t *info, uint16_t *size, uint8_t type, uint8_t value_size) {
     uint8_t *item = info + *size;
     item[0] = type;
@@ -26,7 +27,8 @@ static uint8_t *add(uint8_t *info, uint16_t *size, uint8_t type, uint8_t value_s
     return item + 2;
 }
 
-/* Composes the value of Info. It is stored for the connection, so all parts of a long read belong to the same value. */
+/* Composes the value of Info. The numbers that can change are from the start of the connection. Therefore all parts of
+ * a long read belong to the same value, even if a download makes progress between the reads. */
 static uint16_t compose(const struct ota_config *config, const struct ota_connection *connection, uint8_t *info) {
     uint16_t size = 0;
     uint8_t product_size = (uint8_t)ota_text_size(config->product, OTA_TEXT_LARGEST);

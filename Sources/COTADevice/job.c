@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* Bytes of the read buffer on the stack, and bytes to read in one poll. */
+/* The size of the read buffer on the stack, and the maximum number of bytes to read in one poll. */
 enum { BUFFER = 256, STEP = 4096 };
 
 void ota_job_start(struct ota_device *device, enum ota_job job, uint8_t opcode, uint8_t tag) {
@@ -13,8 +13,8 @@ void ota_job_start(struct ota_device *device, enum ota_job job, uint8_t opcode, 
     if (job == OTA_JOB_HASH) device->port->hash_start(device->context);
 }
 
-/* Reads the next bytes of the image from `job_offset`, up to `end` and at most STEP bytes. Returns false if the flash
- * failed. */
+/* Reads the next bytes of the image from `job_offset`, up to `end` and at most STEP bytes, and passes them to `use`.
+ * Returns false if the flash failed. */
 static bool read_step(struct ota_device *device, uint32_t end,
                       void (*use)(struct ota_device *device, const uint8_t *bytes, uint32_t count)) {
     uint8_t bytes[BUFFER];
@@ -37,8 +37,8 @@ static void hash(struct ota_device *device, const uint8_t *bytes, uint32_t count
     device->port->hash_update(device->context, bytes, count);
 }
 
-/* After a flash error the contents of the slot are unknown. Therefore an image that was verified is no longer
- * verified. */
+/* Ends a BEGIN of an image after a flash error. The contents of the slot are then unknown. Therefore the state becomes
+ * "accepted", even if the image was verified before this BEGIN. */
 static enum ota_status fail_begin(struct ota_device *device) {
     ota_abort_image(device);
     return OTA_FLASH_FAILED;
@@ -93,8 +93,8 @@ static enum ota_status step_hash(struct ota_device *device) {
     }
     ota_enter(device, status == OTA_OK ? OTA_STATE_VERIFIED : OTA_STATE_ACCEPTED);
     if (status == OTA_DIGEST_MISMATCH && !ota_image_discard(device)) {
-        /* The record in flash is not changed. So after a reset the device offers the wrong image again, and FINISH
-         * refuses it again. */
+        /* The record in flash could not be changed. So after a reset the device again reports the bytes of the wrong
+         * image as received. FINISH then refuses the image again. */
         device->held_offset = device->held_flushed = device->erased_until = 0;
     }
     return status;

@@ -33,7 +33,8 @@ void ota_notify_progress(struct ota_connection *connection) {
     connection->chunks_unreported = 0;
 }
 
-/* Offers waiting notifications to the stack. The answer precedes Progress, because its position is older. */
+/* Offers the waiting notifications of a connection to the stack. The answer goes first, because the position in the
+ * answer is older than the position in Progress. */
 static void offer(struct ota_device *device, struct ota_connection *connection) {
     const struct ota_port *port = device->port;
     uint16_t handle = connection->handle;

@@ -3,30 +3,33 @@
 #include <string.h>
 
 /*
- * A record: magic u16, wear u16, generation u32, manifest SHA-256, offset u32, CRC-32 of the 44 bytes before it.
- * Records are appended. The valid record with the highest generation counts. When a page is full, the core erases the
- * other page, writes a record there, and reads it back. It leaves the full page only after that. Therefore after a
- * power cut at any moment the newest record or the record before it is valid.
+ * The layout of a record, little-endian: magic u16, wear u16, generation u32, manifest SHA-256, offset u32, CRC-32 of
+ * the 44 bytes before it.
  *
- * A record with a wrong CRC is skipped: a power cut interrupted its write, and no erase followed. A record that cannot
- * be read is not skipped. It may be the newest record, which lowered the offset before an erase. An older record would
- * then count erased bytes. Therefore the core uses no offset in this case. It still uses the wear of the newest
- * readable record.
+ * The core appends records to one of two pages. It uses the valid record with the highest generation. When a page is
+ * full, the core erases the other page, writes a record there, and reads it back. Only after that can it erase the full
+ * page. Therefore after a power cut at any moment the newest record or the record before it is valid.
+ *
+ * The core ignores a record with a wrong CRC: a power cut interrupted the write of this record, so no erase of the slot
+ * followed. A record that the flash cannot read is different: it may be the newest record, which lowered the offset
+ * before an erase. An older record would then count erased bytes as received. Therefore the core uses no offset in this
+ * case. It still uses the wear of the newest readable record.
  */
 enum { RECORD_SIZE = 48, AT_WEAR = 2, AT_GENERATION = 4, AT_DIGEST = 8, AT_OFFSET = 40, AT_CRC = 44 };
 
-/* "R2". Records with another layout are not valid. Their pages are erased before the first record is written. */
+/* "R2". A record with another layout has another magic and is not valid. If there are only such records, the core
+ * erases both pages before it writes its first record. */
 static const uint16_t magic = 0x3252;
 
-/* Bytes from one record to the next, rounded up to whole write units. */
+/* Returns the bytes from the start of one record to the start of the next: whole write units. */
 static uint32_t stride(const struct ota_device *device) {
     return ota_round_up(RECORD_SIZE, device->config->write_unit);
 }
 
 static uint32_t records_per_page(const struct ota_device *device) { return device->config->page_size / stride(device); }
 
-/* How often one download may erase each record page, in addition to the erase for its first record. The number is
- * small, because the wear limit counts only the erases of the slot. */
+/* How often the records of one download may erase each record page. The erase for the first record is not included. The
+ * number is small, because the wear limit counts only the erases of the slot and not of the record pages. */
 enum { ERASES = 2 };
 
 uint32_t ota_record_interval(const struct ota_device *device, uint32_t size) {
@@ -53,8 +56,8 @@ static bool is_blank(const uint8_t *bytes, uint32_t count) {
     return true;
 }
 
-/* Compares modulo 2^32. This is correct because the generations of the records in flash differ by much less than
- * 2^31. */
+/* Returns whether `generation` is newer than `than`. The generations wrap at 2^32. The comparison is correct because
+ * the generations of the records in flash differ by much less than 2^31. */
 static bool is_newer(uint32_t generation, uint32_t than) { return generation - than - 1 < 0x7FFFFFFF; }
 
 static void reset_records(struct ota_device *device) {
@@ -96,8 +99,8 @@ bool ota_record_load(struct ota_device *device) {
         device->wear = wear;
         return false;
     }
-    /* A power cut may have interrupted a write after the newest record. These bytes are not blank and cannot be written
-     * again. */
+    /* A power cut may have interrupted the write of a record after the newest one. The next record goes after the bytes
+     * of this write, because they are not blank and cannot be written again. */
     if (device->record_generation != 0) device->record_index = end[device->record_page];
     return true;
 }
@@ -125,22 +128,22 @@ bool ota_record_append(struct ota_device *device, uint32_t offset) {
     uint8_t page = device->record_page;
     uint32_t index = device->record_index;
     if (index == records_per_page(device)) {
-        /* If no record is known, either page may contain a record that could not be read and has a higher generation.
-         * Therefore both pages are erased. */
+        /* If no record is known, each page may contain a record that could not be read. Its generation may be higher
+         * than the generation of the new record. Therefore erase both pages. */
         if (device->record_generation == 0 && !erase_page(device, page)) return false;
         page ^= 1;
         index = 0;
         if (!erase_page(device, page)) return false;
     }
-    /* A failed write also uses up its generation, because the record may be in flash. */
+    /* Use a new generation even if the last write failed, because the record of that write may be in flash. */
     if (++device->record_generation == 0) device->record_generation = 1;
     bool written = write_record(device, page, index, offset);
     if (written || page == device->record_page) {
         device->record_page = page;
         device->record_index = index + 1;
     }
-    /* A record whose write failed may still be valid in flash. This does no harm: its bytes are in the slot, and
-     * before the next erase below its offset, the core appends a lower record (image.c). */
+    /* A record whose write failed may still be valid in flash. This does no harm: the bytes that it counts are in the
+     * slot. Before the core erases one of these bytes, it appends a record with a lower offset (image.c). */
     if (written) device->held_recorded = offset;
     return written;
 }

@@ -4,8 +4,7 @@
 
 #include "session.h"
 
-/* A value that is no status of the profile. It means that the request is not finished, and that a later poll answers
- * it. */
+/* The request is not finished, and a later poll answers it. This value is not a status of the profile. */
 #define OTA_LATER ((enum ota_status)0xFF)
 
 /* ---- check_envelope.c ---- */
@@ -15,15 +14,16 @@ enum ota_status ota_check_envelope(struct ota_device *device);
 
 /* ---- job.c ---- */
 
-/* Starts the job of a request that later polls answer. */
+/* Starts the job of a request. Later polls do the work and then answer the request. */
 void ota_job_start(struct ota_device *device, enum ota_job job, uint8_t opcode, uint8_t tag);
 /* Does one step of the current job. Returns the status for the answer, or OTA_LATER if the job needs more steps. */
 enum ota_status ota_job_step(struct ota_device *device);
 
 /* ---- data.c ---- */
 
-/* Returns whether the sequence is the expected one and the chunk fits. If a chunk is missing or does not fit, rewinds
- * the connection. */
+/* Returns whether `sequence` is the expected one and `fits` is true. `fits` states whether the chunk fits in the rest
+ * of the object. If earlier chunks are missing, or the expected chunk does not fit, this function rewinds: it increases
+ * the expected sequence by OTA_SEQUENCE_JUMP and requests a Progress notification. It ignores a stale sequence. */
 bool ota_sequence_is_next(struct ota_connection *connection, uint16_t sequence, bool fits);
 
 #endif

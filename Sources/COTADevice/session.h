@@ -6,13 +6,13 @@
 
 /* Milliseconds. */
 enum {
-    OTA_REBOOT_DELAY = 2000,   /* from APPLY's answer to the reboot, if the host does not disconnect */
+    OTA_REBOOT_DELAY = 2000,   /* from APPLY, or DISCARD of a trial, to the reboot; a disconnection ends the delay */
     OTA_OWNER_SILENCE = 30000, /* after this time without a packet, another connection may take over the update */
-    OTA_NOTIFY_RETRY = 10      /* until the core offers a notification again, if no other call comes earlier */
+    OTA_NOTIFY_RETRY = 10      /* until the next poll if the stack had no buffer for a notification */
 };
 
 enum {
-    OTA_SEQUENCE_JUMP = 4096, /* a rewind and a BEGIN increase the expected sequence by this */
+    OTA_SEQUENCE_JUMP = 4096, /* a rewind and a BEGIN add this to the expected sequence, to make late chunks stale */
     OTA_POSITION_SIZE = 10,
     OTA_PROGRESS_SIZE = 12
 };
@@ -21,10 +21,10 @@ enum ota_reboot { OTA_REBOOT_NONE, OTA_REBOOT_WANTED, OTA_REBOOT_DONE };
 
 enum ota_job {
     OTA_JOB_NONE,
-    OTA_JOB_CRC,   /* BEGIN image: compute the CRC of the held bytes */
+    OTA_JOB_CRC,   /* BEGIN image: compute the CRC of the received bytes */
     OTA_JOB_ERASE, /* BEGIN image: erase all pages of the image */
-    OTA_JOB_CHECK, /* FINISH envelope */
-    OTA_JOB_HASH   /* FINISH image */
+    OTA_JOB_CHECK, /* FINISH envelope: check the envelope */
+    OTA_JOB_HASH   /* FINISH image: compare the image's digest */
 };
 
 static inline bool ota_object_is_open(const struct ota_device *device) {
@@ -33,39 +33,41 @@ static inline bool ota_object_is_open(const struct ota_device *device) {
 
 /* ---- notify.c ---- */
 
-/* Writes the connection's position, OTA_POSITION_SIZE bytes. */
+/* Writes the connection's position, OTA_POSITION_SIZE bytes: the expected sequence, the offset and the CRC-32. */
 void ota_put_position(const struct ota_device *device, const struct ota_connection *connection, uint8_t *bytes);
 /* Writes the value of Progress, OTA_PROGRESS_SIZE bytes. */
 void ota_put_progress(const struct ota_device *device, const struct ota_connection *connection, uint8_t *bytes);
 
-/* Stores an answer for `ota_send_pending`. An answer to BEGIN or SYNC with the status OTA_OK contains the position. */
+/* Stores an answer, which `ota_send_pending` sends. An answer to BEGIN or SYNC with the status OTA_OK contains the
+ * position. */
 void ota_answer(struct ota_device *device, struct ota_connection *connection, uint8_t opcode, uint8_t tag,
                 enum ota_status status);
 
-/* Requests a Progress notification. Its value is composed when it is offered to the stack. */
+/* Requests a Progress notification. `ota_send_pending` composes its value, so the value has the newest position. */
 void ota_notify_progress(struct ota_connection *connection);
 
-/* Offers all waiting notifications to the stack. */
+/* Offers all waiting notifications to the stack. Keeps those for which the stack has no buffer. */
 void ota_send_pending(struct ota_device *device);
-/* Returns whether a notification waits for the stack. */
+/* Returns whether a notification waits for a buffer of the stack. */
 bool ota_is_pending(const struct ota_device *device);
 
 /* ---- state.c ---- */
 
-/* Closes the open object, and enters the state. */
+/* Closes the open object, sets the status in Progress to OTA_OK, and enters the state. */
 void ota_enter(struct ota_device *device, enum ota_state state);
 
 /* Ends the owner's transfer after a flash error: the state becomes "accepted", and Progress reports the error. */
 void ota_abort_image(struct ota_device *device);
 
-/* Returns whether `now` is at or after `when`. Both times wrap at 2^32. */
+/* Returns whether `now` is at or after `when`. The times wrap at 2^32, and must differ by less than 2^31 ms. */
 static inline bool ota_is_reached(uint32_t when, uint32_t now) { return now - when <= INT32_MAX; }
 
-/* Ends what has reached its time limit by `now`: silent owners, trials and pending reboots. Every public function
- * that receives a time calls this first. */
+/* Applies the time limits that have passed at `now`: marks a silent owner, reduces the wear points, and schedules the
+ * reboot at the end of a trial. Each public function that receives a time calls this first, except ota_device_start. */
 void ota_advance_time(struct ota_device *device, uint32_t now);
 
-/* Reboots at `when`, or when `leaver` disconnects. A reboot during a trial rolls back. */
+/* Schedules a reboot at `when`, or earlier if `leaver` disconnects. `leaver` may be NULL. A reboot during a trial rolls
+ * back. */
 void ota_schedule_reboot(struct ota_device *device, struct ota_connection *leaver, uint32_t when);
 
 /* ---- connection.c ---- */
@@ -73,13 +75,14 @@ void ota_schedule_reboot(struct ota_device *device, struct ota_connection *leave
 /* Returns the connection with this handle, or NULL. */
 struct ota_connection *ota_find(struct ota_device *device, uint16_t handle);
 
-/* Restarts the time limit for the owner's silence, if this connection is the owner. */
+/* Restarts the time limit for the owner's silence (OTA_OWNER_SILENCE), if this connection is the owner. */
 void ota_note_activity(struct ota_device *device, const struct ota_connection *connection, uint32_t now);
 
-/* Makes the connection the owner of the update, after an accepted BEGIN. Its expected sequence jumps. */
+/* Makes the connection the owner of the update, after an accepted BEGIN. Increases its expected sequence by
+ * OTA_SEQUENCE_JUMP. */
 void ota_claim(struct ota_device *device, struct ota_connection *connection, uint32_t now);
 
-/* Removes the owner, and ends its object and its job. */
+/* Ends the ownership of the update, and the owner's object and job. */
 void ota_release(struct ota_device *device);
 
 #endif

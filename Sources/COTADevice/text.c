@@ -21,8 +21,8 @@ bool ota_is_product(const uint8_t *text, uint32_t size) {
 
 /* ---- SemVer ---- */
 
-/* Reads a number below 2^32 without leading zeros. Returns the number of its digits, or 0 if there is no such
- * number. */
+/* Reads a decimal number below 2^32 without leading zeros. Returns how many digits it has, or 0 if the text does not
+ * start with such a number. */
 static uint32_t read_number(const uint8_t *text, uint32_t size, uint32_t *number) {
     uint64_t value = 0;
     uint32_t digits = 0;
@@ -36,8 +36,9 @@ static uint32_t read_number(const uint8_t *text, uint32_t size, uint32_t *number
     return digits;
 }
 
-/* Reads identifiers that are separated by dots, up to `end` or the end of the text. Returns their bytes, or 0 if they
- * are malformed. In a pre-release an identifier of digits only must not have a leading zero. */
+/* Reads identifiers that are separated by dots, up to the character `end` or the end of the text. Returns their length
+ * in bytes, or 0 if they are malformed. In a pre-release (`is_build` is false), an identifier that consists only of
+ * digits must not have a leading zero. */
 static uint32_t read_identifiers(const uint8_t *text, uint32_t size, bool is_build, uint8_t end) {
     uint32_t i = 0;
     for (;;) {
@@ -82,8 +83,8 @@ bool ota_is_version(const uint8_t *text, uint32_t size, uint32_t numbers[3]) {
 
 /* ---- UTF-8 ---- */
 
-/* Reads one character of well-formed UTF-8 (Unicode standard, table 3-7). Returns its bytes, or 0 if it is
- * malformed. */
+/* Reads one character of UTF-8. Returns its length in bytes, or 0 if it is not well-formed (Unicode standard, table
+ * 3-7). */
 static uint32_t read_character(const uint8_t *text, uint32_t size, uint32_t *character) {
     static const uint32_t smallest[5] = {0, 0, 0x80, 0x800, 0x10000};
     uint8_t lead = text[0];

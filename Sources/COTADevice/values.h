@@ -1,8 +1,9 @@
 /*
- * Layer 1 of the core: functions of their arguments alone. They do not know `struct ota_device`.
+ * Layer 1 of the core: functions that use only their arguments. They do not use `struct ota_device`.
  *
- * Each header includes only the layer below it, and a function calls only its own file, a file named before it, or a
- * lower layer. `scripts/lint` checks that the calls between the files form no circle.
+ * The list shows the layers and their files, from the lowest layer to the highest. Each header includes only the layer
+ * below it. A function calls only functions of its own file, of an earlier file in the list, or of a lower layer.
+ * `scripts/lint` checks that the calls between the files form no circle.
  *
  *   1 values.h    crc32.c, text.c, config.c (checks a configuration), envelope.c (parses an envelope)
  *   2 image.h     record.c (the download's offset across a power cut), wear.c (limits the erases), image.c (the slot)
@@ -16,8 +17,8 @@
 
 #include "ota_device.h"
 
-/* A sequence that is ahead of the expected one by more than this number is stale. Therefore this is also the largest
- * window. */
+/* A sequence that is ahead of the expected one by more than this number (modulo 2^16) is stale: its chunk was sent
+ * before a rewind or a BEGIN. Therefore a window must not be larger than this number. */
 enum { OTA_SEQUENCE_AHEAD = 2047 };
 
 /* ---- Numbers, little-endian ---- */
@@ -64,12 +65,12 @@ uint32_t ota_text_size(const char *text, uint32_t largest);
 
 /* ---- config.c ---- */
 
-/* Checks the configuration, and parses its version. */
+/* Checks the configuration. Writes the three numbers of its firmware version to `version`. */
 enum ota_start_error ota_config_check(const struct ota_config *config, uint32_t version[3]);
 
 /* ---- envelope.c ---- */
 
-/* A well-formed envelope. Its pointers point into the envelope's bytes. The signatures are not verified yet. */
+/* A well-formed envelope. Its pointers point into the envelope's bytes. The parser does not verify the signatures. */
 struct ota_envelope {
     struct ota_manifest manifest; /* the parser does not set its `digest` */
     uint32_t manifest_size;
@@ -81,7 +82,7 @@ struct ota_envelope {
     uint8_t signature_count;
 };
 
-/* The layout of a signature in an envelope. */
+/* A signature in an envelope: the size of its entry, and the offsets of the key id and of the signature's bytes. */
 enum { OTA_SIGNATURE_ENTRY = 76, OTA_SIGNATURE_KEY = 4, OTA_SIGNATURE_VALUE = 12 };
 
 /* Returns OTA_OK, OTA_MALFORMED or OTA_UNKNOWN_CRITICAL. */

@@ -1,14 +1,18 @@
 #include "image.h"
 
 /*
- * Limits how often each page of the slot is erased, for all hosts together. Pages are erased in ascending order.
- * Therefore one round through the slot erases each page at most once, and is charged once (image.c). APPLY is charged
- * for the bootloader's swap. Time reduces the charges. The records keep the charges across a reboot; otherwise a host
- * could reset them with a trial. A charge is recorded before its erase. The first erase after a boot is also charged,
- * because a reset may have followed an erase of the same page.
+ * Limits how often each page of the slot is erased, for all hosts together. `device->wear` is a sum of points. A charge
+ * adds points, and time reduces them. The core refuses a BEGIN or an APPLY whose charge would exceed OTA_WEAR_LARGEST.
  *
- * The core does not know the time without power. Therefore each boot reduces the charges by one point, so that a device
- * that restarts often can still be updated. A trial boot does not reduce them, because a host can cause it.
+ * A round is a series of erases at ascending offsets. It erases each page at most once, so the core charges only its
+ * first erase (image.c). The first erase after a boot starts a new round, because the core does not know which pages
+ * were erased before the boot. The core also charges APPLY, because the bootloader's swap erases pages.
+ *
+ * The records (record.c) keep the points across a reboot. Otherwise a host could reset the points with a trial. The
+ * core records a charge before the erase, so that a reset between the two does not lose the charge.
+ *
+ * The core does not know how long the device was without power. Therefore each boot reduces the points by one, so that
+ * a device that restarts often can still be updated. A trial boot does not reduce them, because a host can cause it.
  */
 
 static uint32_t minutes(const struct ota_device *device) {
@@ -23,9 +27,9 @@ void ota_wear_charge(struct ota_device *device, uint32_t charge) {
     device->wear = (uint16_t)ota_min(device->wear + charge, OTA_WEAR_LARGEST);
 }
 
-/* Reduces the points without a timer. If the core misses a wrap of the clock, the points stay higher than necessary.
- * A caller that waited for a lock may pass a time slightly before the last one. Such a time does not reduce the
- * points. */
+/* Reduces the points by the time that has passed, without a timer. If the core is not called for longer than a whole
+ * turn of the clock (2^32 ms), the points stay higher than necessary. A caller that waited for a lock may pass a `now`
+ * that is slightly lower than the `now` of an earlier call. In this case the points do not change. */
 void ota_wear_decay(struct ota_device *device, uint32_t now) {
     if (device->wear_since - now < OTA_CLOCK_STEP_BACK) return;
     uint32_t interval = minutes(device) * (60000 / OTA_WEAR_ERASE);
@@ -37,8 +41,8 @@ void ota_wear_decay(struct ota_device *device, uint32_t now) {
 void ota_wear_start(struct ota_device *device, uint32_t now) {
     device->wear_since = now;
     if (minutes(device) == OTA_WEAR_UNLIMITED) device->wear = 0;
-    /* record_generation is 0 if a record could not be read. Then append no record: the append would erase both record
-     * pages at each boot. */
+    /* record_generation is also 0 if a record could not be read. In this case append no record, because the append
+     * would erase both record pages, and would do so again at each boot. */
     if (device->wear == 0 || device->config->on_trial || device->record_generation == 0) return;
     device->wear--;
     /* If the append fails, this boot does not reduce the points. */

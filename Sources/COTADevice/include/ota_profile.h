@@ -24,8 +24,8 @@ enum ota_att_error {
     OTA_ATT_OK = 0x00,
     OTA_ATT_READ_NOT_PERMITTED = 0x02,
     OTA_ATT_INVALID_OFFSET = 0x07,
-    OTA_ATT_INVALID_LENGTH = 0x0D,         /* a Control value without opcode and tag */
-    OTA_ATT_INSUFFICIENT_RESOURCES = 0x11, /* too many connections, or the last answer still waits */
+    OTA_ATT_INVALID_LENGTH = 0x0D,         /* a Control value of fewer than 2 bytes: opcode or tag is missing */
+    OTA_ATT_INSUFFICIENT_RESOURCES = 0x11, /* too many connections, or the last answer has not been sent yet */
     OTA_ATT_NOT_SUBSCRIBED = 0xFD          /* Control was written while its notifications are off */
 };
 
@@ -88,7 +88,7 @@ enum ota_image_format {
     OTA_FORMAT_RAW = 0,
     OTA_FORMAT_ESPRESSIF = 1,
     OTA_FORMAT_MCUBOOT = 2,
-    OTA_FORMAT_ANY = 255 /* of a device, not of an image: it accepts an image of any format */
+    OTA_FORMAT_ANY = 255 /* only in `ota_config.image_format`: the device accepts images of any format */
 };
 
 #endif
