@@ -9,7 +9,7 @@
 
 /* ---- check_envelope.c ---- */
 
-/* Checks whether this device may install the received envelope. Sets `manifest_digest`. */
+/* Checks whether this device may install the image that the received envelope describes. Sets `manifest_digest`. */
 enum ota_status ota_check_envelope(struct ota_device *device);
 
 /* ---- job.c ---- */

@@ -7,7 +7,7 @@
 /* Milliseconds. */
 enum {
     OTA_REBOOT_DELAY = 2000,   /* from APPLY, or DISCARD of a trial, to the reboot; a disconnection ends the delay */
-    OTA_OWNER_SILENCE = 30000, /* after this time without a packet, another connection may take over the update */
+    OTA_OWNER_SILENCE = 30000, /* after this time without a write by the owner, another connection may take over */
     OTA_NOTIFY_RETRY = 10      /* until the next poll if the stack had no buffer for a notification */
 };
 

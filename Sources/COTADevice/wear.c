@@ -27,9 +27,9 @@ void ota_wear_charge(struct ota_device *device, uint32_t charge) {
     device->wear = (uint16_t)ota_min(device->wear + charge, OTA_WEAR_LARGEST);
 }
 
-/* Reduces the points by the time that has passed, without a timer. If the core is not called for longer than a whole
- * turn of the clock (2^32 ms), the points stay higher than necessary. A caller that waited for a lock may pass a `now`
- * that is slightly lower than the `now` of an earlier call. In this case the points do not change. */
+/* Reduces the points by the time that has passed, without a timer. If the core is not called for more than 2^32 ms, it
+ * misses a wrap of the clock, and the points stay higher than necessary. A caller that waited for a lock may pass a
+ * `now` that is slightly lower than the `now` of an earlier call. In this case the points do not change. */
 void ota_wear_decay(struct ota_device *device, uint32_t now) {
     if (device->wear_since - now < OTA_CLOCK_STEP_BACK) return;
     uint32_t interval = minutes(device) * (60000 / OTA_WEAR_ERASE);

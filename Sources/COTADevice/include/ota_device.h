@@ -61,7 +61,8 @@ struct ota_config {
     /* Security counter of the permanent image. On a trial boot, the permanent image is the one to which the device
      * can roll back. */
     uint32_t security_counter;
-    /* On a trial boot: the counter of the image on trial, as `ota_port.mark` received it. Otherwise ignored. */
+    /* On a trial boot: the counter of the image on trial, as `ota_port.mark` received it. On other boots the core
+     * ignores this member. */
     uint32_t trial_security_counter;
     /* True if this boot runs an image on trial. This requires `trial_seconds` > 0. */
     bool on_trial;

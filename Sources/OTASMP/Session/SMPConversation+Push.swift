@@ -25,7 +25,7 @@ struct SMPPush {
     var wasOpened = false
     /// The images whose bytes on the device may be damaged.
     ///
-    /// An image is in this set if some of its bytes are from an earlier session, or if the device did not acknowledge its last bytes.
+    /// The set contains an image if an earlier session sent some of its bytes, or if the device did not acknowledge its last bytes.
     var uncertain: Set<Int> = []
     /// The images that were sent a second time from offset 0, because the device's image list did not have them.
     var sentAgain: Set<Int> = []
@@ -103,7 +103,7 @@ extension SMPConversation {
 
     /// Prepares the first change on the device: sends the remaining queries, and then performs the preflight.
     ///
-    /// - Returns: false if the conversation waits for the answer to a query, or if the session has failed.
+    /// - Returns: true if the change may follow; false if the conversation waits for the answer to a query, or if the session has failed.
     private mutating func isReady(for list: SMPImageList) -> Bool {
         guard device.isSurveyed else {
             survey()

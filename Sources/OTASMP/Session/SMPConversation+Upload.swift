@@ -25,9 +25,9 @@ extension SMPConversation {
         open(image)
     }
 
-    /// Handles an image that the device has received completely and does not list.
+    /// Handles an image that the device has received completely but does not list.
     ///
-    /// If the received bytes may be damaged (`SMPPush.uncertain`), the image is sent again from 0, once. Otherwise the session fails.
+    /// If the received bytes may be damaged (`SMPPush.uncertain`), sends the image again from 0, once. Otherwise the session fails.
     private mutating func notListed(_ image: SMPImage) {
         guard let push, push.uncertain.contains(image.number), !push.sentAgain.contains(image.number) else {
             return fail(
@@ -153,7 +153,8 @@ extension SMPConversation {
     private mutating func handleVerdict(_ verdict: SMPUpload.Verdict, before: SMPUpload) {
         guard let upload else { return }
         device.window = upload.window
-        // After lost chunks, the upload first waits for all answers. The last answer has the offset at which the upload continues.
+        // After a lost chunk, the upload first waits for the answers to all chunks in flight. The last answer has the offset at which the
+        // upload continues.
         if upload.isDraining, verdict == .agreed { return }
         let offset = upload.acknowledgedOffset
         let reported = push?.acknowledgedOffset ?? 0

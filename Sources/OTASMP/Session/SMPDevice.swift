@@ -4,13 +4,14 @@ struct SMPDevice {
     ///
     /// This is the default of Zephyr (`MCUMGR_TRANSPORT_NETBUF_SIZE`).
     private static let usualBufferSize = 384
-    /// An echo request is shorter than the device's buffer by this number of bytes, because the answer is longer than the request.
+    /// An echo request is shorter than the device's buffer by this number of bytes. The reason is that the answer is longer than the
+    /// request, and must also fit in a buffer.
     private static let echoMargin = 16
     /// The maximum number of reassembly tests. A test also counts if the link is lost before the answer.
     static let mostProbes = 2
     /// The maximum number of packets in flight if the device does not report its buffers.
     ///
-    /// One connection event of Bluetooth LE has room for about this number of packets.
+    /// The value is about the number of packets for which one connection event of Bluetooth LE has room.
     private static let mostRoom = 6
 
     /// The device's buffers; nil if the device does not report them.

@@ -51,7 +51,7 @@ struct SMPPlan {
         }
         if first(.pending) != nil { return .restart }
         guard let trial = first(.onTrial), let digest = digest(of: trial) else {
-            // All images run and are confirmed. But another image that is marked for the next boot would replace one of them.
+            // All images run and are confirmed. But if another image is marked for the next boot, that image would replace one of them.
             return blocker.map { .blocked($0) } ?? .finish
         }
         return ending == .trial ? .leaveOnTrial : .confirm(trial, digest: digest)

@@ -11,7 +11,7 @@ struct SMPTarget {
     let manifest: Manifest
     /// The bundle's image.
     let image: MCUbootImage
-    /// The board's name, which the device reports for `SMPRequest.system(format: "i")`; nil if the device does not support this request.
+    /// The board's name from the answer to `SMPRequest.system(format: "i")`; nil if the device does not support this request.
     let board: String?
     /// The version of the image that the bundle's image replaces or has replaced; nil if the image list does not have this version.
     let previousVersion: String?
@@ -25,8 +25,8 @@ struct SMPTarget {
         var unchecked: [String] = []
         if !(try checkProduct()) { unchecked.append("product") }
         if manifest.hardware != nil { unchecked.append("hardware") }
-        // MCUboot compares only the counter in the image, because the manifest is not sent. So a higher counter in the manifest is not
-        // checked.
+        // The manifest is not sent to the device, so MCUboot compares only the counter in the image. If the counter in the manifest is
+        // higher, neither otaflash nor the device can check it.
         if manifest.securityCounter > image.securityCounter ?? 0 { unchecked.append("security_counter") }
         if !(try checkPreviousVersion()) { unchecked.append("requires") }
         if let least = manifest.minimumBattery, least > 0 { unchecked.append("minimum_battery") }
