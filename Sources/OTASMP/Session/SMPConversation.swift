@@ -3,7 +3,7 @@ package import OTAUpdate
 
 /// The host side of SMP, the protocol of MCUmgr (docs/smp.md).
 ///
-/// On each link, the conversation subscribes to the notifications and requests the image list. ``SMPPlan`` determines the next step of a
+/// On each link, the conversation subscribes to the notifications and requests the image list. `SMPPlan` determines the next step of a
 /// push from this list. Therefore a push also continues correctly after a lost link or an interrupted session. The conversation requests
 /// the features of the device only once in a session, because a new link does not change them.
 package struct SMPConversation: Conversation {
