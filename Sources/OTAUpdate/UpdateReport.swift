@@ -8,7 +8,8 @@ public struct UpdateReport: Sendable, Equatable {
         case onTrial(seconds: Int)
         /// The device already runs this image, and the image is confirmed. The session did not change the device.
         case alreadyRunning
-        /// The task is done. This is the only outcome of the tasks status, discard and identify.
+        /// The task is done. This is the only outcome of the tasks status, discard and identify, and of a push that leaves an uploaded
+        /// image without a mark for the next boot.
         case done
         /// A push with `UpdateOptions.isDryRun` passed the preflight. Nothing was changed on the device.
         case wouldUpdate(UpdatePlan)

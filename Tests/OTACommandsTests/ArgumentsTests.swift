@@ -177,6 +177,24 @@ import Testing
     }
 
     @Test(
+        "--log and --report with the path of a file that the command writes are refused, and the file is not created",
+        arguments: [
+            (["sign", "f", "--key", "k", "-o", "./q", "--log", "q"], "-o and --log name the same file 'q'."),
+            (["sign", "f", "--to-sign", "q", "--log", "./q"], "--to-sign and --log name the same file './q'."),
+            (["sign", "f", "--key", "k", "-o", "q.json", "--report", "q.json"], "-o and --report name the same file"),
+            (["attest", "f", "--key", "k", "-o", "./q.json", "--report", "q.json"], "-o and --report name the same file"),
+            (["attest", "q", "--key", "k", "--log", "q.intoto.jsonl"], "-o and --log name the same file"),
+            (["keygen", "q", "--log", "q.pem"], "the private key and --log name the same file 'q.pem'."),
+            (["keygen", "q.pem", "--log", "./q.pub.pem"], "the public key and --log name the same file './q.pub.pem'."),
+        ])
+    func sameFile(words: [String], message: String) async throws {
+        let sandbox = try Sandbox()
+        let run = try await sandbox.run(words)
+        #expect(run.exit == 64 && run.err.contains("otaflash: error: \(message)"), "\(run.err)")
+        for name in ["q", "q.json", "q.pem", "q.pub.pem", "q.intoto.jsonl"] { #expect(!sandbox.exists(name)) }
+    }
+
+    @Test(
         "the hint for invalid arguments names the command that was given, and a command or option that exists",
         arguments: [
             (["push", "--format", "xml", "f", "--device", "sim:"], "show the help: otaflash push --help"),
@@ -193,11 +211,6 @@ import Testing
             (["sign", "f", "--key", "k", "--counter", "-1"], "if -1 is the value, write --counter=-1"),
             (["simulate", "serve", "d", "--udp", "99999"], "use --udp 1337, for example, or --udp 192.168.1.5:1337"),
             (["simulate", "serve", "d", "--udp", "abc"], "use --udp 1337, for example, or --udp 192.168.1.5:1337"),
-            (["sign", "f", "--key", "k", "-o", "./q", "--log", "q"], "use another file for the log"),
-            (
-                ["sign", "f", "--key", "k", "-o", "./q.json", "--report", "q.json"],
-                "show the help: otaflash sign --help"
-            ),
             (["verify", "f", "--report", "q.xml"], "use the suffix .json: --report report.json"),
             (["push", "f", "--device", "sim:", "--report", "json"], "use the suffix .json, or .xml for JUnit XML"),
         ])

@@ -68,6 +68,8 @@ struct Attest: Command {
 
     var invocation: Invocation { Invocation(command: Self.name, file: bundle) }
 
+    func validate() throws { try options.refuse("-o", at: output ?? bundle + ".intoto.jsonl") }
+
     func answer(_ console: Console) throws -> AttestAnswer {
         try checkStreams()
         let bundle = try parsedBundle()
@@ -113,11 +115,6 @@ struct Attest: Command {
             throw .usage(
                 "standard output cannot be both the attestation and the JSON result",
                 hint: "use -o FILE with --format json")
-        }
-        if let log = options.log, let output,
-            FilePath(log).lexicallyNormalized() == FilePath(output).lexicallyNormalized()
-        {
-            throw .usage("-o and --log name the same file \(log)", hint: "use another file for the log")
         }
     }
 

@@ -23,7 +23,7 @@ package struct Invocation: Sendable {
     var updateProtocol: String?
     /// The other options that change the effect of the command, such as `--no-downgrade`. Each element is one word of the command line.
     package var options: [String] = []
-    /// The options of `simulate create` for a virtual device that accepts the bundle; nil: no bundle.
+    /// The options of `simulate create` for a virtual device that accepts the file; nil: the file is not known.
     var acceptingDevice: [String]?
 
     package init(command: String, file: String? = nil, device: String? = nil, trust: [String] = []) {

@@ -1,5 +1,6 @@
 import ArgumentParser
 import OTAClient
+import SystemPackage
 
 /// The format of the result on stdout.
 enum OutputFormat: String, ExpressibleByArgument, CaseIterable, Sendable {
@@ -57,6 +58,21 @@ struct OutputOptions: ParsableArguments {
 }
 
 extension OutputOptions {
+    /// Refuses `--log` and `--report` with the path of a file that the command writes.
+    ///
+    /// A command calls it in `validate()`. After that, otaflash opens the log; and if `answer(_:)` fails, otaflash writes the report.
+    ///
+    /// - Parameters:
+    ///   - name: the name of the file in the error message, such as its option.
+    ///   - path: the path of the file; nil: the command writes no such file.
+    func refuse(_ name: String, at path: String?) throws(ValidationError) {
+        for (option, other) in [("--log", log), ("--report", report)] {
+            guard let path, let other, FilePath(path).lexicallyNormalized() == FilePath(other).lexicallyNormalized()
+            else { continue }
+            throw ValidationError("\(name) and \(option) name the same file '\(other)'.")
+        }
+    }
+
     var settings: OutputSettings {
         OutputSettings(format: format, progress: progress, isQuiet: quiet, isVerbose: verbose)
     }

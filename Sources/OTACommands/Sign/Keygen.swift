@@ -57,6 +57,12 @@ struct Keygen: Command {
 
     var invocation: Invocation { Invocation(command: Self.name, file: name) }
 
+    func validate() throws {
+        guard let name = try? pairName() else { return }
+        try options.refuse("the private key", at: "\(name).pem")
+        try options.refuse("the public key", at: "\(name).pub.pem")
+    }
+
     /// Returns the name without the suffixes `.pem` and `.pub`. Otherwise `keygen release.pub` would write the private key to
     /// `release.pub.pem`, a name for a public key.
     private func pairName() throws(Failure) -> String {

@@ -103,14 +103,9 @@ struct Sign: Command {
 
     var invocation: Invocation { Invocation(command: Self.name, file: image) }
 
-    /// Refuses the same path for `-o` and `--report`. After a failure of `answer(_:)`, otaflash writes a report. After a failure of this
-    /// function it does not, so the file at the path stays unchanged.
     func validate() throws {
-        if let report = options.report, let output,
-            FilePath(report).lexicallyNormalized() == FilePath(output).lexicallyNormalized()
-        {
-            throw ValidationError("-o and --report name the same file '\(report)'.")
-        }
+        try options.refuse("-o", at: output)
+        try options.refuse("--to-sign", at: detached.toSign)
     }
 
     func answer(_ console: Console) throws -> SignAnswer {
@@ -226,8 +221,7 @@ struct Sign: Command {
         return signers
     }
 
-    /// Refuses options that use standard input or standard output (`-`) twice, or where it is not possible. Also refuses `--log` with the
-    /// path of the output.
+    /// Refuses options that use standard input or standard output (`-`) twice, or where it is not possible.
     private func checkStreams() throws(Failure) {
         if image == StandardFile.name, output == nil, detached.toSign == nil {
             throw Failure.usage(
@@ -246,11 +240,6 @@ struct Sign: Command {
             throw Failure.usage(
                 "standard output cannot be both the output file and the JSON result",
                 hint: "use \(option) FILE with --format json")
-        }
-        if let log = options.log, let written,
-            FilePath(log).lexicallyNormalized() == FilePath(written).lexicallyNormalized()
-        {
-            throw Failure.usage("\(option) and --log name the same file \(log)", hint: "use another file for the log")
         }
         if written == StandardFile.name { _ = try StandardFile.output() }
     }
