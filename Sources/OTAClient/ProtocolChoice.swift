@@ -65,7 +65,8 @@ struct ProtocolChoice: Sendable {
         guard case .bundle(let bundle) = update else {
             throw UpdateError(
                 .wrongImageFormat,
-                "the file is an MCUboot image, and the device's GATT OTA profile accepts only signed bundles")
+                "the file is an MCUboot image, and the device's GATT OTA profile accepts only signed bundles",
+                remedy: .bundle)
         }
         return bundle
     }

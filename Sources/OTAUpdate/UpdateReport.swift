@@ -241,16 +241,27 @@ public struct UpdateError: Error, Sendable, Equatable {
     public var isMarkedForBoot: Bool
     /// True if the marked image will boot without a trial. After this boot, the device cannot discard the image.
     public var isMarkedPermanently: Bool
+    /// The change that makes the file acceptable for the device; nil: unknown. Only the error `wrongImageFormat` sets it.
+    public var remedy: Remedy?
+
+    /// A change of a file that the device does not accept.
+    public enum Remedy: Sendable, Equatable {
+        /// The image must be in a signed bundle.
+        case bundle
+        /// The MCUboot image must have a digest of this length in bits, such as 256 for SHA-256.
+        case digest(bits: Int)
+    }
 
     public init(
         _ code: Code, _ context: String, boardProduct: String? = nil, isMarkedForBoot: Bool = false,
-        isMarkedPermanently: Bool = false
+        isMarkedPermanently: Bool = false, remedy: Remedy? = nil
     ) {
         self.code = code
         self.context = context
         self.boardProduct = boardProduct
         self.isMarkedForBoot = isMarkedForBoot
         self.isMarkedPermanently = isMarkedPermanently
+        self.remedy = remedy
     }
 
     public static func == (left: UpdateError, right: UpdateError) -> Bool { left.code == right.code }

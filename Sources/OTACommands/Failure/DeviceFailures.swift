@@ -124,11 +124,21 @@ extension Failure {
                 .refused, "show the target of the bundle: \(inspect); if the bundle is for this device: \(accepted)"
             )
         case .wrongImageFormat:
-            let signed =
-                invocation.hasImages
-                ? "sign the image into a bundle, and push the bundle: otaflash sign \(image) --key KEY.pem --product P"
-                : "show the image format, which the device's bootloader must support: \(inspect)"
-            return (.refused, signed + created)
+            return switch error.remedy {
+            case .bundle:
+                (
+                    .refused,
+                    "sign the image into a bundle, and push the bundle: otaflash sign \(image) --key KEY.pem --product P\(created)"
+                )
+            case .digest(let bits):
+                (
+                    .refused,
+                    "sign the image again, with the options of its build and --sha \(bits): "
+                        + "otaflash sign IMAGE --as mcuboot --key KEY.pem --version V --header-size N --sha \(bits)"
+                )
+            case nil:
+                (.refused, "show the image format, which the device's bootloader must support: \(inspect)\(created)")
+            }
         case .counterTooLow:
             return (
                 .refused,

@@ -32,8 +32,8 @@ struct SMPPreflight {
         guard image.digest(ofLength: length) != nil else {
             throw UpdateError(
                 .wrongImageFormat,
-                "the image has no SHA-\(length * 8) digest among its records, so the device would accept the image and never list "
-                    + "it; sign the image again with --sha \(length * 8)")
+                "the image has no SHA-\(length * 8) digest among its records, so the device would accept the image and never list it",
+                remedy: .digest(bits: length * 8))
         }
     }
 
