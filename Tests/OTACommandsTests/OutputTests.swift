@@ -308,12 +308,6 @@ import Testing
         #expect(run.exit == 0 && run.err.isEmpty && run.out.contains("USAGE: otaflash"))
     }
 
-    @Test("a completion script is generated for each shell", arguments: ["bash", "zsh", "fish"])
-    func completions(shell: String) async throws {
-        let run = try await Sandbox().run("--generate-completion-script", shell)
-        #expect(run.exit == 0 && run.out.contains("no-downgrade"))
-    }
-
     @Test("--format is accepted before the command")
     func theFormatMayComeFirst() async throws {
         let run = try await Sandbox().run("--format", "json", "simulate", "list")

@@ -6,9 +6,15 @@ import OTASimulator
 enum Completions {
     /// The addresses of `--device`: the virtual devices of this user, the serial ports of this machine, and the beginnings of other addresses.
     /// Bluetooth devices are not offered, because a scan takes seconds.
-    static let addresses = CompletionKind.custom { _, _, _ in
+    ///
+    /// The word itself is not offered, because bash and fish would add a space to it, although `udp:` is only the beginning of an
+    /// address.
+    static let addresses = CompletionKind.custom { words, index, _ in
         let ports = SerialPort.all().map { "serial:\($0.path)" }
-        return ["ble:", "ble:name="] + ports + ["sim:"] + devices().map { "sim:\($0)" } + ["udp:"]
+        let all = ["ble:", "ble:name="] + ports + ["sim:"] + devices().map { "sim:\($0)" } + ["udp:"]
+        let addresses = all.filter { $0 != words.dropFirst(index).first }
+        // zsh reads the text after a colon as the description of the value.
+        return CompletionShell.requesting == .zsh ? addresses.map { $0.replacing(":", with: "\\:") } : addresses
     }
 
     /// The names of the virtual devices of this user.
@@ -22,18 +28,16 @@ enum Completions {
         (try? VirtualDevices().store.names()) ?? []
     }
 
-    /// Returns the completion script with the addition that its shell requires. Only bash requires an addition.
+    /// Adapts a completion script of argument-parser to the addresses of devices, which contain `:` and `=`.
     ///
-    /// bash splits words at a colon, so the function of argument-parser does not see an address as the value of `--device`. The added
-    /// function first joins the parts of each address, and then calls the function of argument-parser. From each completion, it removes the
-    /// text up to the last colon, because bash replaces only the text after this colon.
+    /// Both additions also prevent the space after the beginning of an address, such as `udp:`.
     static func script(_ script: String, for arguments: [String]) -> String {
-        guard let shell = arguments.drop(while: { $0 != option }).dropFirst().first,
-            shell == CompletionShell.bash.rawValue
-        else {
-            return script
+        switch arguments.drop(while: { $0 != option }).dropFirst().first {
+        case CompletionShell.bash.rawValue: script + "\n" + bashAddresses + "\n"
+        // The last statement of the script runs the completion.
+        case CompletionShell.zsh.rawValue: script.replacing(zshEnd, with: zshAddresses + "\n\n" + zshEnd)
+        default: script
         }
-        return script + "\n" + bashColons + "\n"
     }
 
     /// The option of argument-parser that prints a completion script.
@@ -42,8 +46,11 @@ enum Completions {
     /// The first argument when a completion script of argument-parser asks for completions.
     static let request = "---completion"
 
-    private static let bashColons = #"""
-        _otaflash_with_colons() {
+    /// bash splits words at `:` and `=`, so the function of argument-parser does not see an address as the value of `--device`. This function
+    /// joins these words first, and separates the value that is completed from its option. Afterwards it removes the text up to the last
+    /// `:` or `=` from each completion, because bash replaces only the text after it.
+    private static let bashAddresses = #"""
+        _otaflash_with_addresses() {
             local -a joined=()
             local -i position=0 index
             local word line="${COMP_LINE}" glued
@@ -53,21 +60,39 @@ enum Completions {
                 [[ "${line}" == [[:space:]]* || ${index} -eq 0 ]] || glued=true
                 line="${line#"${line%%[![:space:]]*}"}"
                 line="${line#"${word}"}"
-                if "${glued}" && [[ "${word}" == :* || "${joined[-1]}" == *: ]]; then
+                if "${glued}" && [[ "${word}" == [:=]* || "${joined[-1]}" == *[:=] ]]; then
                     joined[-1]+="${word}"
                 else
                     joined+=("${word}")
                 fi
                 ((index != COMP_CWORD)) || position=$((${#joined[@]} - 1))
             done
+            local current="${COMP_WORDS[COMP_CWORD]}" option=''
+            [[ "${current}" != [:=] ]] || current=''
+            local -r kept="${joined[position]%"${current}"}"
+            if [[ "${joined[position]}" == --*=* ]]; then
+                option="${joined[position]%%=*}="
+                joined=("${joined[@]::position}" "${option%=}" "${joined[position]#*=}" "${joined[@]:position + 1}")
+                position+=1
+            fi
             local -a COMP_WORDS=("${joined[@]}")
             local -i COMP_CWORD=position
-            word="${joined[position]}"
-            _otaflash "${1}" "${word}" "${joined[position - 1]:-}"
-            local prefix="${word%"${word##*:}"}"
-            COMPREPLY=("${COMPREPLY[@]#"${prefix}"}")
+            _otaflash "${1}" "${joined[position]}" "${joined[position - 1]:-}"
+            COMPREPLY=("${COMPREPLY[@]/#/${option}}")
+            COMPREPLY=("${COMPREPLY[@]#"${kept}"}")
+            # bash would write a backslash before the colons of an address, as in a file name.
+            [[ "${joined[position - 1]:-}" != --device ]] || compopt +o filenames
             [[ "${#COMPREPLY[@]}" -ne 1 || "${COMPREPLY[0]}" != *[:=] ]] || compopt -o nospace
         }
-        complete -o filenames -F _otaflash_with_colons otaflash
+        complete -o filenames -F _otaflash_with_addresses otaflash
+        """#
+
+    private static let zshEnd = #"if [[ "${funcstack[1]}" = _otaflash ]]; then"#
+
+    private static let zshAddresses = #"""
+        __otaflash_complete() {
+            local -ar complete=("${@:#*[:=]}") incomplete=("${(M)@:#*[:=]}")
+            _describe -V '' complete -- incomplete -S ''
+        }
         """#
 }
