@@ -26,8 +26,7 @@ enum HelpPage {
             } else if line.hasPrefix(footerStart) {
                 footer = ["", Substring(clearer(footer: line))]
             } else if sections.isEmpty {
-                preamble +=
-                    line.hasPrefix("USAGE: ") ? wrapped(line.replacing("<subcommand>", with: "<command>")[...]) : [line]
+                preamble += line.hasPrefix("USAGE: ") ? wrapped(corrected(usage: line)[...]) : [line]
             } else {
                 sections[sections.count - 1].append(line)
             }
@@ -38,6 +37,12 @@ enum HelpPage {
         let order = trimmed.enumerated().sorted { (rank($0.element[0]), $0.offset) < (rank($1.element[0]), $1.offset) }
         let body = order.map { $0.element.joined(separator: "\n") }.joined(separator: "\n\n")
         return (preamble + [Substring(body)] + footer).joined(separator: "\n")
+    }
+
+    /// Returns a usage line in which options are optional. argument-parser prints `<options>` without brackets if no option is required.
+    private static func corrected(usage line: Substring) -> String {
+        let corrected = String(line).replacing("<subcommand>", with: "<command>")
+        return corrected.hasSuffix(" <options>") ? "\(corrected.dropLast("<options>".count))[<options>]" : corrected
     }
 
     private static let footerStart = "  See '"

@@ -20,10 +20,10 @@ struct Verify: Command {
               - the product is the same, and the version is newer;
               - the security counter is the same or higher;
               - at least one trusted key has signed both bundles;
-              - the version that <file> requires is not newer than the previous version.
+              - the previous version is at least the version that <file> requires.
 
-            With --attestation, verify also checks that trusted keys have signed all attestations in the file, and that they \
-            are about <file> (see 'otaflash attest --help').
+            With --attestation, verify also checks each attestation: a trusted key has signed it, and it is about <file> (see \
+            'otaflash attest --help').
 
             Example: otaflash verify app.bin.otaf --trust release.pub.pem --product demo
                      otaflash verify app.bin.otaf --trust release.pub.pem \\
@@ -74,9 +74,9 @@ struct Verify: Command {
 
     @Option(
         help: ArgumentHelp(
-            "A file with attestations of <file>, one DSSE envelope on each line. Refuse <file> if one of them is not about <file> or not "
-                + "signed by a trusted key; default: no attestations.",
-            valueName: "file"),
+            "The attestations of <file>: a file with one DSSE envelope on each line. Refuse <file> if an attestation is not about <file>, "
+                + "or is not signed by a trusted key; default: no attestations.",
+            valueName: "path"),
         completion: .file())
     var attestation: String?
 

@@ -7,14 +7,14 @@ import SystemPackage
 struct DetachedOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            "Write only the bytes that the key must sign; - for stdout. Give the same other options as for signing with --key.",
+            "Write only the bytes that the key must sign; - for stdout. Give all other options as if you signed with --key.",
             valueName: "file"),
         completion: .file())
     var toSign: String?
 
     @Option(
         help: ArgumentHelp(
-            "The manifest that --to-sign wrote and the key signed. Required with --signature if <image> is an image for a bundle.",
+            "The manifest that --to-sign wrote and the key signed. Required with --signature, unless <image> is a bundle or --as mcuboot is given.",
             valueName: "file"),
         completion: .file())
     var manifest: String?
