@@ -71,7 +71,7 @@ struct ChildProgram {
         posix_spawn_file_actions_adddup2(&files, input, STDIN_FILENO)
         posix_spawn_file_actions_adddup2(&files, output, STDOUT_FILENO)
         // Close all other descriptors in the program, because a file that this process inherited can contain a PIN or a passphrase.
-        Self.descriptors.forEach { posix_spawn_file_actions_addclose(&files, $0) }
+        try Self.descriptors().forEach { posix_spawn_file_actions_addclose(&files, $0) }
         var attributes = posix_spawnattr_t()
         posix_spawnattr_init(&attributes)
         defer { posix_spawnattr_destroy(&attributes) }
@@ -93,8 +93,8 @@ struct ChildProgram {
     }
 
     /// The open descriptors of this process, except the three standard streams.
-    private static var descriptors: [Int32] {
-        guard let folder = opendir("/proc/self/fd") else { return [] }
+    private static func descriptors() throws(Failure) -> [Int32] {
+        guard let folder = opendir("/proc/self/fd") else { throw .cannotStart("/proc/self/fd: \(text(errno))") }
         defer { closedir(folder) }
         var numbers: [Int32] = []
         while let entry = readdir(folder) {
