@@ -6,10 +6,20 @@ import Glibc
 public enum OTAFlash {
     /// Runs the command line tool.
     ///
-    /// - Parameter arguments: the arguments, without the name of the program.
+    /// - Parameter commandLine: the name of the program, and the arguments. Swift reads them from /proc/self/cmdline. If it cannot read
+    ///   them, the array is empty.
     /// - Returns: the exit status of the process.
-    public static func run(_ arguments: [String]) async -> Int32 {
+    public static func run(_ commandLine: [String]) async -> Int32 {
         StandardStream.secure()
+        let arguments = Array(commandLine.dropFirst())
+        guard !commandLine.isEmpty else {
+            // Without this check, otaflash would print the help and exit with 0, and a script would take this for a success of `verify`.
+            let failure = Failure(
+                "read-failed", .inputOutput, "the arguments cannot be read, because /proc is not mounted",
+                hint: "mount it: mount -t proc proc /proc")
+            console(for: []).fail(failure, of: "")
+            return failure.exit.rawValue
+        }
         // The guard process needs no protection from core dumps, because its environment contains no secrets.
         if arguments == [LinkGuardProcess.word] {
             await LinkGuardProcess.run()

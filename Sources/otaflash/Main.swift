@@ -3,5 +3,5 @@ import OTACommands
 
 @main
 struct Main {
-    static func main() async { exit(await OTAFlash.run(Array(CommandLine.arguments.dropFirst()))) }
+    static func main() async { exit(await OTAFlash.run(CommandLine.arguments)) }
 }

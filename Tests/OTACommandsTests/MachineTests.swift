@@ -36,6 +36,25 @@ import Testing
         #expect(try sandbox.names(in: "state").filter { !$0.hasSuffix(".lock") }.isEmpty)
     }
 
+    /// Runs a command on a machine without /proc.
+    private static let withoutProc = #"""
+        unshare --mount sh -c 'mount -t tmpfs none /proc && exec "$0" "$@"' "$0" "$@"
+        """#
+
+    /// True if this process may mount a file system, as root outside a container may.
+    private static func canMount() async throws -> Bool {
+        try await Sandbox().shell("unshare --mount mount -t tmpfs none /proc").exit == 0
+    }
+
+    @Test("without /proc a command cannot read its arguments and fails", .enabled { try await canMount() })
+    func noProcFileSystem() async throws {
+        let sandbox = try Sandbox()
+        for words in [["verify", "fw.otaf"], [], ["--version"]] {
+            let run = try await sandbox.shell(Self.withoutProc, arguments: words)
+            #expect(refused(run) == 74 && run.err.contains("the arguments cannot be read"), "\(run.err)")
+        }
+    }
+
     @Test("push exits with 73 when the lock path of the device is a folder")
     func aDeviceCannotBeLocked() async throws {
         let sandbox = try Sandbox()
