@@ -2,6 +2,7 @@
 import base64
 import hashlib
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -135,7 +136,9 @@ def an_attestation_that_cannot_be_signed_or_verified_is_refused(job):
     sbom.write_text(SPDX)
     fails(job, 77, "attestation-untrusted", "attest", sbom=sbom.name, key="other.pem\nrelease.pem")
     fails(job, 64, "usage", "attest", attest="true")
-    fails(job, 66, "no-such-file", "attest", sbom="nothing.json")
+    os.mkfifo(job.checkout / "pipe.json")
+    for name in ("nothing.json", "pipe.json", "."):
+        fails(job, 66, "no-such-file", "attest", sbom=name)
     fails(job, 64, "usage", "inputs", sbom=sbom.name, sign_options="--passphrase-fd 3")
     fails(job, 64, "usage", "inputs", attest="yes")
     for text in ("", "[]", "7", "SPDXVersion: SPDX-2.3", '{"spdxVersion": 2}', '{"bomFormat": "Other"}'):
