@@ -3,8 +3,8 @@ internal import OTAFirmware
 
 /// A zip archive in memory (PKWARE APPNOTE 6.3.10).
 ///
-/// The parser refuses an archive that another program could read differently. It never uses the name of an entry as the path of a file.
-/// Therefore a name such as `../x` is harmless. Only `contents(of:)` unpacks an entry.
+/// The parser refuses an archive that another program could read differently. This type never writes a file, so an entry name such as
+/// `../x` is harmless. The initializer does not unpack the entries; `contents(of:)` unpacks one entry.
 public struct ZipArchive: Sendable {
     /// The maximum number of entries. Without a maximum, a malicious archive could use all memory.
     public static let maximumEntries = 256
@@ -12,11 +12,11 @@ public struct ZipArchive: Sendable {
     /// memory when it is unpacked.
     public static let maximumLength = 256 << 20
 
-    /// The entries, in the order of the archive's directory.
+    /// The entries, in the order of the archive's directory, which is the list of all entries.
     public let entries: [ZipEntry]
     private let bytes: [UInt8]
 
-    /// Parses the directory of an archive, which is the list of all entries.
+    /// Parses the directory of an archive and the local header of each entry. The entries are not unpacked.
     ///
     /// - Throws: `truncated-archive`, `malformed-archive`, `unsupported-archive`, `archive-too-large`.
     public init(_ bytes: [UInt8]) throws(ZipError) {
@@ -107,12 +107,12 @@ public struct ZipError: Error, Sendable, Equatable {
     public enum Code: String, Sendable, CaseIterable {
         /// The archive has fewer bytes than its records specify, or it has no end record.
         case truncated = "truncated-archive"
-        /// The records contradict each other or overlap, or two entries have the same name.
+        /// A record is malformed, two records contradict each other, two entries overlap, or two entries have the same name.
         case malformed = "malformed-archive"
-        /// An entry is encrypted, or its compression method is not "stored" or "deflated". Or the archive is split into parts, or has the
-        /// 64-bit format.
+        /// otaflash does not support a feature of the archive: encryption, a compression method other than "stored" and "deflated", several
+        /// parts, or the 64-bit format (ZIP64).
         case unsupported = "unsupported-archive"
-        /// The archive has too many entries, or its unpacked size is too large.
+        /// The archive has more entries than `maximumEntries`, or the sum of their unpacked sizes is above `maximumLength`.
         case tooLarge = "archive-too-large"
         /// The CRC-32 of an entry is wrong, or the entry cannot be unpacked.
         case damaged = "damaged-archive"
@@ -132,9 +132,9 @@ public struct ZipError: Error, Sendable, Equatable {
 
 /// A decompressor for DEFLATE (RFC 1951) that uses zlib.
 private enum Inflater {
-    /// Unpacks the stream `packed` and returns `count` bytes.
+    /// Unpacks the DEFLATE stream `packed` and returns the unpacked bytes.
     ///
-    /// Returns nil if the stream is malformed, does not end at the end of `packed`, or does not unpack to exactly `count` bytes. zlib never
+    /// Returns nil if the stream is malformed, ends before the end of `packed`, or does not unpack to exactly `count` bytes. zlib never
     /// writes more than `count` bytes to the buffer.
     static func inflate(_ packed: ArraySlice<UInt8>, to count: Int) -> [UInt8]? {
         guard let available = UInt32(exactly: packed.count), let wanted = UInt32(exactly: count) else { return nil }

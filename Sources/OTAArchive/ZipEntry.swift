@@ -18,10 +18,10 @@ public struct ZipEntry: Sendable, Hashable {
     let headerOffset: Int
     private let packedSize: Int
     private let nameBytes: [UInt8]
-    /// Whether the CRC-32 and the sizes of the entry are stored after its packed bytes (flag 0x8). In this case, the local header may
-    /// contain zeros in their place.
+    /// Whether the CRC-32 and the sizes of the entry are stored after its packed bytes (flag 0x8). The local header may then contain zeros
+    /// instead of the CRC-32 and the sizes.
     private let hasTrailingSizes: Bool
-    /// The position of the packed bytes in the archive. The range is empty until `locate(with:)` is called.
+    /// The range of the entry's packed bytes in the archive. The range is empty until `locate(with:)` sets it.
     private(set) var packed: Range<Int> = 0..<0
 
     /// Parses an entry of the archive's directory (APPNOTE 4.3.12).
@@ -67,7 +67,7 @@ public struct ZipEntry: Sendable, Hashable {
         hasTrailingSizes = flags & 0x8 != 0
     }
 
-    /// Parses the entry's local header (APPNOTE 4.3.7), and sets `packed` to the range of the bytes after it.
+    /// Parses the entry's local header (APPNOTE 4.3.7), and sets `packed`. The packed bytes are after the local header.
     ///
     /// Throws `malformed-archive` if the local header does not agree with the directory.
     mutating func locate(with reader: inout ByteReader) throws {
@@ -95,8 +95,8 @@ public struct ZipEntry: Sendable, Hashable {
         }
     }
 
-    /// The three flags of encrypted archives: traditional encryption, strong encryption, and an encrypted directory with masked local
-    /// headers.
+    /// The three flags that mean encryption: 0x1 for traditional encryption, 0x40 for strong encryption, and 0x2000 for an encrypted
+    /// directory.
     private static let encryptionFlags: UInt16 = 0x1 | 0x40 | 0x2000
 }
 
@@ -110,8 +110,8 @@ struct ZipEndRecord {
 
     /// Finds the end record.
     ///
-    /// An end record contains a comment of variable length, which must end at the end of the archive. An archive can contain two records
-    /// that meet this condition. Then other programs could use the other record, so this initializer refuses the archive.
+    /// An end record ends with a comment of variable length, and the archive must end directly after this comment. If two end records meet
+    /// this condition, this initializer refuses the archive, because two programs could use different records.
     init(in bytes: [UInt8]) throws(ZipError) {
         let lowest = max(0, bytes.count - Self.length - Int(UInt16.max))
         let starts = stride(from: bytes.count - Self.length, through: lowest, by: -1).filter { start in
