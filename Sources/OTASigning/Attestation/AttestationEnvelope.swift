@@ -15,7 +15,7 @@ package struct AttestationEnvelope: Sendable, Hashable {
     /// The maximum number of signatures.
     package static let maximumSignatures = 8
 
-    /// The statement as JSON. The signatures cover exactly these bytes.
+    /// The statement as JSON, exactly as it was signed.
     package let payload: [UInt8]
     package let signatures: [Signature]
 
@@ -28,7 +28,7 @@ package struct AttestationEnvelope: Sendable, Hashable {
         signatures = [Signature(keyID: key.publicKey.id.description, bytes: signature)]
     }
 
-    /// Parses the JSON of an envelope. Members with other names are ignored.
+    /// Parses the JSON of an envelope. Unknown members are ignored.
     ///
     /// - Throws: `attestation-malformed`.
     package init(parsing line: ArraySlice<UInt8>) throws(AttestationError) {
@@ -76,7 +76,7 @@ package struct AttestationEnvelope: Sendable, Hashable {
 
     /// Returns each key with a valid signature in the envelope, in the order of `keys`.
     ///
-    /// Each signature is verified with each key. The key id beside a signature does not select the key, because the key id is not signed.
+    /// Each signature is verified with each key. The key ID of a signature does not select the key, because the key ID is not signed.
     func signers(among keys: [PublicKey]) -> [PublicKey] {
         let message = Self.signedBytes(of: payload)
         return keys.filter { key in
@@ -90,7 +90,7 @@ package struct AttestationEnvelope: Sendable, Hashable {
         }
     }
 
-    /// Decodes standard Base64 or the URL-safe alphabet (RFC 4648, sections 4 and 5), as DSSE requires.
+    /// Decodes Base64 in the standard alphabet or in the URL-safe alphabet (RFC 4648, sections 4 and 5). DSSE requires both.
     ///
     /// - Returns: nil if `text` is not a Base64 string, mixes both alphabets, or has unused bits that are not zero. An encoder always sets
     ///   the unused bits to zero.
@@ -118,7 +118,7 @@ package struct AttestationFile: Sendable, Hashable {
 
     package let envelopes: [AttestationEnvelope]
 
-    /// Parses a file. Each line must end with a line feed, which may be missing after the last line. An empty line is an error.
+    /// Parses a file. A line feed ends each line, but may be missing after the last line. An empty line is an error.
     ///
     /// - Throws: `attestation-malformed`. The context starts with the number of the line.
     package init(parsing bytes: [UInt8]) throws(AttestationError) {

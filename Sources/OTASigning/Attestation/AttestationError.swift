@@ -6,7 +6,7 @@ package struct AttestationError: Error, Sendable, Equatable {
         case malformed = "attestation-malformed"
         /// No trusted key signed the attestation.
         case untrusted = "attestation-untrusted"
-        /// The signature that names a trusted key is invalid.
+        /// A signature that names a trusted key is invalid.
         case badSignature = "attestation-bad-signature"
         /// The attestation is about other files.
         case differs = "attestation-differs"

@@ -2,8 +2,8 @@ internal import OTAFirmware
 
 /// A JSON value of an attestation (RFC 8259).
 ///
-/// The decoders of Foundation accept an object that contains the same name twice. Two programs could then use different members of this
-/// object. The parser of this type refuses such an object. A number keeps its text, so that a copied value does not change.
+/// The parser refuses an object that contains a name twice, because two programs could use different members of the object. The decoders of
+/// Foundation accept such an object. A number is stored as its text, so that a copy of the number has the same digits.
 package enum JSON: Sendable, Hashable {
     case null
     case bool(Bool)
@@ -33,21 +33,23 @@ package enum JSON: Sendable, Hashable {
         self = try parser.parse()
     }
 
-    /// The reason why a text is not JSON.
+    /// The reason why the parser does not accept a text.
     package struct Malformed: Error, Sendable, Equatable {
-        /// The offset in the text, in bytes.
+        /// The offset of the error in the text, in bytes.
         package let offset: Int
         package let reason: String
     }
 
     /// The maximum depth of nested arrays and objects.
     package static let maximumDepth = 64
-    /// The maximum number of values, in all arrays and objects together. It limits the memory of the parsed value.
+    /// The maximum number of values in a text, including the values inside arrays and objects. The maximum limits the memory of the parsed
+    /// text.
     package static let maximumCount = 1 << 20
 
-    /// The member of an object. The value is nil if this is not an object, or if the object does not contain the name.
+    /// The value of the member with this name. The result is nil if this JSON value is not an object, or if the object does not contain the
+    /// name.
     ///
-    /// The names are compared as bytes. Swift compares strings by canonical equivalence, so the Kelvin sign would be equal to `K`.
+    /// The names are compared as bytes, because in a comparison of Swift strings the Kelvin sign is equal to `K` (canonical equivalence).
     package subscript(name: String) -> JSON? {
         guard case .object(let members) = self else { return nil }
         return members.first { $0.name.utf8.elementsEqual(name.utf8) }?.value

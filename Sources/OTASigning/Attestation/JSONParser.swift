@@ -77,7 +77,7 @@ struct JSONParser {
 
     private mutating func object() throws(JSON.Malformed) -> JSON {
         var members: [JSON.Member] = []
-        // The names as bytes. Swift compares strings by canonical equivalence, so two names with different bytes could be equal.
+        // The names as bytes, because two Swift strings with different bytes can be equal (canonical equivalence).
         var names: Set<[UInt8]> = []
         skipSpace()
         if consume("}") { return .object(members) }

@@ -6,9 +6,10 @@ package import OTAFirmware
 package struct Statement: Sendable, Hashable {
     /// A file, identified by its digest.
     package struct Subject: Sendable, Hashable {
-        /// The name of the file. Only the digest identifies the file.
+        /// The name of the file, only for messages. The digest identifies the file.
         package let name: String?
-        /// The SHA-256 of the file. The value is nil if the statement has only other digests, which otaflash does not compare.
+        /// The SHA-256 of the file. The value is nil if the subject has only digests of other algorithms. otaflash does not compare these
+        /// digests.
         package let digest: SHA256Digest?
 
         package init(name: String, digest: SHA256Digest) {
@@ -48,9 +49,10 @@ package struct Statement: Sendable, Hashable {
         self.predicate = predicate
     }
 
-    /// Parses the JSON of a statement. Members with other names are ignored.
+    /// Parses the JSON of a statement. Unknown members are ignored.
     ///
-    /// Call it only after the verification of the statement's signature, so that the parser never reads the bytes of an unknown author.
+    /// Call this initializer only after the verification of the statement's signature, so that the parser never reads the bytes of an
+    /// unknown author.
     ///
     /// - Throws: `attestation-malformed`.
     package init(parsing payload: [UInt8]) throws(AttestationError) {
@@ -93,7 +95,7 @@ package struct Statement: Sendable, Hashable {
 }
 
 extension SignedBundle {
-    /// The SHA-256 of the whole bundle file. It identifies the file, and changes if the bundle gets another signature.
+    /// The SHA-256 of the whole bundle file. This digest changes if the bundle gets another signature.
     package var fileDigest: SHA256Digest {
         let hash = SHA256()
         envelope.bytes.withUnsafeBytes { hash.update($0) }

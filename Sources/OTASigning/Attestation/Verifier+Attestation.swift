@@ -2,15 +2,15 @@ package import OTAFirmware
 
 /// An attestation of a bundle that a trusted key has signed.
 package struct VerifiedAttestation: Sendable {
-    /// The part of the bundle that the statement names.
+    /// The part of the bundle that is a subject of the statement.
     package enum Match: String, Sendable {
         /// The bundle file itself.
         case bundle
-        /// The manifest: the same release, but with other signatures.
+        /// The manifest, but not the bundle file. The statement is about the same release, but a bundle file with other signatures.
         case manifest
     }
     package let statement: Statement
-    /// The trusted keys with a valid signature.
+    /// The IDs of the trusted keys with a valid signature.
     package let signers: [KeyID]
     package let match: Match
 }
@@ -30,7 +30,6 @@ extension Verifier {
         var attestations: [VerifiedAttestation] = []
         for (index, envelope) in file.envelopes.enumerated() {
             do throws(AttestationError) {
-                // The statement is parsed only after the verification of its signature.
                 let signers = try signers(of: envelope, for: bundle.manifest)
                 let statement = try Statement(parsing: envelope.payload)
                 let match = try match(statement, digest, bundle.manifestDigest)
@@ -55,7 +54,7 @@ extension Verifier {
             "the attestation is about other files, with other contents: \(names.joined(separator: ", "))\(more)")
     }
 
-    /// Returns the trusted keys that have signed the envelope.
+    /// Returns the IDs of the trusted keys that have signed the envelope. A key does not count if its scope or the policy excludes it.
     private func signers(
         of envelope: AttestationEnvelope, for manifest: Manifest
     ) throws(AttestationError) -> [KeyID] {

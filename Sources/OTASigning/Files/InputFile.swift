@@ -2,7 +2,7 @@ internal import Glibc
 internal import OTAFirmware
 package import SystemPackage
 
-/// The input of a signer: an open file, or a temporary copy of a stream. It is read in pieces of at most `pieceLength` bytes.
+/// The input of a signer: an open file, or a temporary copy of a stream. The input is read in pieces of at most `pieceLength` bytes.
 package final class InputFile {
     /// The length in bytes: the file's size when it was opened, or the length of the copied stream.
     package let size: UInt64

@@ -139,8 +139,8 @@ extension FileDescriptor {
 }
 
 extension FileDescriptor.OpenOptions {
-    /// The flags of `O_TMPFILE` (open(2)), which create a file without a name. Swift does not import this macro, so its two parts are here:
-    /// `O_DIRECTORY`, and `__O_TMPFILE` of asm-generic/fcntl.h. The number of `__O_TMPFILE` is the same on x86 and on ARM.
+    /// The flags of `O_TMPFILE` (open(2)), which create a file without a name. Swift does not import this macro, so this option combines
+    /// its two parts: `O_DIRECTORY`, and `__O_TMPFILE` of asm-generic/fcntl.h, which is 0o20000000 on x86 and on ARM.
     static let temporaryFile: FileDescriptor.OpenOptions = [.directory, .init(rawValue: 0o20_000_000)]
 }
 

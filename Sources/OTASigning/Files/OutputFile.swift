@@ -4,7 +4,8 @@ package import SystemPackage
 /// Writes an output file that gets its name only in `commit()`, when its contents are complete.
 ///
 /// Before `commit()`, the file has no name, so the kernel deletes it if the process is killed. FAT and some network file systems do not
-/// support files without a name. There, the file has a temporary name until `commit()`, and remains if the process is killed.
+/// support files without a name. On these file systems, the file has a temporary name until `commit()`, and the kernel does not delete the
+/// file if the process is killed.
 package final class OutputFile {
     let path: FilePath
     private let replaces: Bool
@@ -67,8 +68,8 @@ package final class OutputFile {
         try writing { () throws(Errno) in try file.write(bytes, at: Int64(offset)) }
     }
 
-    /// Waits until all bytes are on the storage device, and then gives the file its name. If the output is a stream, this method instead
-    /// copies all bytes to it.
+    /// Waits until all bytes are on the storage device, and then gives the file its name. If the output is a stream, this method only
+    /// copies all bytes to the stream.
     ///
     /// - Throws: `output-exists`, `cannot-create`, `write-failed`.
     package func commit() throws(SigningError) {

@@ -71,8 +71,8 @@ public final class ImagePrivateKey: ImageSigner {
         let signature = try KeyError.translating { () throws(OpenSSLFailure) in
             try handle.signDigest(of: message, publicKey.algorithm == .ecdsaP256 ? .none : .pss)
         }
-        // A damaged private key creates invalid signatures. An attacker who reads an invalid RSA signature may be able to compute the
-        // private key from it. This method therefore never returns an invalid signature.
+        // A damaged private key creates invalid signatures. From an invalid RSA signature, an attacker may be able to compute the private
+        // key. This method therefore never returns an invalid signature.
         guard publicKey.verify(signature: signature, ofDigestOf: message[...]) else {
             throw KeyError(.notAKey, "the private and the public part of the key do not match")
         }

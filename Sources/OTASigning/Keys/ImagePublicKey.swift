@@ -110,8 +110,8 @@ public struct ImagePublicKey: Sendable {
 
     // MARK: ECDSA
 
-    /// The first bytes of every SubjectPublicKeyInfo with an uncompressed point on P-256 (RFC 5480, section 2). The 64 bytes of the point
-    /// follow them. DER has exactly one encoding for each value, so a comparison with these bytes replaces a parser.
+    /// The first bytes of every SubjectPublicKeyInfo with an uncompressed point on P-256 (RFC 5480, section 2). The two coordinates of the
+    /// point (64 bytes) follow. DER has exactly one encoding for each value, so a comparison with these bytes replaces a parser.
     private static let p256Header: [UInt8] = [
         0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a, 0x86, 0x48,
         0xce,
@@ -199,9 +199,10 @@ extension ImagePublicKey {
 
     /// Returns whether `signature` is a valid ECDSA or RSA signature by this key. The signed data is the SHA-256 of `message`.
     ///
-    /// An RSA signature must be RSASSA-PSS with MGF1-SHA-256 and a salt of 32 bytes. It must be as long as the modulus. An ECDSA signature
-    /// must be in DER; zero bytes that imgtool appends to it (`paddedLength`) are accepted. For an Ed25519 key, the result is always false,
-    /// because `PublicKey` verifies Ed25519 signatures.
+    /// An RSA signature must be RSASSA-PSS with MGF1-SHA-256 and a salt of 32 bytes, and must be as long as the modulus. An ECDSA signature
+    /// must be in DER. It may end with the zero bytes that imgtool appends (`paddedLength`).
+    ///
+    /// For an Ed25519 key, the result is always false. Use `PublicKey` to verify Ed25519 signatures.
     func verify(signature: [UInt8], ofDigestOf message: ArraySlice<UInt8>) -> Bool {
         let padding: SignaturePadding
         var signature = signature
@@ -225,9 +226,10 @@ extension ImagePublicKey {
         }
     }
 
-    /// Removes imgtool's padding from an ECDSA signature: in a signature of exactly 72 bytes, the zero bytes after the DER sequence.
+    /// Removes the zero bytes that imgtool appends to an ECDSA signature. A signature with these zero bytes has exactly 72 bytes
+    /// (`paddedLength`).
     ///
-    /// If bytes other than zero follow the sequence, this method returns the signature unchanged, and libcrypto later refuses it.
+    /// If other bytes follow the DER sequence, this method returns the signature unchanged, and libcrypto later refuses the signature.
     private static func unpadded(_ signature: [UInt8]) -> [UInt8] {
         guard signature.count == paddedLength else { return signature }
         let length = Int(signature[1]) + 2

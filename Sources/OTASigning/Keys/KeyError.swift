@@ -22,7 +22,7 @@ public struct KeyError: Error, Sendable, Equatable {
         case readFailed = "read-failed"
         case writeFailed = "write-failed"
         // The next errors concern a private key outside this process: in a token, a program or an SSH agent, or on another machine.
-        /// `SSH_AUTH_SOCK` is not set, or the connection to the SSH agent at this path failed.
+        /// `SSH_AUTH_SOCK` is not set, or the connection to the SSH agent failed.
         case noAgent = "no-agent"
         case badKeyURI = "bad-key-uri"
         case tokenUnavailable = "token-unavailable"
@@ -67,8 +67,8 @@ public struct KeyError: Error, Sendable, Equatable {
     /// Returns this error with `place`, such as the path of a file, in front of the text of `context`.
     func at(_ place: String) -> KeyError { KeyError(code, "\(place): \(context)", hint: hint) }
 
-    /// Runs `body`, which calls libcrypto, and converts all errors of `body` to `crypto-failed`. Use this method only if wrong input from
-    /// the user cannot cause these errors, because `crypto-failed` does not describe a mistake of the user.
+    /// Runs `body`, which calls libcrypto, and converts all errors of `body` to `crypto-failed`. Do not use this method if wrong input from
+    /// the user can cause these errors, because the message of `crypto-failed` does not describe the user's mistake.
     static func translating<Result: ~Copyable>(
         _ body: () throws(OpenSSLFailure) -> Result
     ) throws(KeyError) -> Result {
@@ -84,8 +84,8 @@ extension String {
         return "'" + split(separator: "'", omittingEmptySubsequences: false).joined(separator: "'\\''") + "'"
     }
 
-    /// The string in the shell's quotes `$'…'` (POSIX.1-2024, 2.2.4). Every octal escape has exactly three digits. After a shorter escape,
-    /// the shell could read the next digit of the string as a part of the escape.
+    /// The string in the shell's quotes `$'…'` (POSIX.1-2024, 2.2.4). Every octal escape has exactly three digits, because the shell could
+    /// read the next character of the string as a further digit of a shorter escape.
     private var ansiQuoted: String {
         var word = "$'"
         for scalar in unicodeScalars {

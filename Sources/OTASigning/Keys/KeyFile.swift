@@ -10,8 +10,8 @@ public enum KeyFile {
     public static func privateKeyText(at path: FilePath) throws(KeyError) -> SecretBytes {
         let file = try SmallFile(path)
         let text = try file.contents()
-        // A user can give the public key file by mistake. This file may be readable by all users, so `expectPrivate` could throw
-        // `key-file-permissions` for it. The search for a public key comes first, so that the error is always `not-a-key`.
+        // If the user gives a public key file by mistake, the error must be `not-a-key`. Other users can usually read a public key file, so
+        // `expectPrivate` would throw the misleading error `key-file-permissions`. Therefore this check comes first.
         if (try? ImagePublicKey(pem: text)) != nil { throw isPublic(path) }
         try file.expectPrivate("this private key")
         return text
@@ -46,8 +46,8 @@ public enum KeyFile {
 
     /// Writes the private key to `name`.pem (mode 0600) and the public key to `name`.pub.pem (mode 0644), and returns both paths.
     ///
-    /// The umask of the process can remove bits of these modes. If one of the two files exists, this method does not overwrite it and
-    /// throws `output-exists`. If the public key file cannot be written, this method deletes the private key file.
+    /// The umask of the process can remove bits of these modes. If one of the two files already exists, this method throws `output-exists`
+    /// and does not overwrite the existing file. If the public key file cannot be written, this method deletes the new private key file.
     ///
     /// - Throws: `output-exists`, `cannot-create`, `write-failed`, `crypto-failed`.
     public static func write(
@@ -82,8 +82,8 @@ public enum KeyFile {
         return path
     }
 
-    /// Checks that `name`.pub.pem does not exist. Call this method before a token creates a key pair. Otherwise the token could contain a
-    /// new key pair, but the public key could not be written to the file.
+    /// Checks that `name`.pub.pem does not exist. Call this method before a token creates a key pair. If the file existed, the public key
+    /// of the new key pair could not be written.
     ///
     /// - Throws: `output-exists`; `cannot-create` if `name` is not the name of a file.
     public static func expectNoPublicKey(_ name: FilePath) throws(KeyError) {
@@ -122,8 +122,8 @@ public enum KeyFile {
 
 /// An open key file or scope file (``TrustScope``).
 ///
-/// The file is opened only once, and all checks and the read use the opened file. If another process replaces the file at `path` between a
-/// check and the read, the read therefore still returns the checked file.
+/// The file is opened only once. All checks and the read use this open file, so another process cannot replace the file between a check and
+/// the read.
 struct SmallFile {
     let path: FilePath
     let status: Stat
@@ -135,8 +135,7 @@ struct SmallFile {
     init(_ path: FilePath) throws(KeyError) {
         self.path = path
         do {
-            // Without the option `nonBlocking`, open() on a named pipe would wait until another process opens the pipe for writing. If no
-            // process does this, otaflash would never end.
+            // Without the option `nonBlocking`, open() of a named pipe would wait forever if no other process opens the pipe for writing.
             file = try OpenFile(path, .readOnly, options: .nonBlocking)
             status = try file.status()
         } catch {

@@ -85,8 +85,8 @@ struct PrivateKeyInfo: ~Copyable {
     }
 
     func pem(encryptedWith passphrase: Passphrase) throws(OpenSSLFailure) -> SecretBytes {
-        // PEM_write_bio_PKCS8PrivateKey also encrypts and writes a key, in a single call. However, PEM_write_bio_PKCS8PrivateKey derives
-        // the encryption key from the passphrase with only 2048 iterations of PBKDF2, which is weaker than scrypt.
+        // Do not replace these calls by PEM_write_bio_PKCS8PrivateKey: this function derives the encryption key from the passphrase with
+        // only 2048 iterations of PBKDF2, which is weaker than scrypt.
         guard let scheme = PKCS5_pbe2_set_scrypt(EVP_aes_256_cbc(), nil, 0, nil, 16384, 8, 1) else {
             throw OpenSSLFailure.drain()
         }
@@ -131,8 +131,8 @@ extension SecretBytes {
 extension OpenSSLFailure {
     /// Whether the error probably means a wrong passphrase: the decrypted bytes have a wrong padding or are not valid DER.
     ///
-    /// DER errors count, because about one of 256 wrong passphrases produces a valid padding by chance, and the decrypted bytes are then
-    /// not DER. The result is not certain, because malformed encryption parameters in the file cause DER errors, too.
+    /// About one of 256 wrong passphrases produces a valid padding by chance. The decrypted bytes are then not valid DER, so a DER error
+    /// also counts. The result is not certain, because malformed encryption parameters in the file cause DER errors, too.
     fileprivate var isWrongPassphrase: Bool {
         holds(library: ERR_LIB_PROV, anyOf: PROV_R_BAD_DECRYPT) || entries.contains { $0.library == ERR_LIB_ASN1 }
     }

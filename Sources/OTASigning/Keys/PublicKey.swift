@@ -46,8 +46,8 @@ extension PublicKey: Hashable {
 }
 
 extension PublicKey {
-    /// The first bytes of every SubjectPublicKeyInfo with an Ed25519 key (RFC 8410, section 4). The 32 bytes of the key follow them. DER
-    /// has exactly one encoding for each value, so a comparison with these bytes replaces a parser.
+    /// The first bytes of every SubjectPublicKeyInfo with an Ed25519 key (RFC 8410, section 4). The 32 bytes of the key follow. DER has
+    /// exactly one encoding for each value, so a comparison with these bytes replaces a parser.
     private static let header: [UInt8] = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00]
 
     /// The key as a SubjectPublicKeyInfo in DER (44 bytes). The KEYHASH TLV of an MCUboot image contains a digest of these 44 bytes.
@@ -85,11 +85,12 @@ extension PublicKey {
 
 /// The unsafe public keys: the points of the curve edwards25519 whose order divides 8.
 ///
-/// For a public key of small order, anyone can forge a signature without a private key: S is 1 and R is the base point. This signature is
-/// valid for at least one message in eight on average, and for the point of order 1 it is valid for every message.
+/// For a public key of small order, anyone can forge a signature without a private key: the signature with S = 1 and the base point as R.
+/// This signature is valid for at least one message in eight on average. With the point of order 1 as the public key, this signature is
+/// valid for every message.
 private enum SmallOrder {
     /// The encodings of the points of small order: the coordinate y in little-endian byte order, with the sign bit of x set to 0. The list
-    /// includes non-canonical encodings: in these, y is not below the field's prime p, and stands for y - p.
+    /// includes non-canonical encodings: in these encodings, y is not below the field's prime p, and means y - p.
     ///
     /// Source: "Taming the many EdDSAs" (Chalkias, Garillot, Nikolaenko 2020), table 1, and libsodium's blocklist.
     private static let encodings: Set<[UInt8]> = [
@@ -110,7 +111,7 @@ private enum SmallOrder {
     private static let zeros = [UInt8](repeating: 0, count: 30)
     private static let ones = [UInt8](repeating: 0xff, count: 30)
 
-    /// Returns whether `bytes` (32 bytes) is the encoding of a point of small order. The sign bit of x has no effect.
+    /// Returns whether `bytes` (32 bytes) is the encoding of a point of small order. This method ignores the sign bit of x.
     static func contains(_ bytes: [UInt8]) -> Bool {
         guard let last = bytes.last else { return false }
         return encodings.contains(bytes.dropLast() + [last & 0x7f])
@@ -136,7 +137,8 @@ public enum MCUbootSampleKey {
     public static func contains(_ id: KeyID) -> Bool { ids.contains(id) }
 
     /// The IDs of the key files `root-ec-p256.pem`, `root-rsa-2048.pem`, `root-rsa-3072.pem`, `root-ed25519.pem` and `root-ed25519-2.pem`,
-    /// in this order. These files are in the top folder of the MCUboot repository (`boot/zephyr/Kconfig`, `BOOT_SIGNATURE_KEY_FILE`).
+    /// in this order. These files are in the top folder of the MCUboot repository. The defaults of Zephyr are in `boot/zephyr/Kconfig`
+    /// (`BOOT_SIGNATURE_KEY_FILE`).
     private static let ids: Set<KeyID> = Set(
         [
             [0xe3, 0x04, 0x66, 0xf6, 0xb8, 0x47, 0x0c, 0x1f], [0xfc, 0x57, 0x01, 0xdc, 0x61, 0x35, 0xe1, 0x32],

@@ -36,8 +36,8 @@ private struct Ed25519ImageSigner: ImageSigner {
 }
 
 extension ImageSigner {
-    /// Calls `sign(_:)`, verifies the signature with `publicKey`, and returns it. ``BundleSigner`` and ``MCUbootSigner`` call only this
-    /// method, because a token or a program outside this process can return a wrong signature.
+    /// Calls `sign(_:)`, verifies the signature with `publicKey`, and returns the signature. ``BundleSigner`` and ``MCUbootSigner`` call
+    /// only this method, because a token or a program outside this process can return a wrong signature.
     ///
     /// - Throws: `signer-protocol` if the signature is not valid; the errors of the signer.
     func verifiedSignature(of message: [UInt8]) throws(KeyError) -> [UInt8] {
@@ -52,8 +52,8 @@ extension ImageSigner {
 }
 
 extension ImagePublicKey {
-    /// Returns whether `signature` is a valid signature of `message` by this key. The rules for the message and the encoding are those of
-    /// ``ImageSigner/sign(_:)``.
+    /// Returns whether `signature` is a valid signature of `message` by this key. The signature must have the encoding that
+    /// ``ImageSigner/sign(_:)`` returns.
     func isValid(_ signature: [UInt8], of message: [UInt8]) -> Bool {
         guard let key = bundleKey else { return verify(signature: signature, ofDigestOf: message[...]) }
         return key.verify(signature: signature, message: message)

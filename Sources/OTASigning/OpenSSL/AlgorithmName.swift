@@ -1,6 +1,6 @@
 internal import COpenSSL
 
-/// Finds the algorithm in an encoded key, and its name for messages.
+/// Finds the algorithm of an encoded key, and the name of the algorithm for messages.
 ///
 /// A SubjectPublicKeyInfo (RFC 5280) is the DER structure of a public key. It contains the algorithm's object identifier and the key.
 enum AlgorithmName {

@@ -2,9 +2,9 @@ internal import COpenSSL
 
 /// The errors from libcrypto's error queue. Each thread has its own queue.
 ///
-/// The errors of a failed call stay in the queue until `drain()` removes them, and would otherwise appear as errors of a later call. Call
-/// `drain()` after each failed call and before any `await`: after an `await`, the Swift task may run on another thread, which has another
-/// queue.
+/// The errors of a failed call stay in the queue until `drain()` removes them. Call `drain()` after each failed call, because the errors
+/// would otherwise appear as errors of a later call. Call `drain()` before any `await`, because the Swift task may then continue on another
+/// thread, which has another queue.
 struct OpenSSLFailure: Error {
     struct Entry: Hashable {
         var library: Int32
@@ -37,8 +37,8 @@ extension OpenSSLFailure: CustomStringConvertible {
     }
 }
 
-/// Returns `pointer`, the result of a libcrypto call. If it is nil, the call failed, and this function throws the errors in libcrypto's
-/// error queue.
+/// Returns `pointer`, the result of a libcrypto call. If `pointer` is nil, the call failed, and this function throws the errors in
+/// libcrypto's error queue.
 func opened(_ pointer: OpaquePointer?) throws(OpenSSLFailure) -> OpaquePointer {
     guard let pointer else { throw OpenSSLFailure.drain() }
     return pointer

@@ -12,8 +12,8 @@ struct PEMBlock {
     /// `Proc-Type` line.
     let hasHeader: Bool
 
-    /// The maximum length of the text, in bytes. A key in PEM has at most a few thousand bytes. Without a limit, a wrong path such as a
-    /// large image would be read completely.
+    /// The maximum length of the text, in bytes. A key in PEM has at most a few thousand bytes. The limit exists because the user can give
+    /// the path of a large file by mistake.
     static let maximumLength = 64 << 10
 
     /// Parses the only PEM block in `text`.
@@ -22,7 +22,7 @@ struct PEMBlock {
     ///   - labels: the accepted labels.
     ///   - algorithms: the names of the expected algorithms, for the error message.
     /// - Throws: `key-too-large`; `not-a-key` if `text` is malformed, does not contain exactly one block, or has a label that is not in
-    ///   `labels`; `wrong-algorithm` instead, if this label shows that the key has another algorithm (example: `EC PRIVATE KEY` where an
+    ///   `labels`; `wrong-algorithm` instead of `not-a-key` if the label names another algorithm (example: `EC PRIVATE KEY` where an
     ///   Ed25519 private key is expected); `crypto-failed`.
     init(in text: SecretBytes, labels: String..., algorithms: String = "Ed25519") throws(KeyError) {
         self = try text.withUnsafeBytes { (text) throws(KeyError) in
@@ -82,7 +82,8 @@ struct PEMBlock {
     private static func refusal(of label: String, insteadOf wanted: [String], _ algorithms: String) -> KeyError {
         let expected = wanted.joined(separator: "' or '")
         let isPublicWanted = wanted == ["PUBLIC KEY"]
-        // Some labels contain the algorithm or the kind of the key. For these labels, the message or the hint is more specific.
+        // Some labels show the mistake of the user, such as a private key in place of a public key. For these labels, the error contains a
+        // special message or hint.
         switch label {
         case _ where isPublicWanted && label.hasSuffix("PRIVATE KEY"):
             return KeyError(

@@ -44,8 +44,8 @@ public final class SHA256: IncrementalHash {
 
     public static func digest(of bytes: ArraySlice<UInt8>) -> SHA256Digest { bytes.withUnsafeBytes { digest(of: $0) } }
 
-    /// libcrypto's implementation of SHA-256. It is fetched once and then shared, because the fetch takes longer than the computation of a
-    /// manifest's digest.
+    /// libcrypto's implementation of SHA-256. This process fetches the implementation only once, because the fetch takes longer than the
+    /// computation of a manifest's digest.
     private struct Algorithm: @unchecked Sendable {
         let pointer: OpaquePointer?
         static let shared = Algorithm(pointer: EVP_MD_fetch(nil, "SHA256", nil))

@@ -3,8 +3,9 @@ public import SystemPackage
 
 /// Creates signed bundles from image files. A binary image is read in pieces and is never completely in memory.
 ///
-/// The envelope is the first part of the output file, but it contains the digest of the image. The signer therefore leaves space for the
-/// envelope, copies the image after this space, computes the digest at the same time, and writes the envelope last.
+/// The envelope is at the start of the output file and contains the digest of the image. The digest is known only after the whole image was
+/// read. The signer therefore leaves space for the envelope, copies the image, and computes the digest during the copy. Last, the signer
+/// writes the envelope.
 public struct BundleSigner: Sendable {
     private let keys: [any Signer]
 
@@ -31,7 +32,7 @@ public struct BundleSigner: Sendable {
     ///   - output: the path of the new bundle. A failed call does not leave an incomplete file at this path.
     ///   - replace: whether the new bundle may replace an existing file at `output`. The replacement is atomic. `output` may be the same
     ///     path as `input`.
-    /// - Returns: the path and the contents of the new bundle.
+    /// - Returns: the path and the envelope of the new bundle, and the description of the image.
     public func sign(
         _ input: FilePath, as release: Release = Release(), created: UInt64, to output: FilePath, replace: Bool = false
     ) throws(SigningError) -> SignedFile {
@@ -60,9 +61,9 @@ public struct BundleSigner: Sendable {
     private func sign(
         _ source: ImageSource, _ release: Release, _ created: UInt64, _ output: OutputFile
     ) throws(SigningError) -> SignedFile {
-        // In the bundle, the image starts after the envelope. The length of the envelope depends on the product and the version. If
-        // `release` does not contain both of them, the signer reads the image twice: first to find them in the image, then to copy the
-        // image.
+        // In the bundle, the image starts after the envelope, so the length of the envelope must be known before the copy. This length
+        // depends on the product and the version. If `release` does not contain the product or the version, the signer reads the image
+        // twice: first to find the missing value, then to copy the image.
         let asked = release.isComplete ? nil : try source.inspect(as: release.format) { _ in }
         let draft = try ManifestDraft(release, of: asked, imageSize: source.size, created: created)
         let space = try envelope(draft.placeholder()) { _ in [UInt8](repeating: 0, count: 64) }
@@ -86,10 +87,11 @@ public struct BundleSigner: Sendable {
         return try finish(envelope, nil, output)
     }
 
-    /// Creates a bundle from an image and its manifest, which `manifest(for:named:as:created:)` returned earlier. The keys of this signer
-    /// sign the manifest unchanged.
+    /// Creates a bundle from an image and an existing manifest, and signs the manifest with the keys of this signer. This method does not
+    /// change the manifest.
     ///
-    /// Use it if another machine has signed the manifest: a ``DetachedSigner`` adds this signature to the bundle.
+    /// Use this method if another machine has already signed the manifest. The keys of this signer are then ``DetachedSigner`` values,
+    /// which return the existing signatures.
     ///
     /// - Throws: `already-a-bundle`; `unknown-critical-field`; `digest-mismatch` if the manifest describes another image.
     package func sign(
@@ -149,7 +151,7 @@ public struct BundleSigner: Sendable {
         return try draft.manifest(format: image.format, digest: hash.finish())
     }
 
-    /// Reads the envelope of a bundle. This method does not read the image, so the caller must check the image's digest.
+    /// Reads the envelope of a bundle. This method does not check the image's digest, so the caller must check the digest.
     ///
     /// - Throws: `malformed-bundle`, `unknown-critical-field`; the errors of `Envelope`.
     private static func envelope(of file: InputFile) throws(SigningError) -> Envelope {
@@ -241,7 +243,7 @@ public struct BundleSigner: Sendable {
     }
 }
 
-/// The path and the contents of a new bundle. ``BundleSigner`` returns this value.
+/// The path and the envelope of a new bundle. ``BundleSigner`` returns this value.
 public struct SignedFile: Sendable {
     public let path: FilePath
     public let envelope: Envelope

@@ -4,8 +4,8 @@ internal import OTAFirmware
 package struct DetachedSignature: Sendable {
     /// The name of the file, for messages.
     package let name: String
-    /// The byte strings that can be the signature: the contents of the file and, if the contents are text in hex or Base64, the decoded
-    /// bytes. The signature is the candidate that is valid.
+    /// The byte strings that can be the signature: the contents of the file and, if the contents are text in hex or Base64, also the
+    /// decoded bytes. Only the verification shows which candidate is the signature.
     private let candidates: [[UInt8]]
     private let length: Int
 
@@ -37,8 +37,8 @@ package struct DetachedSignature: Sendable {
 
 /// An Ed25519 public key together with its existing signature of one message.
 ///
-/// `sign(_:)` returns this signature for every message. With another message, `verifiedSignature(of:)` fails, because the signature is not
-/// valid for the other message.
+/// `sign(_:)` ignores its parameter and always returns this signature. If the parameter is not the signed message, `verifiedSignature(of:)`
+/// throws an error.
 package struct DetachedSigner: Signer {
     package let publicKey: PublicKey
     private let signature: [UInt8]
@@ -114,11 +114,11 @@ package struct DetachedImageSigner: ImageSigner {
 
 /// Decodes signatures that other programs wrote: as raw bytes, or as text in hex or Base64.
 package enum SignatureEncoding {
-    /// The maximum length of the contents, in bytes. The longest signature (RSA-3072) has 768 hex digits.
+    /// The maximum length of an encoded signature, in bytes. The longest supported signature (RSA-3072) is much shorter: 768 hex digits.
     private static let maximumLength = 4096
 
     /// Returns the byte strings that `contents` can mean: first `contents` itself, then the decoded bytes if `contents` is text in hex or
-    /// Base64. White space in a text is ignored.
+    /// Base64. White space in a text is ignored. A text can be valid both in hex and in Base64.
     ///
     /// - Returns: an empty list if `contents` is empty or longer than `maximumLength`.
     package static func decodings(of contents: [UInt8]) -> [[UInt8]] {

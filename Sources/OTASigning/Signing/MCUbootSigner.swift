@@ -3,9 +3,8 @@ public import SystemPackage
 
 /// Creates signed MCUboot images from linked binaries, in the format of imgtool 2.5.0, MCUboot's signing tool.
 ///
-/// With an Ed25519 key, imgtool creates exactly the same bytes. ECDSA and RSA signatures contain random values. With these keys, each run
-/// creates another signature, also with imgtool. The length of an ECDSA signature varies, too, so the total length of the TLVs, which is a
-/// field of the image, varies as well.
+/// With an Ed25519 key, imgtool creates exactly the same bytes. With an ECDSA or RSA key, each run creates different bytes, also with
+/// imgtool, because these signatures contain random values.
 public struct MCUbootSigner: Sendable {
     /// The data that the signature covers.
     public enum Scheme: Sendable {
@@ -13,8 +12,8 @@ public struct MCUbootSigner: Sendable {
         case digest
         /// The signature covers the image's SHA-512. Only Ed25519 keys support this scheme.
         case sha512
-        /// The signature covers the image's bytes instead of a digest. The image nevertheless contains its SHA-512. Only Ed25519 keys
-        /// support this scheme.
+        /// The signature covers the image's bytes instead of a digest. The image also contains a SHA-512 digest. Only Ed25519 keys support
+        /// this scheme.
         case pure
 
         /// Returns the digest of `bytes` as a TLV.
@@ -103,9 +102,9 @@ public struct MCUbootSigner: Sendable {
 
     /// Returns the bytes that a key on another machine must sign. This method needs no key and does not create an image file.
     ///
-    /// With the scheme `pure`, these bytes are the image's signed part itself, otherwise the digest of this part. An Ed25519 key signs the
-    /// bytes as a message. For an ECDSA or RSA key, the bytes are already the SHA-256 digest to sign, so the signing program must not
-    /// compute a digest again.
+    /// With the scheme `pure`, the result is the signed part of the image. With the other schemes, the result is the digest of the signed
+    /// part. An Ed25519 key signs the result as a message. For an ECDSA or RSA key, the result is already the SHA-256 digest that these
+    /// algorithms sign, so the signing program must not compute a second digest.
     ///
     /// This method does not check that the image fits into the slot, because the length of the signature is not yet known.
     ///

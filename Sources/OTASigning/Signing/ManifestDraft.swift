@@ -9,7 +9,7 @@ struct ManifestDraft {
     private let imageSize: UInt32
     private let created: UInt64
 
-    /// Creates a draft with the product and the version of `release`. Where `release` has nil, the draft uses the value in `image`.
+    /// Creates a draft. If `release` does not contain the product or the version, the draft uses the value in `image`.
     ///
     /// - Throws: `product-required` if `release` and `image` contain no product; `version-required` if `release` and `image` contain no
     ///   version.
@@ -44,7 +44,7 @@ struct ManifestDraft {
         }
     }
 
-    /// Returns a manifest with placeholders for the format and the digest. It has the same length as the final manifest.
+    /// Returns a manifest with placeholders for the format and the digest. This manifest has the same length as the final manifest.
     func placeholder() throws(SigningError) -> Manifest {
         try manifest(format: .raw, digest: SHA256.digest(of: []))
     }

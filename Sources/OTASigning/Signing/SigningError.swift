@@ -23,7 +23,7 @@ public enum SigningError: Error, Sendable, Equatable {
         case unknownCriticalField = "unknown-critical-field"
         // The next errors concern MCUboot images.
         case alreadyAnImage = "already-an-image"
-        /// The binary does not begin with enough zero bytes for the header. The header would overwrite code.
+        /// The binary does not begin with enough zero bytes for the header, so the header would overwrite code.
         case headerNotEmpty = "header-not-empty"
         case slotTooSmall = "slot-too-small"
         // The next errors concern keys.
@@ -36,8 +36,8 @@ public enum SigningError: Error, Sendable, Equatable {
         case writeFailed = "write-failed"
     }
 
-    /// The signer refused the input, the values or the output. `context` describes the problem for the user, without a full stop at the
-    /// end. `hint` is the recommended next step.
+    /// The signer refused the input, the values of the release, the keys or the output. `context` describes the problem for the user,
+    /// without a full stop at the end. `hint` is the recommended next step.
     case refused(Code, context: String, hint: String? = nil)
     case image(ImageError)
     case intelHex(IntelHexError)

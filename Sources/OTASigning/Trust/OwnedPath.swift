@@ -10,11 +10,12 @@ enum OwnedPath {
     /// Checks every folder and every symbolic link on the path, and the file or folder at the end of the path.
     ///
     /// Each folder, link and file must belong to root or to the caller. The group and others must not have write access to a folder or to
-    /// the file, because they could then replace the file. The exception is a sticky folder before the end of the path, such as `/tmp`: in
-    /// it, other users cannot replace the caller's files.
+    /// the file, because they could then replace or change the file. The exception is a sticky folder before the end of the path, such as
+    /// `/tmp`: in a sticky folder, other users cannot replace the caller's files.
     ///
-    /// A path through `/proc` is an error, because `/proc/self/cwd` is the current directory. If the caller unpacked an archive from a
-    /// stranger there, its files belong to the caller and would pass the check.
+    /// A path through `/proc` is an error, because `/proc/self/cwd` leads to the current directory, which can contain files from a
+    /// stranger. For example, if the caller unpacked an archive in this directory, the unpacked files belong to the caller and would pass
+    /// the check.
     ///
     /// - Throws: `no-such-file`, `read-failed`, `relative-trust-path`; `trust-permissions` with the folder, link or file that failed the
     ///   check.
@@ -45,8 +46,8 @@ enum OwnedPath {
             if target.isAbsolute { place = "/" }
             rest += target.components.reversed()
         }
-        // A sticky folder on the path may be writable, but a sticky folder at the end must not be writable. The check of the end comes
-        // after the loop, because a path can end with `.` or `..`, which the loop does not check.
+        // A sticky folder may be writable only before the end of the path, so check the end of the path again with `isLast`. The loop
+        // cannot do this, because a path can end with `.` or `..`, and the loop does not check these components.
         try check(place, isLast: true, of: path, &writable)
         guard writable.isEmpty else {
             let places = writable.map(\.string)
@@ -91,14 +92,14 @@ enum OwnedPath {
         let type = status.st_mode & S_IFMT
         guard type != S_IFLNK else { return true }
         // In a sticky folder, other users cannot rename or delete a file or folder that belongs to root or to the caller. The next call of
-        // this function checks that the next file or folder on the path does belong to root or to the caller.
+        // this function checks the owner of the next file or folder on the path.
         let isSticky = type == S_IFDIR && status.st_mode & S_ISVTX != 0 && !isLast
         if status.st_mode & (S_IWGRP | S_IWOTH) != 0, !isSticky, !writable.contains(place) { writable.append(place) }
         return false
     }
 
-    /// Returns `path` and the targets of the symbolic links that begin at `path`. Each path in the list is a link to the next path. The
-    /// last path is not a link.
+    /// Returns `path` and, if `path` is a symbolic link, also its target. If the target is a link, too, the list continues with the next
+    /// target. The last path in the list is not a link.
     ///
     /// - Throws: `read-failed`.
     static func names(of path: FilePath) throws(KeyError) -> [FilePath] {

@@ -105,8 +105,8 @@ public struct TrustScope: Sendable, Hashable {
         return (word, halves[1].split(separator: ",", omittingEmptySubsequences: false).map(trimmed))
     }
 
-    /// Removes the spaces at both ends, and replaces several spaces inside the text with one space. Valid values contain no spaces, so this
-    /// does not make an invalid value valid.
+    /// Removes the spaces at both ends, and replaces several spaces inside the text with one space. A value with a space inside remains
+    /// invalid.
     private static func trimmed(_ text: Substring) -> String { text.split(separator: " ").joined(separator: " ") }
 
     /// Returns the hint for a byte that is not printable ASCII.
@@ -133,7 +133,7 @@ public struct TrustScope: Sendable, Hashable {
     /// Returns the path of the scope file for a key file. Returns nil only if no scope file exists.
     ///
     /// If the scope file is a symbolic link to a missing file, or if its existence cannot be checked, this method also returns the path,
-    /// and the caller then fails to read the file. If this method returned nil, the caller would use the key without a limit.
+    /// and the caller then fails to read the file. If the result were nil, the caller would use the key without a limit.
     static func path(beside key: FilePath) -> FilePath? {
         let path = FilePath(key.string + suffix)
         var status = stat()
@@ -142,7 +142,7 @@ public struct TrustScope: Sendable, Hashable {
 }
 
 extension TrustScope: CustomStringConvertible {
-    /// The kinds of files that the key may sign, as a text for the user.
+    /// The bundles and images that the key may sign, as a text for the user.
     public var description: String {
         switch (formats, products) {
         case (_, let products?): "bundles of \(products.map(\.text).sorted().joined(separator: ", "))"

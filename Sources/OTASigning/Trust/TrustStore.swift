@@ -30,8 +30,9 @@ public struct TrustStore: Sendable {
     /// file next to the link's target apply. If both exist, they must be equal.
     ///
     /// - Parameter filesAreChosen: whether the user named the paths in the current command. If true, a key file that `paths` names may be
-    ///   in folders of other users, because the user has chosen it now. The modes of this key file and its scope file must still not give
-    ///   others write access. A folder in `paths`, and the key files in it, are always checked with `OwnedPath`.
+    ///   in a folder of another user, because the user has chosen this file. The modes of the key file and of its scope file must not give
+    ///   others write access. If false, `OwnedPath` checks all paths. If `paths` names a folder, `OwnedPath` always checks the folder and
+    ///   the key files in it.
     /// - Throws: `no-such-file`; `trust-permissions` for a path that users other than root and the caller can change (`OwnedPath`);
     ///   `relative-trust-path` for a path through `/proc`; `no-trusted-key` if no key was found; `key-id-conflict`; `bad-trust-scope` for a
     ///   scope file that is malformed, has no key file, or differs from another scope file of the key; the errors of
@@ -87,8 +88,8 @@ public struct TrustStore: Sendable {
 
     private mutating func load(_ path: FilePath, isChosen: Bool) throws(KeyError) {
         let key = try Self.guarded(path, isChosen: isChosen).publicKey()
-        // If `path` is a symbolic link, the scope file next to the link's target also applies. Otherwise the limit of a key would have no
-        // effect for a link to its key file.
+        // If `path` is a symbolic link, the scope file next to the link's target also applies. Otherwise a link to a key file would remove
+        // the limit of the key.
         var scopes: [TrustScope] = []
         for name in try OwnedPath.names(of: path) {
             if let scope = try Self.scope(beside: name, isChosen: isChosen) { scopes.append(scope) }

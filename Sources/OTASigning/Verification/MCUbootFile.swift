@@ -2,12 +2,12 @@ public import OTAFirmware
 
 /// A complete MCUboot image that was parsed from a file.
 ///
-/// If the image contains a SHA-256 and is not encrypted, the SHA-256 is correct. The signature is not verified.
+/// The parser checks the SHA-256 of an image that contains one and is not encrypted. The parser does not verify the signature.
 public struct MCUbootFile: Sendable {
     /// The bytes to send, from the header to the last TLV.
     ///
-    /// The file can also contain the slot's padding and trailer. otaflash does not send them, because the signature does not cover them.
-    /// Otherwise an attacker could add a trailer that makes the bootloader treat the new image as confirmed.
+    /// The file can also contain the slot's padding and trailer. otaflash does not send the padding and the trailer, because they are not
+    /// signed. An attacker could add a trailer that makes the bootloader treat the new image as confirmed.
     public let bytes: [UInt8]
     public let image: MCUbootImage
     /// All bytes of the file.

@@ -18,10 +18,9 @@ public struct MCUbootReport: Sendable, Equatable {
         /// The ID of the trusted key that the image names, if the signature is valid but the key's scope excludes MCUboot images. Otherwise
         /// the value is nil.
         public let ignoredKeyID: KeyID?
-        /// Whether the signature by the key `keyID` is valid. The value is nil if the signature was not checked, for example because the
-        /// image names no trusted key, or if `ignoredKeyID` is not nil.
+        /// Whether the signature by the key `keyID` is valid. The value is nil if `keyID` is nil, or if an earlier check failed.
         public let holds: Bool?
-        /// The reason for the error `unsupported-signature`, as a text for the user. The value is nil if the verification did not fail with
+        /// The reason for the error `unsupported-signature`, as a text for the user. The value is nil if the verification did not end with
         /// this error.
         public let unsupported: String?
 

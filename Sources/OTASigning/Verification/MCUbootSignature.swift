@@ -5,12 +5,12 @@ internal import OTAFirmware
 /// An image with two signatures, two keys or two digests is an error, because the bootloader could use one of the two and otaflash the
 /// other.
 struct MCUbootSignature {
-    /// The signature algorithm. The TLV types of the signature and of the digest determine the algorithm.
+    /// The signature algorithm.
     let algorithm: ImagePublicKey.Algorithm
     /// The TLV that names the signer. A KEYHASH TLV contains a digest of the public key. A PUBKEY TLV contains the public key
-    /// (`ImagePublicKey.encoded`). The value is nil if the image names no signer.
+    /// (`ImagePublicKey.encoded`). `keyTLV` is nil if the image names no signer.
     let keyTLV: MCUbootTLV?
-    /// The bytes of the signature. Their number is not checked yet.
+    /// The bytes of the signature. Only the verification checks their number.
     let bytes: [UInt8]
     /// Whether the signature covers the image's bytes (a pure signature). Otherwise the signature covers a digest of the bytes.
     let isPure: Bool

@@ -38,8 +38,8 @@ extension VerifiedBundle {
     /// Checks that devices that run the release in `previous` can install this bundle.
     ///
     /// - Throws: `wrong-product` for another product; `version-not-raised` if the version is not newer; `counter-lowered` if the security
-    ///   counter is lower; `no-common-signer` if no trusted key signed both bundles; `requires-newer` if this bundle requires that the
-    ///   device runs a newer version than that of `previous`.
+    ///   counter is lower; `no-common-signer` if no trusted key signed both bundles; `requires-newer` if this bundle requires a newer
+    ///   version than the version of `previous`.
     public func check(after previous: VerifiedBundle) throws(VerificationError) {
         let old = previous.manifest
         guard manifest.product == old.product else {

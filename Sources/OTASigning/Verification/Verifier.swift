@@ -93,8 +93,8 @@ public struct Verifier: Sendable {
 
 extension Verifier {
     /// Verifies an MCUboot image. The digest in the image must match the image's bytes, a trusted key must have signed the image, and the
-    /// policy must accept the image. Only an image with a pure signature may have no digest, because this signature covers the bytes
-    /// themselves.
+    /// policy must accept the image. An image without a digest is accepted only with a pure signature, because a pure signature covers the
+    /// bytes themselves.
     ///
     /// - Throws: `ambiguous-image`, `encrypted-image`, `no-digest`, `digest-mismatch`, `not-signed`, `unsupported-signature`,
     ///   `untrusted-key`, `bad-signature`, `key-out-of-scope`; the errors of the policy.
@@ -141,7 +141,7 @@ extension Verifier {
     /// Verifies an image like `verify(_:)`, but also accepts an image that no trusted key authorizes. Call this method only with the user's
     /// consent.
     ///
-    /// The consent overrides only the errors that `Consent.reason` lists. If `verify(_:)` accepts the image, the result is the same as that
+    /// The consent overrides only the errors that `Consent.reason` lists. If `verify(_:)` accepts the image, this method returns the result
     /// of `verify(_:)`.
     ///
     /// - Throws: `ambiguous-image`, `no-digest`, `digest-mismatch`, `bad-signature`, `key-out-of-scope`; the errors of the policy.
@@ -188,8 +188,8 @@ extension Verifier {
         return trust.imageKeys.first { key in
             let encoded = key.encoded
             guard tlv.type == MCUbootTLV.keyHash else { return tlv.value == encoded }
-            // MCUboot refuses a KEYHASH that is longer than the image digest (bootutil_find_key.c). The image digest has 32 bytes
-            // (SHA-256), or with Ed25519 keys also 64 bytes (SHA-512).
+            // MCUboot refuses a KEYHASH that is longer than the image digest (bootutil_find_key.c). The image digest is a SHA-256 (32
+            // bytes) or, only with an Ed25519 key, a SHA-512 (64 bytes).
             return switch (tlv.value.count, key.algorithm) {
             case (32, _): tlv.value == SHA256.digest(of: encoded).bytes
             case (64, .ed25519): tlv.value == MessageDigest.sha512.digest(of: encoded[...])
