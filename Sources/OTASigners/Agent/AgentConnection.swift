@@ -95,16 +95,17 @@ struct AgentConnection: ~Copyable {
         return bytes
     }
 
-    /// Waits until the socket is ready, after a call that failed because the socket was not ready. Throws if the call failed for another
-    /// reason (`errno`), or at the deadline.
+    /// Waits until the socket is ready. Call this method directly after `send` or `recv` failed, because this method reads `errno`.
+    ///
+    /// Throws `timeout` at the deadline. Throws `closed` or `system` if `send` or `recv` failed for a reason other than EAGAIN and EINTR.
     private func wait(for event: CInt) throws(Failure) {
         guard errno != ECONNRESET, errno != EPIPE else { throw .closed }
         guard errno == EAGAIN || errno == EINTR else { throw .system(errno) }
         var place = pollfd(fd: socket, events: Int16(event), revents: 0)
         let rest = ContinuousClock.now.duration(to: deadline)
         guard rest > .zero else { throw .timeout }
-        // The division rounds down, so add one millisecond. Otherwise a rest below 1 ms would become a timeout of 0, and the loop of the
-        // caller would not wait.
+        // The division rounds down, so add one millisecond. Otherwise a rest below 1 ms would become a timeout of 0, and poll(2) would not
+        // wait.
         let (seconds, attoseconds) = rest.components
         _ = poll(&place, 1, CInt(clamping: seconds * 1000 + attoseconds / 1_000_000_000_000_000 + 1))
     }

@@ -3,8 +3,8 @@ package import OTASigning
 
 /// Encodes the requests to an SSH agent and decodes its answers (draft-ietf-sshm-ssh-agent, sections 3 and 6).
 ///
-/// A message is one byte with its type, and then the contents. On the socket, the length of the message is sent before it, as 4 bytes in
-/// big-endian order.
+/// A message is one byte for the type, followed by the contents. On the socket, 4 bytes with the length of the message (big-endian) precede
+/// each message.
 package enum AgentMessage {
     /// The maximum length of a message, in bytes. OpenSSH has the same limit (`AGENT_MAX_LEN` in `ssh-agent.c`).
     package static let maximumLength = 256 << 10
@@ -48,7 +48,7 @@ package enum AgentMessage {
         writer.write(Kind.sign)
         writer.write(string: blob(of: key))
         writer.write(string: message)
-        // The flags. They are 0, because they only select the digest of RSA signatures.
+        // The flags. They are 0, because flags only select the digest of an RSA signature.
         writer.write(UInt32(0), .bigEndian)
         return writer.bytes
     }
@@ -63,8 +63,8 @@ package enum AgentMessage {
 
     // MARK: Answers
 
-    /// Decodes the answer to `listKeys`. The result contains only Ed25519 keys, and no keys of small order, because anyone can forge
-    /// signatures for these.
+    /// Decodes the answer to `listKeys`. The result contains only Ed25519 keys. It does not contain keys of small order, because anyone can
+    /// forge their signatures.
     package static func keys(in answer: [UInt8]) throws(Fault) -> [Key] {
         var reader = try contents(of: answer, Kind.keys, "a list of keys")
         var keys: [Key] = []
@@ -114,7 +114,8 @@ package enum AgentMessage {
         reader.remaining == 0 ? nil : .malformed("\(reader.remaining) bytes after the end of a message")
     }
 
-    /// Runs `body`, which decodes a message, and throws the fault that it returns, if any. A message that is too short is `malformed`.
+    /// Runs `body`, which decodes a message. If `body` returns a fault, this method throws the fault. A message that is too short is
+    /// `malformed`.
     private static func checked(_ body: () throws(ByteReader.Truncated) -> Fault?) throws(Fault) {
         let fault: Fault?
         do throws(ByteReader.Truncated) {

@@ -59,7 +59,7 @@ public struct AgentSigner: Signer {
     }
 }
 
-/// An SSH agent. The environment variable `SSH_AUTH_SOCK` contains the path of its socket.
+/// An SSH agent. The environment variable `SSH_AUTH_SOCK` contains the path of the agent's socket.
 public struct SSHAgent: Sendable {
     private let path: String
     /// The time limits for the list of keys (`listLimit`) and for a signature (`signLimit`).
@@ -95,7 +95,8 @@ public struct SSHAgent: Sendable {
     }
 
     func signature(of message: [UInt8], by key: PublicKey) throws(KeyError) -> [UInt8] {
-        // The message and the key must fit into one request, and the agent refuses a request that is longer than the maximum length.
+        // The agent refuses a request that is longer than `maximumLength`. The request contains the message, the key and lengths; 1024
+        // bytes are enough for the key and the lengths.
         guard message.count <= AgentMessage.maximumLength - 1024 else {
             throw KeyError(
                 .signerRefused,

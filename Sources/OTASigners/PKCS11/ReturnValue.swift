@@ -16,8 +16,7 @@ struct ReturnValue: Error, Equatable, CustomStringConvertible {
 
     static func ~= (pattern: CK_RV, result: ReturnValue) -> Bool { pattern == result.value }
 
-    /// The names of the results that occur in practice with signers. They are listed here, because a C header does not contain its names as
-    /// text.
+    /// The names of the results that occur in practice. The names are listed here, because a C macro has no name at run time.
     private static let names: [CK_RV: String] = [
         CKR_HOST_MEMORY: "CKR_HOST_MEMORY", CKR_SLOT_ID_INVALID: "CKR_SLOT_ID_INVALID",
         CKR_GENERAL_ERROR: "CKR_GENERAL_ERROR", CKR_FUNCTION_FAILED: "CKR_FUNCTION_FAILED",

@@ -50,8 +50,8 @@ package enum TokenEncoding {
         return [0x30, UInt8(body.count)] + body
     }
 
-    /// Encodes a positive number as an INTEGER in DER: without leading zero bytes, but with one zero byte if the first bit would be 1,
-    /// because a first bit 1 means a negative number.
+    /// Encodes a positive number as an INTEGER in DER, without leading zero bytes. If the first bit would be 1, the encoding begins with
+    /// one zero byte, because a first bit of 1 means a negative number.
     private static func integer(_ number: ArraySlice<UInt8>) -> [UInt8] {
         var digits = Array(number.drop { $0 == 0 })
         if digits.isEmpty || digits[0] & 0x80 != 0 { digits.insert(0, at: 0) }

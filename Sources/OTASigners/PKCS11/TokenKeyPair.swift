@@ -11,8 +11,9 @@ struct TokenKeyPair {
     /// Creates a key pair in the token. The private key cannot be read from the token (CKA_SENSITIVE, not CKA_EXTRACTABLE), and can only
     /// sign.
     ///
-    /// The token must get an id for both objects (CKA_ID) before the public key is known. This id is random. Afterwards this initializer
-    /// replaces it by the key ID (`PublicKey.id`). If the token does not allow this change, the id remains random.
+    /// The token needs the id of both objects (CKA_ID) before the public key exists. Therefore the objects first get a random id.
+    /// Afterwards, this initializer replaces the random id with the key ID (`PublicKey.id`). If the token does not allow this change, the
+    /// id remains random.
     ///
     /// - Throws: `output-exists` if the token contains a key with this label; `wrong-algorithm` if the token does not support Ed25519;
     ///   `signer-refused`, `signer-failed`, `signer-protocol`.
@@ -63,8 +64,8 @@ struct TokenKeyPair {
         do {
             return try generate(label, id, TokenEncoding.edwardsName, session)
         } catch {
-            // Some tokens accept only the other encoding of the curve. Their error for the first encoding differs, so try again after every
-            // error.
+            // Some tokens accept only the object identifier of the curve. Different tokens report different errors for the name of the
+            // curve, so try the identifier after every error.
             do { return try generate(label, id, TokenEncoding.edwardsIdentifier, session) } catch {
                 let code: KeyError.Code =
                     switch error {
@@ -119,7 +120,8 @@ struct TokenKeyPair {
             try privateObject.set(CKA_ID, id)
             try publicObject.set(CKA_ID, id)
         } catch {
-            // Restore the old id of both objects: programs find the public key of a private key by their common id.
+            // Restore the old id of both objects, because both must have the same id: programs use the id to find the public key of a
+            // private key.
             try? privateObject.set(CKA_ID, old)
             try? publicObject.set(CKA_ID, old)
         }

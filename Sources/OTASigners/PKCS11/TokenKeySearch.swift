@@ -2,7 +2,7 @@ internal import CPKCS11
 internal import OTAFirmware
 internal import OTASigning
 
-/// A private key in a token that fits a URI.
+/// A private key in a token.
 struct TokenKey {
     let object: TokenObject
     let kind: CK_KEY_TYPE?
@@ -25,8 +25,8 @@ struct TokenKey {
         return TokenURI.text(token: token.label, serial: token.serial, object: label, id: id, modulePath: modulePath)
     }
 
-    /// The algorithm of ``TokenSigner`` that fits the type of the key. The value is nil if ``TokenSigner`` does not support this type. The
-    /// curve is not checked.
+    /// The algorithm of the key, from its type (CKA_KEY_TYPE). The value is nil if ``TokenSigner`` does not support the type. The type does
+    /// not contain the curve, so the key can have another curve.
     var algorithm: ImagePublicKey.Algorithm? {
         switch kind {
         case CKK_EC_EDWARDS: .ed25519
@@ -55,8 +55,8 @@ struct TokenKey {
                 : object.session.token.keygenHint)
     }
 
-    /// Returns the public key. It is in a public key object with the same id as the private key, or in the attribute CKA_PUBLIC_KEY_INFO of
-    /// the private key.
+    /// Returns the public key. The public key is in a public key object with the same id as the private key, or in the attribute
+    /// CKA_PUBLIC_KEY_INFO of the private key.
     ///
     /// - Throws: `no-such-key` if the token does not have the public key; `wrong-algorithm`, `small-order`, `not-a-key`.
     func publicKey() throws(KeyError) -> ImagePublicKey {
@@ -67,7 +67,7 @@ struct TokenKey {
         } catch {
             throw KeyError(.signerFailed, "the token \(session.token.title): C_FindObjects: \(error)")
         }
-        // Many objects can have an empty id, so if the id is empty, the label must be the same instead.
+        // Several objects can have an empty id. If the id is empty, compare the labels instead.
         let half = others.first {
             $0.number(CKA_KEY_TYPE) == kind && (id.isEmpty ? $0.label == label && $0.id.isEmpty : $0.id == id)
         }
@@ -107,7 +107,7 @@ struct TokenKeySearch {
         self.algorithms = algorithms
     }
 
-    /// - Throws: `no-such-key`; `ambiguous-key` if several keys fit; `wrong-algorithm` if only keys of other algorithms fit;
+    /// - Throws: `no-such-key` if no key fits; `ambiguous-key` if several keys fit; `wrong-algorithm` if only keys of other algorithms fit;
     ///   `signer-failed`.
     func key() throws(KeyError) -> TokenKey {
         let all: [TokenKey]

@@ -6,7 +6,7 @@ internal import OTASigning
 ///
 /// `deinit` calls C_Finalize. The library remains loaded, because some libraries crash when they are unloaded.
 final class TokenModule {
-    /// The default module. It is part of p11-kit, and offers the tokens of all modules that are registered with p11-kit.
+    /// The default module. This module is a part of p11-kit, and offers the tokens of all modules that are registered with p11-kit.
     static let proxy = "p11-kit-proxy.so"
 
     let path: String
@@ -46,7 +46,7 @@ final class TokenModule {
         let initialized = ReturnValue(functions.pointee.C_Initialize?(&arguments) ?? CKR_FUNCTION_NOT_SUPPORTED)
         switch initialized {
         case CKR_OK: isOurs = true
-        // Another part of this process has initialized the module, so it must also call C_Finalize.
+        // Another part of this process has initialized the module. That part must also call C_Finalize.
         case CKR_CRYPTOKI_ALREADY_INITIALIZED: isOurs = false
         default:
             throw KeyError(
@@ -68,8 +68,8 @@ final class TokenModule {
 
     /// Calls a function of the module.
     ///
-    /// - Parameter function: the member of the function list. It is nil in a module that does not implement the function; the error is then
-    ///   `functionNotSupported`.
+    /// - Parameter function: the member of the function list. If the module does not implement the function, this member is nil, and the
+    ///   error is `functionNotSupported`.
     func call<Function>(
         _ function: KeyPath<CK_FUNCTION_LIST, Function?>, _ body: (Function) -> CK_RV
     ) throws(ReturnValue) {
@@ -132,7 +132,8 @@ struct TokenDescription {
         return "create an Ed25519 key in the token: otaflash keygen NAME --in \(uri.shellQuoted)"
     }
 
-    /// Returns whether this token has all the attributes of a token that the URI contains.
+    /// Returns whether this token has the label, the serial number and the other token attributes in the URI. An attribute that the URI
+    /// does not contain is not compared.
     func matches(_ uri: TokenURI) -> Bool {
         fits(label, uri.token) && fits(serial, uri.serial) && fits(manufacturer, uri.manufacturer)
             && fits(model, uri.model) && (uri.slot == nil || uri.slot == slot)

@@ -6,11 +6,10 @@ struct TokenObject {
     let session: TokenSession
     let handle: CK_OBJECT_HANDLE
 
-    /// The approximate maximum number of objects that `all(_:in:)` returns. It limits the search in a faulty token that lists objects
-    /// without an end.
+    /// The approximate maximum number of objects that `all(_:in:)` returns. Without a limit, the search in a faulty token could be endless.
     private static let limit = 4096
-    /// The maximum length of an attribute, in bytes. All attributes of keys are shorter. A longer value is ignored, because the token's
-    /// lengths are not trusted.
+    /// The maximum length of an attribute, in bytes. All attributes of keys are shorter. A longer value is ignored, because a faulty token
+    /// can report a wrong length.
     private static let maximumLength: CK_ULONG = 64 << 10
 
     /// Returns all objects of a class, such as CKO_PRIVATE_KEY.
@@ -53,7 +52,7 @@ struct TokenObject {
         return bytes.withUnsafeBytes { $0.loadUnaligned(as: CK_ULONG.self) }
     }
 
-    /// Returns the value of an attribute of the type CK_BBOOL; false if the object does not have it.
+    /// Returns the value of an attribute of the type CK_BBOOL; false if the object does not have the attribute.
     func flag(_ type: CK_ATTRIBUTE_TYPE) -> Bool { bytes(type).map { $0 == [UInt8(CK_TRUE)] } ?? false }
 
     var id: [UInt8] { bytes(CKA_ID) ?? [] }

@@ -6,8 +6,8 @@ final class TokenSession {
     let token: TokenDescription
     private let module: TokenModule
     private let handle: CK_SESSION_HANDLE
-    /// The PIN of the login. The session keeps it for keys that require a login before each signature. It is nil if this session did not
-    /// ask for a PIN, for example because the user types it on the token's keypad.
+    /// The PIN of the login. The session keeps the PIN for keys that require a login before each signature. The value is nil if this
+    /// session did not ask for a PIN, for example because the user types the PIN on the token's keypad.
     private var pin: SecretBytes?
 
     /// Opens a session with the token that a URI selects.
@@ -38,7 +38,7 @@ final class TokenSession {
             throw KeyError(.tokenUnavailable, "\(module.path): C_GetSlotList: \(error)")
         }
         var found = all.filter { $0.matches(uri) }
-        // If several tokens fit, ignore those that cannot sign. For example, p11-kit's trust module offers tokens that contain only
+        // If several tokens fit, ignore the tokens that cannot sign. For example, p11-kit's trust module offers tokens that contain only
         // certificates.
         if found.count > 1 {
             found.removeAll { !module.supports(CKM_EDDSA, in: $0.slot) && !module.supports(CKM_ECDSA, in: $0.slot) }
@@ -72,10 +72,10 @@ final class TokenSession {
 
     // MARK: Login
 
-    /// Logs in to the token, with the PIN of its user. Does nothing if the token requires no login, or if this process is already logged
-    /// in.
+    /// Logs in to the token as the normal user. Does nothing if the token requires no login, or if this process is already logged in.
     ///
-    /// - Parameter file: the value of `pin-source` in the URI: the path of the file that contains the PIN. It is passed to `source`.
+    /// - Parameter file: the value of `pin-source` in the URI: the path of the file that contains the PIN. This method passes the path to
+    ///   `source`.
     /// - Throws: `pin-needed`, `wrong-pin`, `pin-locked`, `signer-failed`; the errors of the source of the PIN.
     func logIn(_ source: any PINSource, file: String?) throws {
         guard token.has(CKF_LOGIN_REQUIRED), !isLoggedIn else { return }
@@ -123,7 +123,8 @@ private enum PINFailure {
         KeyError(.pinLocked, "the PIN of the token \(token.title) is locked")
     }
 
-    /// - Parameter token: the description of the token, read after the failed login. Its flags then show whether tries are left.
+    /// - Parameter token: the description of the token, read after the failed login. The flags in the description show whether tries are
+    ///   left.
     static func error(for result: ReturnValue, of token: TokenDescription) -> KeyError {
         switch result {
         case CKR_PIN_INCORRECT, CKR_PIN_INVALID, CKR_PIN_LEN_RANGE:

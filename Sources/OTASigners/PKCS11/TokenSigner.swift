@@ -32,8 +32,8 @@ public final class TokenSigner: ImageSigner, @unchecked Sendable {  // The lock 
 
     /// Signs `message` in the token.
     ///
-    /// - Throws: `wrong-algorithm` if the token does not support the mechanism; `signer-refused` if the token does not sign with this key
-    ///   or this length; `wrong-pin`, `pin-locked`; `signer-failed`, `signer-protocol`.
+    /// - Throws: `wrong-algorithm` if the token does not support the mechanism; `signer-refused` if the token refuses the key, or a message
+    ///   of this length; `wrong-pin`, `pin-locked`; `signer-failed`, `signer-protocol`.
     public func sign(_ message: [UInt8]) throws(KeyError) -> [UInt8] {
         guard publicKey.algorithm != .ed25519 else { return try sign(message, CKM_EDDSA) }
         let raw = try sign(SHA256.digest(of: message).bytes, CKM_ECDSA)
@@ -87,17 +87,18 @@ private struct BundleTokenSigner: Signer {
     func sign(_ message: [UInt8]) throws(KeyError) -> [UInt8] { try key.sign(message) }
 }
 
-/// Finds and creates keys in tokens. An object of this class loads each PKCS#11 module only once, and logs in to each token only once.
+/// Finds and creates keys in tokens. Use one object of this class for all keys: it loads each PKCS#11 module only once, and logs in to each
+/// token only once.
 public final class Tokens {
     private let source: any PINSource
     private let defaultModule: String?
     private var modules: [String: TokenModule] = [:]
-    /// An open session with each token, by the path of the module and the slot. It remains open, because a token ends the login when its
-    /// last session is closed.
+    /// The open sessions, by the path of the module and the slot of the token. The sessions remain open, because a token ends the login
+    /// when its last session is closed.
     private var sessions: [String: [CK_SLOT_ID: TokenSession]] = [:]
 
     /// - Parameters:
-    ///   - defaultModule: the path of the module for URIs without `module-path`. If it is nil, the module is p11-kit's proxy
+    ///   - defaultModule: the path of the module for URIs without `module-path`. If the path is nil, the module is p11-kit's proxy
     ///     (`TokenModule.proxy`).
     ///   - source: the source of the PINs.
     public init(defaultModule: String?, pins source: any PINSource) {
@@ -120,9 +121,8 @@ public final class Tokens {
     /// Creates an Ed25519 key pair inside a token.
     ///
     /// - Parameters:
-    ///   - uri: the URI of the token. Its `object` is the label of the new key.
-    ///   - use: stores the public key, for example in a file. If `use` throws an error, this method removes the new key pair from the
-    ///     token.
+    ///   - uri: the URI of the token. The attribute `object` of the URI is the label of the new key.
+    ///   - use: stores the public key, for example in a file. If `use` throws an error, this method deletes the new key pair in the token.
     /// - Throws: `KeyError`; the errors of the source of the PIN and of `use`.
     public func generate<Result>(
         at uri: TokenURI, _ use: (_ publicKey: PublicKey, _ location: String) throws -> Result

@@ -3,8 +3,8 @@ public import OTASigning
 
 /// The PKCS#11 URI of a key in a token (RFC 7512), such as `pkcs11:token=release;object=fw?pin-source=/run/secrets/pin`.
 ///
-/// The parser is stricter than RFC 7512. It refuses unknown attributes, because without them the URI could select another key than the user
-/// expects. It also refuses an attribute that occurs twice, a blank, and a PIN in the URI (`pin-value`).
+/// The parser is stricter than RFC 7512. It refuses unknown attributes. If the parser ignored an unknown attribute, the URI could select
+/// another key than the user expects. It also refuses an attribute that occurs twice, a blank, and a PIN in the URI (`pin-value`).
 public struct TokenURI: Sendable, Equatable {
     // The next attributes select the token.
     public private(set) var token: String?
@@ -66,7 +66,7 @@ public struct TokenURI: Sendable, Equatable {
     // MARK: Attributes
 
     /// Splits the part of the URI before or after the `?` into its attributes, and decodes their values. `names` contains the names that
-    /// have occurred in the URI.
+    /// have already occurred in the URI, also in the other part.
     private static func attributes(
         _ part: ArraySlice<UInt8>, _ separator: UInt8, _ names: inout Set<String>
     ) throws(KeyError) -> [(name: String, value: [UInt8])] {
@@ -79,14 +79,14 @@ public struct TokenURI: Sendable, Equatable {
                 throw malformed("an attribute is not NAME=VALUE")
             }
             guard names.insert(name).inserted else { throw malformed("the attribute '\(name)' occurs twice") }
-            // Refuse `pin-value` before its value is decoded, because an error message about the value could contain the PIN.
+            // Refuse `pin-value` before `decode` reads the PIN, because an error message about the value could contain the PIN.
             guard name != "pin-value" else { throw unsupported(name, isQuery: true) }
             found.append((name, try decode(sides[1], of: name)))
         }
         return found
     }
 
-    /// Replaces each `%` and the two hex digits after it by the byte that they stand for.
+    /// Replaces each `%` and the two hex digits after it with the byte of this value.
     private static func decode(_ value: ArraySlice<UInt8>, of name: String) throws(KeyError) -> [UInt8] {
         var bytes: [UInt8] = []
         var rest = value
@@ -174,7 +174,7 @@ public struct TokenURI: Sendable, Equatable {
 // MARK: Encoding
 
 extension TokenURI {
-    /// Returns a URI with these attributes. The URI never contains a PIN or its source.
+    /// Returns a URI with these attributes. The URI never contains a PIN or the attribute `pin-source`.
     package static func text(token: String, serial: String, object: String, id: [UInt8], modulePath: String?) -> String
     {
         var attributes = ["token=\(encode(token.utf8))", "serial=\(encode(serial.utf8))"]

@@ -6,12 +6,12 @@ internal import SystemPackage
 
 /// Runs a program of the user, passes it an input, and returns its output.
 ///
-/// The program inherits the environment and the standard error of this process, but no other descriptor. Its standard input is a temporary
-/// file without a name and not a pipe, so that the program can also open `/dev/stdin` as a file.
+/// The program inherits the environment and the standard error of this process, but no other descriptor. The standard input of the program
+/// is a temporary file without a name and not a pipe, so that the program can also open `/dev/stdin` as a file.
 struct ChildProgram {
     /// The maximum length of the output, in bytes. A public key or a signature is shorter.
     static let maximumOutput = 64 << 10
-    /// The time that the program gets to end itself after SIGTERM, SIGINT or SIGHUP. After this time, SIGKILL ends it.
+    /// The time between SIGTERM, SIGINT or SIGHUP and SIGKILL. The program can end itself in this time.
     private static let grace = Duration.seconds(2)
 
     enum Failure: Error {
@@ -51,7 +51,8 @@ struct ChildProgram {
 
     // MARK: Start
 
-    /// Returns a file without a name that contains these bytes. Its position is 0, so that the program reads it from the start.
+    /// Returns a file without a name that contains these bytes. The position in the file is 0, so the program reads the bytes from the
+    /// start.
     private static func file(_ bytes: [UInt8]) throws(Failure) -> OpenFile {
         do {
             let file = try OpenFile.scratch()
@@ -107,7 +108,7 @@ struct ChildProgram {
     }
 
     /// Returns pointers to the environment variables of this process, except `OTAFLASH_SIGNER`. The texts are not copied, because a
-    /// variable can contain a secret, and a copy would be one more place in memory with the secret.
+    /// variable can contain a secret, and the secret should not be in memory twice.
     private static func environment() -> [UnsafeMutablePointer<CChar>?] {
         var variables: [UnsafeMutablePointer<CChar>?] = []
         var next = environ
@@ -174,7 +175,7 @@ struct ChildProgram {
         return true
     }
 
-    /// Returns the wait status of the program (wait(2)), or nil if it still runs.
+    /// Returns the wait status of the program (wait(2)). Returns nil if the program has not ended.
     private static func ended(_ process: pid_t) -> Int32? {
         var status: Int32 = 0
         guard waitpid(process, &status, WNOHANG) == process else { return nil }
@@ -184,7 +185,7 @@ struct ChildProgram {
     }
 
     private static func check(_ status: Int32, _ output: [UInt8]) throws(Failure) -> [UInt8] {
-        // The macros WIFSIGNALED and WEXITSTATUS of wait(2).
+        // Decode the status like the macros WIFSIGNALED and WEXITSTATUS of wait(2).
         let signal = status & 0x7F
         guard signal == 0 else { throw .signal(signal) }
         guard status >> 8 & 0xFF == 0 else { throw .exit(status >> 8 & 0xFF) }
@@ -209,8 +210,8 @@ private enum ForwardedSignals {
         action.__sigaction_handler.sa_sigaction = { signal, info, _ in
             ForwardedSignals.received.store(signal, ordering: .sequentiallyConsistent)
             let process = ForwardedSignals.process.load(ordering: .sequentiallyConsistent)
-            // Forward only a signal that a process sent (`si_code` ≤ 0). The signal of a key such as Ctrl-C comes from the kernel, which
-            // also sends it to the program.
+            // Forward only a signal that a process sent (`si_code` ≤ 0). For a key such as Ctrl-C, the kernel sends the signal to both
+            // processes, so this process must not send a second signal to the program.
             if process > 0, let info, info.pointee.si_code <= 0 { kill(process, signal) }
         }
         action.sa_flags = SA_SIGINFO | SA_RESTART

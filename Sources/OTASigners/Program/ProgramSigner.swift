@@ -50,7 +50,7 @@ public struct ProgramSigner: Signer {
 }
 
 extension ChildProgram {
-    /// The call in messages, such as `exec:./kms sign`.
+    /// The name of the call in messages, such as `exec:./kms sign`.
     func title(_ argument: String) -> String { "exec:\(program) \(argument)" }
 
     /// Runs the program, and converts a `Failure` to a `KeyError`.

@@ -5,8 +5,8 @@ package enum SignatureText {
     /// The length of an Ed25519 signature, in bytes.
     static let length = 64
 
-    /// Returns the signature; nil if the output is not 64 raw bytes, or the Base64 or the hex digits of 64 bytes with white space between
-    /// them.
+    /// Returns the signature of 64 bytes. The output can contain the raw bytes, or their Base64 or hex digits with white space. For any
+    /// other output, the result is nil.
     package static func decode(_ output: [UInt8]) -> [UInt8]? {
         SignatureEncoding.decodings(of: output).first { $0.count == length }
     }
