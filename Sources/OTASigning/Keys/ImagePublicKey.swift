@@ -134,7 +134,8 @@ public struct ImagePublicKey: Sendable {
 
     // MARK: RSA
 
-    /// The allowed lengths of an RSA public exponent in bits. FIPS 186-5 (A.1.1) requires an odd exponent between 2^16 and 2^256.
+    /// The allowed lengths of an RSA public exponent in bits. FIPS 186-5 (A.1.1) requires an odd exponent between 2^16 and 2^256. Such an
+    /// exponent has 17 to 256 bits.
     private static let exponentBits: ClosedRange<Int32> = 17...256
 
     private init(rsa info: [UInt8]) throws(KeyError) {
@@ -200,7 +201,7 @@ extension ImagePublicKey {
     /// Returns whether `signature` is a valid ECDSA or RSA signature by this key. The signed data is the SHA-256 of `message`.
     ///
     /// An RSA signature must be RSASSA-PSS with MGF1-SHA-256 and a salt of 32 bytes, and must be as long as the modulus. An ECDSA signature
-    /// must be in DER. It may end with the zero bytes that imgtool appends (`paddedLength`).
+    /// must be in DER. The zero bytes that imgtool appends to an ECDSA signature (`paddedLength`) are allowed.
     ///
     /// For an Ed25519 key, the result is always false. Use `PublicKey` to verify Ed25519 signatures.
     func verify(signature: [UInt8], ofDigestOf message: ArraySlice<UInt8>) -> Bool {

@@ -82,8 +82,8 @@ public enum KeyFile {
         return path
     }
 
-    /// Checks that `name`.pub.pem does not exist. Call this method before a token creates a key pair. If the file existed, the public key
-    /// of the new key pair could not be written.
+    /// Checks that `name`.pub.pem does not exist. Call this method before a token creates a key pair. If the file already existed, the
+    /// public key of the new key pair could not be written.
     ///
     /// - Throws: `output-exists`; `cannot-create` if `name` is not the name of a file.
     public static func expectNoPublicKey(_ name: FilePath) throws(KeyError) {

@@ -137,8 +137,8 @@ public enum MCUbootSampleKey {
     public static func contains(_ id: KeyID) -> Bool { ids.contains(id) }
 
     /// The IDs of the key files `root-ec-p256.pem`, `root-rsa-2048.pem`, `root-rsa-3072.pem`, `root-ed25519.pem` and `root-ed25519-2.pem`,
-    /// in this order. These files are in the top folder of the MCUboot repository. The defaults of Zephyr are in `boot/zephyr/Kconfig`
-    /// (`BOOT_SIGNATURE_KEY_FILE`).
+    /// in this order. These files are in the top folder of the MCUboot repository. Source for the defaults of Zephyr:
+    /// `BOOT_SIGNATURE_KEY_FILE` in `boot/zephyr/Kconfig`.
     private static let ids: Set<KeyID> = Set(
         [
             [0xe3, 0x04, 0x66, 0xf6, 0xb8, 0x47, 0x0c, 0x1f], [0xfc, 0x57, 0x01, 0xdc, 0x61, 0x35, 0xe1, 0x32],

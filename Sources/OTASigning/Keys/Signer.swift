@@ -61,6 +61,6 @@ extension ImagePublicKey {
 }
 
 extension Signer {
-    /// This signer as an ``ImageSigner``, for MCUboot images. It has the same key.
+    /// This signer as an ``ImageSigner`` with the same key, for MCUboot images.
     public var imageSigner: any ImageSigner { Ed25519ImageSigner(self) }
 }

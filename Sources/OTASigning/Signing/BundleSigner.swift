@@ -26,7 +26,8 @@ public struct BundleSigner: Sendable {
     ///
     /// - Parameters:
     ///   - input: the path of an image, of Intel HEX text, or of a bundle.
-    ///   - release: the values for the manifest. If the input is a bundle, all values must be nil, because its manifest cannot change.
+    ///   - release: the values for the manifest. If the input is a bundle, all values must be nil, because the manifest of a bundle cannot
+    ///     change.
     ///   - created: the creation time in Unix seconds, for the manifest. If the input is a bundle, this time is not used. Two calls with
     ///     the same image, release, keys and time create identical bundles.
     ///   - output: the path of the new bundle. A failed call does not leave an incomplete file at this path.

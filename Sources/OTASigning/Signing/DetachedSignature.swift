@@ -37,8 +37,8 @@ package struct DetachedSignature: Sendable {
 
 /// An Ed25519 public key together with its existing signature of one message.
 ///
-/// `sign(_:)` ignores its parameter and always returns this signature. If the parameter is not the signed message, `verifiedSignature(of:)`
-/// throws an error.
+/// `sign(_:)` ignores its parameter and always returns this signature. `verifiedSignature(of:)` throws an error if its parameter is not the
+/// signed message.
 package struct DetachedSigner: Signer {
     package let publicKey: PublicKey
     private let signature: [UInt8]

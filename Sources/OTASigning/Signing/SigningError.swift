@@ -16,7 +16,7 @@ public enum SigningError: Error, Sendable, Equatable {
         case versionRequired = "version-required"
         case productMismatch = "product-mismatch"
         case versionMismatch = "version-mismatch"
-        // The next errors concern a bundle that gets additional signatures.
+        // The next errors concern an input that is a bundle, or a manifest that another machine has signed.
         case alreadyABundle = "already-a-bundle"
         case malformedBundle = "malformed-bundle"
         case digestMismatch = "digest-mismatch"

@@ -17,7 +17,7 @@ public struct TrustScope: Sendable, Hashable {
     /// The kind of file that the key may sign.
     public enum Format: String, Sendable, CaseIterable {
         case bundle
-        /// An MCUboot image that is not in a bundle. It has its own signature.
+        /// An MCUboot image that is not in a bundle. The image has its own signature.
         case mcuboot
     }
 

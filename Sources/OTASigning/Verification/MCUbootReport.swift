@@ -36,8 +36,8 @@ public struct MCUbootReport: Sendable, Equatable {
     public let signature: Signature?
     /// Whether the verification failed with `ambiguous-image`, for example because the image contains a TLV twice.
     public let isAmbiguous: Bool
-    /// The TLVs outside the protected area, except those of the digest, the signature and the key. The signature does not cover these TLVs,
-    /// so anyone can change them.
+    /// The TLVs outside the protected area, except the TLVs for the digest, the signature and the key. The signature does not cover these
+    /// TLVs, so anyone can change them.
     public let unsigned: [MCUbootTLV]
 }
 

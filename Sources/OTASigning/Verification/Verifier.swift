@@ -17,7 +17,7 @@ public struct Verifier: Sendable {
     /// 2. At least one signature by a trusted key is valid, and no signature by a trusted key is invalid. A key counts as trusted only if
     ///    its scope covers the bundle.
     /// 3. The image's digest matches the manifest.
-    /// 4. The policy accepts the bundle. This check is the last, because its error messages contain values of the manifest, and only a
+    /// 4. The policy accepts the bundle. This check comes last, because its error messages contain values of the manifest, and only a
     ///    manifest with valid signatures is authentic.
     ///
     /// - Throws: `unknown-critical-field`, `bad-signature`, `untrusted-key`, `key-out-of-scope`, `digest-mismatch`; the errors of the
@@ -188,8 +188,8 @@ extension Verifier {
         return trust.imageKeys.first { key in
             let encoded = key.encoded
             guard tlv.type == MCUbootTLV.keyHash else { return tlv.value == encoded }
-            // MCUboot refuses a KEYHASH that is longer than the image digest (bootutil_find_key.c). The image digest is a SHA-256 (32
-            // bytes) or, only with an Ed25519 key, a SHA-512 (64 bytes).
+            // A KEYHASH is a SHA-256 (32 bytes) or, only with an Ed25519 key, a SHA-512 (64 bytes), like the image digest. MCUboot refuses
+            // a KEYHASH that is longer than the image digest (bootutil_find_key.c).
             return switch (tlv.value.count, key.algorithm) {
             case (32, _): tlv.value == SHA256.digest(of: encoded).bytes
             case (64, .ed25519): tlv.value == MessageDigest.sha512.digest(of: encoded[...])
