@@ -26,7 +26,7 @@ struct TokenKey {
     }
 
     /// The algorithm of the key, from its type (CKA_KEY_TYPE). The value is nil if ``TokenSigner`` does not support the type. The type does
-    /// not contain the curve, so the key can have another curve.
+    /// not contain the curve, so the curve of the key can differ from the curve of the algorithm.
     var algorithm: ImagePublicKey.Algorithm? {
         switch kind {
         case CKK_EC_EDWARDS: .ed25519

@@ -4,7 +4,7 @@ internal import OTASigning
 
 /// A loaded PKCS#11 module: the shared library of a token's vendor, or p11-kit's proxy for all registered modules.
 ///
-/// `deinit` calls C_Finalize. The library remains loaded, because some libraries crash when they are unloaded.
+/// `deinit` calls C_Finalize, but does not unload the library, because some libraries crash when they are unloaded.
 final class TokenModule {
     /// The default module. This module is a part of p11-kit, and offers the tokens of all modules that are registered with p11-kit.
     static let proxy = "p11-kit-proxy.so"
@@ -46,7 +46,7 @@ final class TokenModule {
         let initialized = ReturnValue(functions.pointee.C_Initialize?(&arguments) ?? CKR_FUNCTION_NOT_SUPPORTED)
         switch initialized {
         case CKR_OK: isOurs = true
-        // Another part of this process has initialized the module. That part must also call C_Finalize.
+        // Another part of this process has initialized the module, so `deinit` must not call C_Finalize.
         case CKR_CRYPTOKI_ALREADY_INITIALIZED: isOurs = false
         default:
             throw KeyError(

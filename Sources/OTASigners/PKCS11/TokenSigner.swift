@@ -32,8 +32,8 @@ public final class TokenSigner: ImageSigner, @unchecked Sendable {  // The lock 
 
     /// Signs `message` in the token.
     ///
-    /// - Throws: `wrong-algorithm` if the token does not support the mechanism; `signer-refused` if the token refuses the key, or a message
-    ///   of this length; `wrong-pin`, `pin-locked`; `signer-failed`, `signer-protocol`.
+    /// - Throws: `wrong-algorithm` if the token does not support signatures with the algorithm of this key; `signer-refused` if the token
+    ///   refuses the key, or a message of this length; `wrong-pin`, `pin-locked`; `signer-failed`, `signer-protocol`.
     public func sign(_ message: [UInt8]) throws(KeyError) -> [UInt8] {
         guard publicKey.algorithm != .ed25519 else { return try sign(message, CKM_EDDSA) }
         let raw = try sign(SHA256.digest(of: message).bytes, CKM_ECDSA)

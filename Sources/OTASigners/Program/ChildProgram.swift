@@ -6,12 +6,13 @@ internal import SystemPackage
 
 /// Runs a program of the user, passes it an input, and returns its output.
 ///
-/// The program inherits the environment and the standard error of this process, but no other descriptor. The standard input of the program
-/// is a temporary file without a name and not a pipe, so that the program can also open `/dev/stdin` as a file.
+/// The program inherits the environment of this process. Of the open descriptors, the program inherits only the standard error. The
+/// standard input of the program is a temporary file without a name and not a pipe, so that the program can also open `/dev/stdin` as a
+/// file.
 struct ChildProgram {
     /// The maximum length of the output, in bytes. A public key or a signature is shorter.
     static let maximumOutput = 64 << 10
-    /// The time between SIGTERM, SIGINT or SIGHUP and SIGKILL. The program can end itself in this time.
+    /// The time in which the program must end after SIGTERM, SIGINT or SIGHUP. If the program still runs after this time, it gets SIGKILL.
     private static let grace = Duration.seconds(2)
 
     enum Failure: Error {
@@ -225,8 +226,8 @@ private enum ForwardedSignals {
         }
     }
 
-    /// Restores the previous handlers. If a signal was received after `begin()`, this process now receives it again, for the previous
-    /// handler.
+    /// Restores the previous handlers. If this process received a signal after `begin()`, this method raises the same signal again, so that
+    /// the previous handler runs.
     static func end() {
         process.store(0, ordering: .sequentiallyConsistent)
         for (signal, old) in before {
