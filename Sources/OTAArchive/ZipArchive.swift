@@ -4,7 +4,7 @@ internal import OTAFirmware
 /// A zip archive in memory (PKWARE APPNOTE 6.3.10).
 ///
 /// The parser refuses an archive that another program could read differently. This type never writes a file, so an entry name such as
-/// `../x` is harmless. The initializer does not unpack the entries; `contents(of:)` unpacks one entry.
+/// `../x` is harmless.
 public struct ZipArchive: Sendable {
     /// The maximum number of entries. Without a maximum, a malicious archive could use all memory.
     public static let maximumEntries = 256

@@ -3,7 +3,8 @@ internal import OTAFirmware
 /// A JSON value of an attestation (RFC 8259).
 ///
 /// The parser refuses an object that contains a name twice, because two programs could use different members of the object. The decoders of
-/// Foundation accept such an object. A number is stored as its text, so that a copy of the number has the same digits.
+/// Foundation accept such an object, so this module has its own parser. A number is stored as its text, so that a copy of the number has
+/// the same digits.
 package enum JSON: Sendable, Hashable {
     case null
     case bool(Bool)

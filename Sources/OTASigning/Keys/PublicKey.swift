@@ -86,8 +86,7 @@ extension PublicKey {
 /// The unsafe public keys: the points of the curve edwards25519 whose order divides 8.
 ///
 /// For a public key of small order, anyone can forge a signature without a private key: the signature with S = 1 and the base point as R.
-/// This signature is valid for at least one message in eight on average. With the point of order 1 as the public key, this signature is
-/// valid for every message.
+/// This signature is valid for at least one message in eight on average.
 private enum SmallOrder {
     /// The encodings of the points of small order: the coordinate y in little-endian byte order, with the sign bit of x set to 0. The list
     /// includes non-canonical encodings: in these encodings, y is not below the field's prime p, and means y - p.

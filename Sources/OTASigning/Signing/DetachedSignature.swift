@@ -114,7 +114,7 @@ package struct DetachedImageSigner: ImageSigner {
 
 /// Decodes signatures that other programs wrote: as raw bytes, or as text in hex or Base64.
 package enum SignatureEncoding {
-    /// The maximum length of an encoded signature, in bytes. The longest supported signature (RSA-3072) is much shorter: 768 hex digits.
+    /// The maximum length of an encoded signature, in bytes. The longest supported signature (RSA-3072) has 768 hex digits.
     private static let maximumLength = 4096
 
     /// Returns the byte strings that `contents` can mean: first `contents` itself, then the decoded bytes if `contents` is text in hex or

@@ -29,10 +29,10 @@ public struct TrustStore: Sendable {
     /// A scope file limits its key (``TrustScope``). If a key file is a symbolic link, both the scope file next to the link and the scope
     /// file next to the link's target apply. If both exist, they must be equal.
     ///
-    /// - Parameter filesAreChosen: whether the user named the paths in the current command. If true, a key file that `paths` names may be
-    ///   in a folder of another user, because the user has chosen this file. The modes of the key file and of its scope file must not give
-    ///   others write access. If false, `OwnedPath` checks all paths. If `paths` names a folder, `OwnedPath` always checks the folder and
-    ///   the key files in it.
+    /// - Parameter filesAreChosen: whether the user named the paths in the current command. If true, `OwnedPath` does not check a key file
+    ///   that `paths` names, because the user has chosen this file. The only condition is then that the modes of the key file and of its
+    ///   scope file do not give others write access. `OwnedPath` always checks a folder that `paths` names, and the key files in this
+    ///   folder.
     /// - Throws: `no-such-file`; `trust-permissions` for a path that users other than root and the caller can change (`OwnedPath`);
     ///   `relative-trust-path` for a path through `/proc`; `no-trusted-key` if no key was found; `key-id-conflict`; `bad-trust-scope` for a
     ///   scope file that is malformed, has no key file, or differs from another scope file of the key; the errors of

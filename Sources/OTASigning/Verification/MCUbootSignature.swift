@@ -10,7 +10,7 @@ struct MCUbootSignature {
     /// The TLV that names the signer. A KEYHASH TLV contains a digest of the public key. A PUBKEY TLV contains the public key
     /// (`ImagePublicKey.encoded`). `keyTLV` is nil if the image names no signer.
     let keyTLV: MCUbootTLV?
-    /// The bytes of the signature. Only the verification checks their number.
+    /// The bytes of the signature.
     let bytes: [UInt8]
     /// Whether the signature covers the image's bytes (a pure signature). Otherwise the signature covers a digest of the bytes.
     let isPure: Bool
