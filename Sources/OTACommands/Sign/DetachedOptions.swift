@@ -143,7 +143,7 @@ struct DetachedOptions: ParsableArguments {
         return try DetachedSigner.signers(signature.map(read), keys: keys, message: manifest.bytes)
     }
 
-    /// Reads the signature and its public key for an MCUboot image. Returns nil if the user did not give both options.
+    /// Reads the signature and its public key for an MCUboot image. Returns nil if `--signature` or `--public-key` is missing.
     ///
     /// - Throws: `KeyError`, `Failure`.
     func imageSigner() throws -> (any ImageSigner)? {
@@ -160,7 +160,7 @@ struct DetachedOptions: ParsableArguments {
 // MARK: - The command
 
 extension Sign {
-    /// Writes the manifest of a new or existing bundle, which is the message that a key must sign.
+    /// Writes the manifest of a new or existing bundle to a file. A key on another machine must sign this manifest.
     func manifest(to path: String, _ console: Console) throws -> SignAnswer {
         let release = try release()
         let known = Self.counter(ofBundleIn: target)
@@ -171,8 +171,8 @@ extension Sign {
         return answer
     }
 
-    /// Writes the bytes of a new MCUboot image that a key must sign: the digest; with `--pure`, the header, the body and the protected
-    /// TLVs.
+    /// Writes the bytes that a key must sign for a new MCUboot image. Without `--pure`, these bytes are the digest. With `--pure`, they are
+    /// the header, the body and the protected TLVs.
     func bytesToSign(_ layout: MCUbootLayout, to path: String) throws -> SignAnswer {
         try write(MCUbootSigner.bytesToSign(input(), as: layout, scheme: mcuboot.scheme()), to: path)
     }
@@ -190,8 +190,8 @@ extension Sign {
         return SignAnswer(bytes, to: path == StandardFile.name ? StandardFile.outputTitle : path)
     }
 
-    /// Attaches existing signatures. With `--manifest`, the input is an image, and the result is a new bundle. Without it, the input is a
-    /// bundle, and the signatures are added to it.
+    /// Attaches existing signatures. With `--manifest`, the input is an image, and the result is a new bundle. Without `--manifest`, the
+    /// input is a bundle, and the result is the same bundle with more signatures.
     func bundleWithDetachedSignatures(_ console: Console) throws -> SignAnswer {
         let given = try detached.manifest.map { try detached.readManifest(at: $0) }
         let input = try input()

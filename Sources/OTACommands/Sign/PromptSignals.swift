@@ -4,14 +4,14 @@ import SystemPackage
 
 /// Handles signals while a prompt waits for input.
 ///
-/// The signal handler only writes the signal number to a pipe. So a prompt can wait for signals and input at the same time. It does not
-/// matter which thread receives the signal.
+/// The signal handler only writes the signal number to a pipe. So a prompt can wait for signals and input at the same time. Any thread may
+/// receive the signal.
 ///
 /// Signals that the process ignores, such as SIGPIPE, remain ignored. SIGKILL and SIGSTOP cannot be handled. Crash signals such as
 /// SIGSEGV are not handled, because the process cannot continue after a crash.
 struct PromptSignals: ~Copyable {
-    /// The signals after which the prompt appears again. SIGCONT is one of them because of SIGSTOP, which cannot be handled: after SIGSTOP,
-    /// the shell switches the echo on, and a new prompt switches it off again.
+    /// The signals after which the prompt appears again. The list contains SIGCONT, because no handler can notice SIGSTOP. While the
+    /// process is stopped, the shell switches the echo on. After SIGCONT, a new prompt switches the echo off.
     static let stopping = [SIGTSTP, SIGTTIN, SIGTTOU, SIGCONT]
     /// The signals that end a process by default.
     private static let ending =
@@ -25,7 +25,7 @@ struct PromptSignals: ~Copyable {
     private let readEnd: Int32
     private let before: [(signal: Int32, action: sigaction)]
 
-    /// Installs the signal handlers until `deinit`.
+    /// Installs the signal handlers. `deinit` removes them.
     init() throws {
         var ends: [Int32] = [-1, -1]
         guard pipe(&ends) == 0 else { throw Errno(rawValue: errno) }
@@ -58,11 +58,11 @@ struct PromptSignals: ~Copyable {
         close(readEnd)
     }
 
-    /// Stops the process with the default action of `signal`, until the user continues it. Without a shell that can continue the process,
-    /// the kernel ignores the signal, and the process does not stop. For SIGCONT, the function does nothing.
+    /// Stops the process with the default action of `signal`. The function returns when the user continues the process. If no shell can
+    /// continue the process, the kernel ignores `signal`, and the function returns at once. For SIGCONT, the function does nothing.
     borrowing func stop(by signal: Int32) {
         guard signal != SIGCONT else { return }
-        // SIGCONT also gets its default action. Otherwise the SIGCONT that continues the process would cause a second prompt.
+        // SIGCONT also gets its default action. With the handler, the SIGCONT that continues the process would cause a second prompt.
         let changed = [signal, SIGCONT]
         let ours = changed.map { signal in
             var byDefault = sigaction()

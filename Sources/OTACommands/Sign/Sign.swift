@@ -149,8 +149,8 @@ struct Sign: Command {
     ///
     /// - Parameters:
     ///   - counter: the counter of the new file.
-    ///   - known: the counter of the file that was at the output path before; nil if there was no such file. The function then compares
-    ///     with 0.
+    ///   - known: the counter of the file that was at the output path before; nil if there was no such file. For nil, the function compares
+    ///     `counter` with 0.
     func warn(
         ofCounter counter: UInt32, after known: UInt32?, in file: (kind: String, option: String), _ console: Console
     ) {
@@ -221,7 +221,8 @@ struct Sign: Command {
         return signers
     }
 
-    /// Refuses options that use standard input or standard output (`-`) twice, or where it is not possible.
+    /// Checks the use of standard input and standard output (`-`). Each stream can have only one use. An image from standard input requires
+    /// `-o` or `--to-sign`, because the default name of the output comes from the file name of the image.
     private func checkStreams() throws(Failure) {
         if image == StandardFile.name, output == nil, detached.toSign == nil {
             throw Failure.usage(
@@ -267,11 +268,11 @@ struct Sign: Command {
         }
     }
 
-    /// Returns whether the output may replace an existing file, which requires `--force`.
+    /// Returns true if `--force` allows the output to replace an existing file.
     ///
-    /// - Throws: `output-exists` if the existing file is an input of the command, or contains a key or a certificate. Otherwise the user
-    ///   could lose the only copy of a build or of a key. A bundle is an exception: `sign` can replace it by the same bundle with another
-    ///   signature.
+    /// - Throws: `output-exists` if the existing file is an input of the command, or contains a key or a certificate. Without this check,
+    ///   the user could lose the only copy of a build or of a key. `sign` can replace an input bundle, because the new bundle has the same
+    ///   contents and more signatures.
     private func replaces(_ path: String) throws(Failure) -> Bool {
         guard force, let beginning = FileReader.beginning(of: path) else { return force }
         let isBundle = FirmwareFileKind.detect(prefix: beginning) == .bundle
@@ -297,7 +298,7 @@ struct Sign: Command {
         return image.dropLast(suffix.count) + ".signed.bin"
     }
 
-    /// The options for fields of a bundle that the user gave. `--version` is not among them, because MCUboot images also have a version.
+    /// The given options that apply only to bundles. The list does not contain `--version`, which also applies to MCUboot images.
     var bundleOptions: [String] {
         let given = [
             ("--product", product != nil), ("--hardware", hardware != nil), ("--counter", counter != nil),
@@ -306,7 +307,7 @@ struct Sign: Command {
         return given.filter(\.1).map(\.0)
     }
 
-    /// Refuses the options for fields of a bundle. An MCUboot image does not have these fields.
+    /// Refuses the options that apply only to bundles.
     private func refuseBundleOptions() throws(Failure) {
         guard let name = bundleOptions.first else { return }
         let instead = name == "--counter" ? "use --security-counter" : "remove \(name), or remove --as mcuboot"

@@ -23,7 +23,8 @@ struct SignAnswer: CommandAnswer {
         let sha256: String
     }
 
-    /// The result without text for the user. `sign` uses it if the output file is standard output, which must contain only that file.
+    /// The result without text for the user. `sign` uses this result if the output file goes to standard output, because the text would
+    /// damage the file.
     var withoutLines: SignAnswer {
         var copy = self
         copy.sentences = []

@@ -69,7 +69,10 @@ struct SigningKeys {
         }
     }
 
-    /// Returns a private key that can sign MCUboot images. The parameter and the errors are the same as for `key(at:)`.
+    /// Returns a private key that can sign MCUboot images.
+    ///
+    /// - Parameter name: the place of the key (`KeyLocation`).
+    /// - Throws: `KeyError`, `Failure`.
     mutating func imageKey(at name: String) throws -> any ImageSigner {
         switch try KeyLocation(name) {
         case .token(let uri): return try tokens.signer(at: uri)

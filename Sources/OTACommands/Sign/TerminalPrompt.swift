@@ -4,10 +4,11 @@ import SystemPackage
 
 /// Prompts for a secret on the terminal itself, even if stdin or stdout is redirected.
 enum TerminalPrompt {
-    /// Reads a line that the user types without echo. If a signal ends or stops the process (`PromptSignals`), this function first restores
+    /// Reads a line from the terminal without echo. If a signal ends or stops the process (`PromptSignals`), this function first restores
     /// the terminal and discards the typed characters.
     ///
-    /// - Parameter failure: creates the error from a reason: there is no terminal, or its echo cannot be switched off.
+    /// - Parameter failure: creates the error from a reason. The reason is that there is no terminal, or that the echo cannot be switched
+    ///   off.
     /// - Throws: the error of `failure`; `Failure` with the code `interrupted` after a signal that ends the process.
     static func secret(_ prompt: String, failure: (_ reason: String) -> Failure) throws -> SecretBytes {
         let terminal = open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC)
@@ -45,7 +46,8 @@ enum TerminalPrompt {
     ) throws -> SecretBytes {
         var silent = before
         silent.c_lflag &= ~tcflag_t(ECHO)
-        // In the background, this call fails with EINTR after SIGTTOU, and the process stops before it writes the prompt or reads input.
+        // In the background, this call causes SIGTTOU and fails with EINTR. The process then stops before it writes the prompt or reads
+        // input.
         while tcsetattr(terminal, TCSAFLUSH, &silent) != 0 {
             guard errno == EINTR else {
                 throw failure("the echo of the terminal cannot be switched off: \(Errno(rawValue: errno))")
@@ -67,8 +69,8 @@ enum TerminalPrompt {
         }
     }
 
-    /// Restores the echo and discards the typed characters, even while the process is in the background. `tcsetattr` in the background
-    /// causes SIGTTOU. With a handler for SIGTTOU, the call would fail each time. While SIGTTOU is blocked, the call succeeds.
+    /// Restores the echo and discards the typed characters, even while the process is in the background. In the background, `tcsetattr`
+    /// causes SIGTTOU, and with a handler for SIGTTOU it fails each time. While SIGTTOU is blocked, `tcsetattr` succeeds.
     private static func restore(_ before: termios, of terminal: Int32) {
         var blocked = sigset_t()
         var unblocked = sigset_t()
