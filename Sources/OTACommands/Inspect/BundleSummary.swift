@@ -11,7 +11,7 @@ struct BundleSummary: Encodable, Sendable {
         /// Whether the key is trusted, and whether the signature is valid. Both are nil if the bundle was not verified. `valid` is also nil
         /// if the key is not trusted, because the signature is then not checked.
         var trusted, valid: Bool?
-        /// True if the key is trusted, but not for this bundle (the scope of the key does not cover it); otherwise nil.
+        /// True if the key is in the trust store, but the scope of the key does not allow this bundle. Otherwise nil.
         var outOfScope: Bool?
     }
     /// A manifest field that this version of otaflash does not know.

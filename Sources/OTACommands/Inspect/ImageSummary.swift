@@ -11,7 +11,7 @@ struct ImageSummary: Encodable, Sendable {
     var product, version: String?
     var securityCounter: UInt32?
     var chip, project, builtWith, builtAt: String?
-    /// The SHA-256 that the image contains. Nil if the image does not contain one, or if its check was not possible or failed.
+    /// The verified SHA-256 that the image contains. Nil if the image contains no SHA-256, or if the image is encrypted.
     var carriedSha256: String?
     /// Remarks for the user, for example about properties that were not checked.
     var notes: [String]?
@@ -68,7 +68,7 @@ struct ImageSummary: Encodable, Sendable {
     }
 }
 
-/// An MCUboot image of a file or a package, with the result of its verification.
+/// An MCUboot image from an image file or a package, with the result of its verification.
 struct PackagedImage: Encodable, Sendable {
     /// The image number on the device; 0 if the device has one image.
     let imageNumber: UInt32
@@ -96,7 +96,7 @@ struct PackagedImage: Encodable, Sendable {
     ///
     /// - Parameters:
     ///   - file: the name of the image file or of the package.
-    ///   - isAlone: true if there is no other image in the package. The sentence then omits the image number 0.
+    ///   - isAlone: true if the file contains only this image. In this case, the sentence omits the image number 0.
     func sentence(of file: String, isAlone: Bool) -> String {
         let title = name.map { "\($0) in \(file)" } ?? file
         let number = isAlone && imageNumber == 0 ? "" : ", image \(imageNumber)"

@@ -173,8 +173,7 @@ struct InspectAnswer: CommandAnswer {
         let keyID, kind: String
         /// The algorithm of the key: `Ed25519`, `ECDSA P-256`, `RSA-2048` or `RSA-3072`.
         let algorithm: String
-        /// The SHA-256 digest of the public key, as hex digits. An MCUboot image contains it in its KEYHASH TLV, to name the key that
-        /// signed the image.
+        /// The SHA-256 digest of the public key, as hex digits. An MCUboot image names its signer with this digest, in the KEYHASH TLV.
         let keyHash: String
         /// True for the demo key, whose private key is public.
         let demo: Bool

@@ -16,7 +16,7 @@ struct MCUbootSummary: Encodable, Sendable {
     struct Signature: Encodable, Sendable {
         /// The name of the algorithm in imgtool.
         let algorithm: String
-        /// True if the key signed the header, the body and the protected TLVs directly; false if it signed their digest.
+        /// True if the key signed the header, the body and the protected TLVs; false if the key signed the digest of these parts.
         let pure: Bool
         /// The SHA-256 of the signer's public key from the image's KEYHASH TLV, as hex digits; nil if the image does not have this TLV.
         let keyHash: String?

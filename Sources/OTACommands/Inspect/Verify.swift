@@ -163,8 +163,8 @@ struct Verify: Command {
         }
     }
 
-    /// Verifies the attestations of a bundle with the keys of `--attestation-trust`. Without this option, it uses the same trusted keys as
-    /// for the bundle.
+    /// Verifies the attestations of a bundle with the keys of `--attestation-trust`. Without this option, verifies the attestations with
+    /// the trusted keys of the bundle (`--trust`).
     private func attestations(
         in name: String, of bundle: VerifiedBundle, _ verifier: Verifier, _ console: Console
     ) throws -> [VerifiedAttestation] {
@@ -180,7 +180,7 @@ struct Verify: Command {
         }
     }
 
-    /// Verifies the bundle of the previous release, and checks that devices with this release can install `bundle`.
+    /// Verifies the bundle of the previous release, and checks that devices with the previous release can install `bundle`.
     ///
     /// The previous bundle must be signed by a trusted key, too, because a comparison with a forged bundle proves nothing. If both bundles
     /// have the same manifest, they are the same release, and the comparison is not necessary.
@@ -216,7 +216,7 @@ struct Verify: Command {
     }
 }
 
-/// The functions that create failures. The hints of these failures depend on the options of `verify`.
+/// Functions that create failures whose hints depend on the options of `verify`.
 extension Verify {
     /// Returns the failure for a bundle that is not signed by the trusted keys, or that does not meet an option such as `--product`.
     private func failure(_ error: VerificationError, of envelope: Envelope, _ verifier: Verifier) -> Failure {
@@ -230,8 +230,8 @@ extension Verify {
         return failure
     }
 
-    /// Returns the failure for the file of `--previous`. Its hints repeat the whole command of the user, with `--previous`. If a hint
-    /// verified only the previous bundle, this command could succeed, and the user could publish the release without the comparison.
+    /// Returns the failure for the file of `--previous`. The hints repeat the whole command of the user, with `--previous`. The reason: a
+    /// command that verifies only the previous bundle could succeed, and the user could then publish the release without the comparison.
     private func failure(_ error: any Error, ofPrevious name: String) -> Failure {
         var failure = Failure(error, in: Invocation(command: Self.name, file: name))
         failure.message = "the previous bundle: \(failure.message)"
@@ -254,8 +254,8 @@ extension Verify {
         var failure = Failure(error, in: invocation)
         failure.message = "\(StandardFile.title(of: name)): \(failure.message)"
         guard error.code == .untrusted else { return failure }
-        // The hint adds an --attestation-trust to the user's command. If the command has none yet, the new option would replace the keys of
-        // --trust. Therefore the hint also repeats these keys as --attestation-trust.
+        // The hint adds an --attestation-trust to the user's command. If the user's command has no --attestation-trust, the added option
+        // would replace the keys of --trust. Therefore the hint also repeats the keys of --trust as --attestation-trust.
         var complete = invocation
         if attestationTrust.isEmpty {
             for path in self.trust.paths { complete.options += ["--attestation-trust", path.string] }
@@ -289,8 +289,8 @@ extension Verify {
         return failure
     }
 
-    /// The invocation with a `--trust` for each path of the trusted keys, for a hint that adds `--trust KEY.pub.pem`. If the hint had only
-    /// the added `--trust`, that command would not use the default keys.
+    /// The invocation for a hint that adds `--trust KEY.pub.pem`. A command with `--trust` does not use the default keys. So this
+    /// invocation contains a `--trust` for each path of the current trusted keys.
     private var completed: Invocation {
         var completed = invocation
         completed.trust = trust.paths.map(\.string)

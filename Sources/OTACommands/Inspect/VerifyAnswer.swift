@@ -8,7 +8,7 @@ struct VerifyAnswer: CommandAnswer {
         let file, version: String
         let securityCounter: UInt32
         let manifestSha256: String
-        /// Whether the verified bundle and the previous bundle have the same manifest.
+        /// True if the verified bundle and the previous bundle have the same manifest.
         let sameRelease: Bool
 
         init(file: String, _ bundle: VerifiedBundle, isSame: Bool) {
