@@ -5,9 +5,9 @@ import OTAFirmware
 ///
 /// The encoded members become part of the JSON object on stdout (docs/command-line.md, "JSON results, schema 1").
 protocol CommandAnswer: Encodable, Sendable {
-    /// The result as text; empty: the command has already printed its result.
+    /// The result as text. Empty if the command has already printed its result.
     var lines: [TerminalLine] { get }
-    /// The failure to report after the result, for example of a failed check; nil: no failure.
+    /// The failure to report after the result, for example of a failed check; nil if the command succeeded.
     var failure: Failure? { get }
     /// True if the result itself encodes the member `device`, with more data than the address.
     var describesDevice: Bool { get }
@@ -23,7 +23,7 @@ struct JSONObject<Members: Encodable>: Encodable {
     private static var schema: Int { 1 }
 
     let command: String
-    /// The address of the device, as the user gave it; nil: the command has no device, or `members` contains the member `device`.
+    /// The address of the device, as the user gave it; nil if the command has no device, or if `members` contains the member `device`.
     let device: String?
     let exit: ExitStatus
     let members: Members
@@ -45,8 +45,8 @@ struct JSONObject<Members: Encodable>: Encodable {
     }
 }
 
-/// The member `device` of an event, of a failure, and of a result without data about the device. Its only member, `given`, is also the
-/// first member of a `DeviceSummary`.
+/// The member `device` of an event, of a failure, and of a result without data about the device. A `DeviceSummary` has the member `given`,
+/// too.
 struct GivenDevice: Encodable {
     /// The address that the user gave.
     let given: String

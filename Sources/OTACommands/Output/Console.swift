@@ -8,14 +8,14 @@ struct Console: Sendable {
     /// The style of the progress, which is never `auto`.
     let style: ProgressStyle
     let isQuiet: Bool
-    /// The address of the device, as the user gave it; nil: the command has no device.
+    /// The address of the device, as the user gave it; nil if the command has no device.
     let device: String?
     let terminal: TerminalCapabilities
     /// The log of `--verbose` and `--log`.
     let logger: Logger
     /// The durations of the phases, for the report.
     let phases = PhaseTimes()
-    /// The file of `--log`; nil: the option was not given.
+    /// The file of `--log`; nil if the option was not given.
     private let file: LogFile?
 
     init(_ settings: OutputSettings, log file: LogFile? = nil) {
@@ -38,7 +38,7 @@ struct Console: Sendable {
 
     /// Writes the result to stdout.
     ///
-    /// - Parameter failure: the failure to report with the result; nil: the command succeeded.
+    /// - Parameter failure: the failure to report with the result; nil if the command succeeded.
     /// - Throws: `Failure` with the code `write-failed`.
     func answer(_ answer: some CommandAnswer, to command: String, failure: Failure?) throws {
         answer.lines.forEach { file?.write("result", $0.rendered(hasColours: false)) }
@@ -52,7 +52,7 @@ struct Console: Sendable {
 
     /// Returns the JSON object of a result.
     ///
-    /// - Parameter failure: the failure to report with the result; nil: the command succeeded.
+    /// - Parameter failure: the failure to report with the result; nil if the command succeeded.
     func object(_ answer: some CommandAnswer, to command: String, failure: Failure?) throws -> JSONLine {
         try JSONLine(
             JSONObject(
@@ -87,7 +87,7 @@ struct Console: Sendable {
     /// Reports the failure of a command on stderr and, with `--format json`, as the JSON object on stdout.
     func fail(_ failure: Failure, of command: String) {
         if format == .json, let line = try? object(failure, of: command) {
-            // A write error on stdout is ignored, because the user must see the first failure.
+            // A write error on stdout is ignored, because `failure` is more important to the user.
             try? StandardStream.output.writer.write(line)
         }
         report(failure)
@@ -160,7 +160,7 @@ struct Console: Sendable {
         if let line = try? JSONLine(event) { try? StandardStream.error.writer.write(line) }
     }
 
-    /// The renderer that shows the progress of a session in the selected style; nil: no progress is shown.
+    /// The renderer that shows the progress of a session in the selected style; nil if no progress is shown.
     var renderer: (any ProgressRenderer)? {
         switch style {
         case .none, .auto: nil

@@ -11,7 +11,7 @@ struct JUnitReport {
     let phases: [PhaseTimes.Phase]
     /// The index of the phase in which the command ended.
     let current: Int
-    /// The failure of this phase; nil: the command succeeded.
+    /// The failure in the phase `current`; nil if the command succeeded.
     let failure: Failure?
     /// Names and values that describe the run, such as the device.
     let properties: [(name: String, value: String)]
@@ -94,13 +94,13 @@ final class PhaseTimes: @unchecked Sendable {
     /// session's clock.
     private var began = Duration.zero
     private var last = Duration.zero
-    /// The start of the preparation; after `beginSession()`, the start of the session. The real clock measures it.
+    /// The time on the real clock at which the preparation began. After `beginSession()`, the time at which the session began.
     private var start = ContinuousClock.now
     private var isInSession = false
 
     init() { phases = [Phase(name: Self.preparation)] }
 
-    /// Ends the preparation. The later durations follow from the times of the events.
+    /// Ends the preparation and starts the session. The durations of the session's phases come from the times of the events.
     func beginSession() {
         phases[current].duration = start.duration(to: .now)
         isInSession = true
@@ -122,8 +122,8 @@ final class PhaseTimes: @unchecked Sendable {
     /// Returns the phases in the order of their first start. A repeated phase has the sum of its durations.
     func ended() -> [Phase] {
         var phases = phases
-        // After the last event, no time of the session is known, so the real clock is used. In virtual time, the real clock can show an
-        // earlier time than the last event.
+        // The time of the session is known only up to the last event, so the real clock measures the rest. In virtual time, the real clock
+        // can show an earlier time than the last event. Therefore the later of the two times is used.
         phases[current].duration += isInSession ? max(last, start.duration(to: .now)) - began : start.duration(to: .now)
         return phases
     }

@@ -20,12 +20,12 @@ final class LogFile: Sendable {
     /// Opens or creates a log.
     ///
     /// - Parameter onFailure: called once, after the first entry that cannot be written. Later entries are discarded.
-    /// - Throws: `output-exists` if the file exists and is not a log of otaflash; `cannot-create` if it cannot be opened.
+    /// - Throws: `output-exists` if the file exists and is not a log of otaflash; `cannot-create` if the file cannot be opened.
     init(_ path: String, onFailure: @escaping @Sendable (Errno) -> Void) throws(Failure) {
         self.onFailure = onFailure
         try StandardFile.refuse(path, "the log is a file", hint: "give a name: --log otaflash.log; or use --verbose")
         do throws(Errno) {
-            // Opening a FIFO without a reader must not block.
+            // With `.nonBlocking`, opening a FIFO without a reader does not block.
             file = try Self.systemCall {
                 try FileDescriptor.open(
                     FilePath(path), .readWrite, options: [.append, .create, .nonBlocking, .closeOnExec],
@@ -74,7 +74,8 @@ final class LogFile: Sendable {
         var bytes = [UInt8](repeating: 0, count: Self.heading.utf8.count)
         let count = (try? bytes.withUnsafeMutableBytes { try file.read(fromAbsoluteOffset: 0, into: $0) }) ?? 0
         guard bytes[..<count].elementsEqual(Self.heading.utf8) else { return false }
-        // If the disk was full, the last entry has no line feed, and the next entry must not be appended to its line.
+        // If the disk was full in an earlier run, the last entry in the file is incomplete and has no line feed. The next entry must begin
+        // on a new line.
         var last: UInt8 = 0
         let length = try? withUnsafeMutableBytes(of: &last) {
             try file.read(fromAbsoluteOffset: status.size - 1, into: $0)

@@ -28,7 +28,9 @@ struct Throttle {
     }
 }
 
-/// Passes the progress events of a session to the log and the renderer. It needs no lock, because only one task calls it.
+/// Passes the progress events of a session to the log and the renderer.
+///
+/// `@unchecked Sendable` is safe, because only one task at a time uses a reporter.
 final class ProgressReporter: @unchecked Sendable {
     private var renderer: (any ProgressRenderer)?
     private let console: Console
@@ -67,7 +69,7 @@ enum ProgressText {
         }
     }
 
-    /// Returns the text of an event in the log of `--verbose`. This log also contains phases and transferred bytes.
+    /// Returns the text of an event in the log of `--verbose`. The log contains all events, also phases and transferred bytes.
     static func logLine(for progress: UpdateProgress) -> String {
         switch progress {
         case .phase(let phase): "phase \(phase.rawValue)"
@@ -122,17 +124,17 @@ struct RateMeter {
     mutating func add(offset: Int, at time: Duration, isContinuous: Bool = true) {
         if !isContinuous || offset < samples.last?.offset ?? 0 { samples = [] }
         samples.append((time, offset))
-        // One sample older than 3 seconds remains, so that a slow transfer also has two samples.
+        // One sample that is older than 3 seconds remains. Otherwise a slow transfer would not always have two samples.
         while samples.count > 2, time - samples[1].time >= Self.window { samples.removeFirst() }
     }
 
-    /// The rate in bytes per second; nil: not known yet.
+    /// The rate in bytes per second; nil if there are not yet two samples with different times.
     var bytesPerSecond: Double? {
         guard let first = samples.first, let last = samples.last, last.time > first.time else { return nil }
         return Double(last.offset - first.offset) / (last.time - first.time).seconds
     }
 
-    /// The estimated time until the transfer reaches `total` bytes, in seconds; nil: not known yet.
+    /// The estimated time until the transfer reaches `total` bytes, in seconds; nil if the rate is unknown or 0.
     func secondsLeft(to total: Int) -> Double? {
         guard let rate = bytesPerSecond, rate > 0, let last = samples.last else { return nil }
         return Double(total - last.offset) / rate

@@ -14,7 +14,7 @@ struct ProgressBar: ProgressRenderer {
     private var throttle = Throttle()
     /// True from the loss of the link until an event shows that a link is open again. During this time, no rate is shown.
     private var isLinkDown = false
-    /// The rate of the whole transfer, which is also in the result; nil: the transfer is not complete.
+    /// The rate of the whole transfer, which is also in the result; nil if the transfer is not complete.
     private var finalRate: Double?
 
     init(
@@ -39,7 +39,7 @@ struct ProgressBar: ProgressRenderer {
             rate.add(offset: offset, at: time)
             (self.offset, self.total) = (offset, total)
             if throttle.isDue() { draw() }
-        // Gaps can be frequent, and each gap is closed immediately. The result of the command contains the number of gaps.
+        // A gap is not shown, because gaps can be frequent, and each gap is closed immediately. The result contains the number of gaps.
         case .gap: break
         case .resumed(let offset, let total):
             rate.add(offset: offset, at: time, isContinuous: false)

@@ -3,13 +3,13 @@ import OTAUpdate
 /// Reports progress as lines for files and logs: one line for each phase, each tenth of the image and each event.
 struct ProgressLines: ProgressRenderer {
     /// The address that the user gave, without the parameters of a virtual device. Each line begins with this address, because a log can
-    /// contain the lines of several devices. Empty: the command has no device.
+    /// contain the lines of several devices. The prefix is empty if the command has no device.
     private let prefix: String
     let write: @Sendable (TerminalLine) -> Void
     private var rate = RateMeter()
     private var tenth = 0
-    /// The image size in bytes, if the last byte was acknowledged and the line for 100 % is not yet written; otherwise nil. This line is
-    /// written when the rate of the whole transfer is known.
+    /// The image size in bytes; nil if no line for 100 % is waiting. This line waits from the acknowledgement of the last byte until the
+    /// rate of the whole transfer is known.
     private var completed: Int?
 
     init(device: String?, write: @escaping @Sendable (TerminalLine) -> Void) {
@@ -61,7 +61,7 @@ struct ProgressEvents: ProgressRenderer {
     private var phase = UpdatePhase.connect
     private var rate = RateMeter()
     private var throttle = Throttle()
-    /// The event for the last byte of an image, until it is written; otherwise nil. It is written when the rate of the whole transfer is
+    /// The event for the last byte of an image; nil if no such event is waiting. This event waits until the rate of the whole transfer is
     /// known.
     private var completion: ProgressEvent?
 
@@ -134,7 +134,7 @@ struct ProgressEvent: Encodable {
         case deviceReset = "device-reset"
     }
     var event: Kind
-    /// The device of the command; nil: the command has no device.
+    /// The device of the command; nil if the command has no device.
     var device: GivenDevice?
     var phase: String?
     /// The offset and the image size, in bytes.
@@ -145,7 +145,7 @@ struct ProgressEvent: Encodable {
     var version: String?
     var message: String?
     var level: String?
-    /// The next step of a warning or an error.
+    /// The action that the user can take after a warning or an error.
     var hint: String?
     // Only error events contain `code` and `exit`.
     var code: String?

@@ -4,8 +4,8 @@ import SystemPackage
 
 /// The file of `--report`: the result of a command as JSON, or the result of `push` as JUnit XML.
 ///
-/// The file appears only when its contents are complete. It replaces an earlier report. If the file exists and is not a report, it is
-/// refused: it could be a file of the user, such as the output of the same command.
+/// The file appears only when its contents are complete. The new report replaces an earlier report. An existing file that is not a report
+/// is refused, because it could be another file of the user, such as the output of the same command.
 struct ReportFile {
     enum Format {
         case json, junit
@@ -13,12 +13,12 @@ struct ReportFile {
     let path: String
     let format: Format
 
-    /// The largest file that is read in full to find out whether it is an earlier report, in bytes.
+    /// The maximum size of an earlier report, in bytes. A larger file is not an earlier report.
     private static let longest: UInt64 = 16 << 20
 
     /// Checks that the report can be written. The check changes nothing on the disk.
     ///
-    /// - Parameter hasPhases: true if the command has phases, which a JUnit report lists.
+    /// - Parameter hasPhases: true if the command has phases. A JUnit report requires phases.
     /// - Throws: `usage` for a name without the suffix of a format; `output-exists` if the file exists and is not an earlier report;
     ///   `cannot-create`.
     init(_ path: String, hasPhases: Bool) throws(Failure) {
@@ -89,7 +89,7 @@ struct ReportFile {
         }
     }
 
-    /// The members that each JSON result has. A file with them is an earlier report.
+    /// The members that each JSON result has. A file with these members is an earlier report.
     private struct Earlier: Decodable {
         let schema: Int
         let command: String

@@ -9,7 +9,8 @@ package struct TerminalLine: Sendable, Equatable, ExpressibleByStringInterpolati
     package enum Style: Sendable {
         case plain, red, yellow, cyan, dim
 
-        /// The parameters of the control sequence SGR, which selects the style (ECMA-48, 8.3.117); nil: no control sequence.
+        /// The parameters of the control sequence SGR, which selects the style (ECMA-48, 8.3.117); nil if the style needs no control
+        /// sequence.
         fileprivate var parameters: String? {
             switch self {
             case .plain: nil
@@ -44,7 +45,8 @@ package struct TerminalLine: Sendable, Equatable, ExpressibleByStringInterpolati
         return line
     }
 
-    /// Splits a text into lines. The text is part of otaflash, for example a help page.
+    /// Splits a text of otaflash, such as a help page, into lines. Do not pass text from a device or a file, because such text could add
+    /// lines.
     static func page(_ text: String) -> [TerminalLine] {
         text.split(separator: "\n", omittingEmptySubsequences: false).map { TerminalLine(String($0)) }
     }

@@ -52,14 +52,14 @@ enum StandardStream: Int32 {
 
     var isTerminal: Bool { isatty(rawValue) == 1 }
 
-    /// The width of the stream's terminal in columns; nil: not a terminal, or unknown.
+    /// The width of the stream's terminal in columns; nil if the stream is not a terminal, or if the width is unknown.
     var columns: Int? {
         var size = winsize()
         guard ioctl(rawValue, UInt(TIOCGWINSZ), &size) == 0, size.ws_col > 0 else { return nil }
         return Int(size.ws_col)
     }
 
-    /// The number of lines of the stream's terminal; nil: not a terminal, or unknown.
+    /// The number of lines of the stream's terminal; nil if the stream is not a terminal, or if the number is unknown.
     var rows: Int? {
         var size = winsize()
         guard ioctl(rawValue, UInt(TIOCGWINSZ), &size) == 0, size.ws_row > 0 else { return nil }
@@ -71,9 +71,9 @@ enum StandardStream: Int32 {
 
     /// Ignores SIGPIPE and SIGXFSZ, and opens `/dev/null` for each closed standard stream.
     ///
-    /// Without these signals, a write to a closed pipe, or beyond the maximum file size (`ulimit -f`), fails with an error that can be
-    /// reported. If a standard stream stayed closed, the next opened file, such as a bundle, would get the descriptor of this stream.
-    /// Output would then be written into that file.
+    /// While these signals are ignored, a write to a closed pipe, or beyond the maximum file size (`ulimit -f`), fails with an error that
+    /// can be reported. If a standard stream stayed closed, the next opened file, such as a bundle, would get the descriptor of this
+    /// stream. Output would then be written into the opened file.
     static func secure() {
         signal(SIGPIPE, SIG_IGN)
         signal(SIGXFSZ, SIG_IGN)
