@@ -5,7 +5,7 @@ import SystemPackage
 // MARK: - State folder and locks
 
 extension Failure {
-    /// Creates the failure for a `ClientError`, an error of the module OTAClient on this computer.
+    /// Creates the failure for an error on this computer, such as an invalid state folder.
     init(_ error: ClientError) {
         switch error.code {
         case .invalidStateFolder:

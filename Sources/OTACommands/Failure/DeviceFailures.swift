@@ -11,8 +11,8 @@ extension Failure {
         self.init(error.code.rawValue, exit, Self.message(error), hint: hint)
     }
 
-    /// Returns the message for an error. For some error codes, the error's context describes only the event. The message then starts with a
-    /// summary of the failure.
+    /// Returns the message for an error. For some error codes, the error's context does not describe the failure completely. The message
+    /// then starts with a summary of the failure.
     private static func message(_ error: UpdateError) -> String {
         let meaning: String? =
             switch error.code {
@@ -229,8 +229,8 @@ extension Failure {
 // MARK: - Bluetooth commands without a session
 
 extension Failure {
-    /// Creates the failure for a Bluetooth error of a command without a session, such as `gatt`. The failure has the same code as the same
-    /// error in an update session.
+    /// Creates the failure for a Bluetooth error of a command without a session, such as `gatt`. The failure has the code that this error
+    /// has in an update session.
     init(_ error: BlueZError, in invocation: Invocation) {
         let link = LinkError(error)
         let again = invocation.line()

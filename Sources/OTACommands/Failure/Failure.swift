@@ -8,7 +8,7 @@ import OTASimulator
 import OTATransport
 import OTAUpdate
 
-/// The error of a command for the user and for scripts. Only the files in the folder `Failure` convert other errors to a `Failure`.
+/// The error of a command for the user and for scripts.
 package struct Failure: Error, Sendable {
     /// The error code. It is the same in every version of otaflash, and `docs/errors.md` documents it.
     package var code: String
@@ -46,7 +46,7 @@ package struct Failure: Error, Sendable {
     }
 }
 
-/// The exit status of the process (docs/command-line.md). A status stands for a kind of failure. The error code identifies the failure.
+/// The exit status of the process (docs/command-line.md). Several error codes can have the same exit status.
 package enum ExitStatus: Int32, Sendable, CaseIterable {
     case done = 0
     case usage = 64

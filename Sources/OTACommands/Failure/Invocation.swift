@@ -3,13 +3,13 @@ import OTASigning
 import OTAUpdate
 import SystemPackage
 
-/// The command and the arguments of the user. Hints build complete command lines from them.
+/// The command and the arguments of the user. `line(_:withFile:adding:)` builds the command lines in hints.
 package struct Invocation: Sendable {
     /// The command's name, such as `push`.
     package var command: String
-    /// The path of the bundle, image or key; nil: the command uses no file.
+    /// The path of the bundle, image or key; nil if the command uses no file.
     package var file: String?
-    /// True if the file contains images instead of a bundle.
+    /// True if the file contains MCUboot images instead of a bundle.
     var hasImages = false
     /// The value of `--device`.
     package var device: String?
@@ -23,7 +23,7 @@ package struct Invocation: Sendable {
     var updateProtocol: String?
     /// The other options that change the effect of the command, such as `--no-downgrade`. Each element is one word of the command line.
     package var options: [String] = []
-    /// The options of `simulate create` for a virtual device that accepts the file; nil: the file is not known.
+    /// The options of `simulate create` for a virtual device that accepts the file; nil if these options are unknown.
     var acceptingDevice: [String]?
 
     package init(command: String, file: String? = nil, device: String? = nil, trust: [String] = []) {
@@ -44,14 +44,14 @@ package struct Invocation: Sendable {
 
     var isBluetooth: Bool { device.map { $0.hasPrefix("ble:") } ?? true }
 
-    /// The name of the virtual device; nil: the device is not virtual.
+    /// The name of the virtual device; nil if the device is not virtual.
     var virtualDevice: String? {
         guard let device, device.hasPrefix("sim:") else { return nil }
         let name = device.dropFirst("sim:".count).prefix { $0 != "?" }
         return name.isEmpty ? VirtualDevices.demoName : String(name)
     }
 
-    /// The commands that replace the virtual device with a device that accepts the bundle; nil: the device is not virtual.
+    /// The commands that replace the virtual device with a device that accepts the file; nil if the device is not virtual.
     var virtualDeviceAgain: String? {
         guard let virtualDevice else { return nil }
         let name = Shell.quoted(virtualDevice)
@@ -81,7 +81,8 @@ package struct Invocation: Sendable {
     /// Returns the command line to type again.
     ///
     /// - Parameters:
-    ///   - other: the command to use instead of this command. With another command, `trust` and `options` are omitted.
+    ///   - other: the name of another command; nil for the command of this invocation. If `other` is not nil, the line does not contain
+    ///     `trust` and `options`.
     ///   - extra: an option to append.
     func line(_ other: String? = nil, withFile: Bool = true, adding extra: String = "") -> String {
         var words = ["otaflash", other ?? command]
