@@ -9,7 +9,7 @@ struct ProtocolOption: ExpressibleByArgument, Sendable {
     static let auto = ProtocolOption(forced: nil)
     static let allValueStrings = [auto.defaultValueDescription] + UpdateProtocol.allCases.map(\.rawValue)
 
-    /// The required protocol; nil: the user gave `auto`.
+    /// The required protocol; nil for `auto`.
     let forced: UpdateProtocol?
 
     private init(forced: UpdateProtocol?) { self.forced = forced }
@@ -44,7 +44,7 @@ struct DeviceOptions: ParsableArguments {
 
     @OptionGroup var radio: RadioOptions
 
-    /// The time limit of the command; nil: no limit.
+    /// The time limit of the command; nil if the command has no limit.
     var limit: Duration? { timeout?.duration }
 
     /// Parses the address of the device.

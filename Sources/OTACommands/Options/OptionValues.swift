@@ -19,7 +19,7 @@ struct TimeLimit: Sendable {
             valueName: "duration")
     }
 
-    /// Parses a duration; nil for 0, for more than a week, and for text in another format.
+    /// Parses a duration. Returns nil for 0, for more than a week, and for text in another format.
     init?(_ text: String) {
         let unitSeconds = text.last.flatMap { Self.unitSeconds[$0] }
         let number = unitSeconds == nil ? text[...] : text.dropLast()

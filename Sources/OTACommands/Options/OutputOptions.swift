@@ -60,11 +60,11 @@ struct OutputOptions: ParsableArguments {
 extension OutputOptions {
     /// Refuses `--log` and `--report` with the path of a file that the command writes.
     ///
-    /// A command calls it in `validate()`. After that, otaflash opens the log; and if `answer(_:)` fails, otaflash writes the report.
+    /// A command calls this function in `validate()`, before otaflash opens the log or writes the report.
     ///
     /// - Parameters:
     ///   - name: the name of the file in the error message, such as its option.
-    ///   - path: the path of the file; nil: the command writes no such file.
+    ///   - path: the path of the file; nil if the command does not write the file.
     func refuse(_ name: String, at path: String?) throws(ValidationError) {
         for (option, other) in [("--log", log), ("--report", report)] {
             guard let path, let other, FilePath(path).lexicallyNormalized() == FilePath(other).lexicallyNormalized()
@@ -86,7 +86,7 @@ struct OutputSettings: Sendable {
     var isVerbose = false
     /// True if the command can run for minutes.
     var isLong = false
-    /// The address of the device, as the user gave it; nil: the command has no device.
+    /// The address of the device, as the user gave it; nil if the command has no device.
     var device: String?
 }
 
@@ -101,7 +101,8 @@ extension OutputSettings {
         device = devices.count == 1 ? devices[0] : nil
     }
 
-    /// Returns the value of an option. Repeated options are an error, and the last value then selects the format of this error.
+    /// Returns the value of an option. If the option is repeated, which is an error, the last value selects the format of the error
+    /// message.
     private static func value<Value: RawRepresentable<String>>(of name: String, in arguments: [String]) -> Value? {
         values(of: name, in: arguments).compactMap { Value(rawValue: $0) }.last
     }

@@ -21,7 +21,7 @@ struct RadioOptions: ParsableArguments {
         }
     }
 
-    /// The name of the Bluetooth option that the user gave, for error messages; nil: no such option.
+    /// The first Bluetooth option that the user gave, for error messages; nil if the user gave none.
     var given: String? { adapter != nil ? "--adapter" : passkey != nil ? "--passkey" : nil }
 
     /// The passkey as a number from 0 to 999 999.
@@ -33,8 +33,8 @@ struct RadioOptions: ParsableArguments {
 }
 
 extension RadioOptions {
-    /// Returns the responder to pairing requests. It uses the passkey of `--passkey`, or else prompts on the terminal. Without a terminal,
-    /// it refuses pairing requests.
+    /// Returns the responder to pairing requests. The responder uses the passkey of `--passkey`. Without `--passkey`, it prompts on the
+    /// terminal. If there is no terminal, it refuses pairing requests.
     func pairing(_ console: Console) -> PairingResponder {
         if let number = passkeyNumber { return .passkey(number) }
         guard TerminalQuestion.canBeAsked else { return .unattended }
@@ -94,13 +94,13 @@ private enum TerminalQuestion {
 
     /// Shows a prompt and waits for a line of input.
     ///
-    /// - Returns: the typed line without its line feed; nil: the task was cancelled, or the terminal was closed.
+    /// - Returns: the typed line without its line feed; nil if the task was cancelled or the terminal was closed.
     static func ask(_ prompt: TerminalLine) async -> String? {
         // Discard input that was typed before the prompt.
         tcflush(StandardStream.input.rawValue, TCIFLUSH)
         try? StandardStream.error.writer.write([.startOfLine, .part(prompt)])
-        // A terminal is readable when a complete line was typed, so the read does not block. The loop polls, because a wait for both input
-        // and cancellation would need a thread.
+        // A terminal is readable when a complete line was typed, so the read does not block. The loop polls every 50 ms, because a blocking
+        // wait for input would not end when the task is cancelled.
         while !Task.isCancelled {
             var file = pollfd(fd: StandardStream.input.rawValue, events: Int16(POLLIN), revents: 0)
             if poll(&file, 1, 0) > 0 { return line() }

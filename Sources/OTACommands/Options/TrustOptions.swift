@@ -6,8 +6,8 @@ import SystemPackage
 
 /// The option that selects the trusted keys.
 ///
-/// otaflash never uses a folder in the current directory automatically. If it used such a folder, an archive from another person could
-/// bring its own trusted keys.
+/// otaflash never uses a folder in the current directory automatically. The current directory can be an unpacked archive from another
+/// person, and this archive could contain trusted keys of that person.
 struct TrustOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
@@ -18,8 +18,8 @@ struct TrustOptions: ParsableArguments {
         completion: .file())
     var trust: [String] = []
 
-    /// The hints with the commands that add a trusted key for all later commands. These commands set the permissions explicitly: with a
-    /// umask such as 002, the group could write to the folder and the key, and otaflash would refuse them.
+    /// The hints that show how to add a trusted key to the default folder. The shell commands in the hints set the permissions explicitly:
+    /// with a umask such as 002, the group could write to the folder and the key, and otaflash would refuse to use the key.
     static var folderHints: [String] {
         [
             "or trust it in all commands: create the trust folder: (umask 022; mkdir -p \(quotedFolder))",
@@ -64,9 +64,9 @@ struct TrustOptions: ParsableArguments {
         }
     }
 
-    /// Loads the trusted keys at these paths, and warns about a key whose private key is public.
+    /// Loads the trusted keys at the given paths, and warns about a key whose private key is public.
     ///
-    /// - Parameter filesAreChosen: whether the user named the paths in the current command.
+    /// - Parameter filesAreChosen: true if the user named the paths in the current command.
     /// - Throws: `KeyError`.
     static func store(
         at paths: [FilePath], filesAreChosen: Bool, _ console: Console
