@@ -1,9 +1,10 @@
 import ArgumentParser
 import FoundationEssentials
 
-/// The commands and options of the command line, decoded from the description by argument-parser (`--experimental-dump-help`).
+/// The commands and options of otaflash, decoded from the JSON that argument-parser creates for `--experimental-dump-help`.
 ///
-/// This type detects errors in the arguments that argument-parser does not detect, or for which its message does not state the cause.
+/// This type detects errors in the arguments that argument-parser does not detect, and errors that argument-parser reports without their
+/// cause.
 struct CommandTable: Decodable {
     let commandName: String
     private let subcommands: [CommandTable]?
@@ -25,7 +26,7 @@ struct CommandTable: Decodable {
         var takesValue: Bool { kind == "option" }
     }
 
-    /// The table of the whole command line; nil: the description has an unknown format.
+    /// The table of the whole command line; nil if the description has an unknown format.
     static var root: CommandTable? {
         struct Dump: Decodable {
             let command: CommandTable
@@ -45,7 +46,7 @@ struct CommandTable: Decodable {
 }
 
 extension CommandTable {
-    /// A parsed command line: the command, its options, and an unknown word.
+    /// A parsed command line.
     struct Reading {
         /// The innermost command, for example `create` in `otaflash simulate create`.
         var command: CommandTable
@@ -53,19 +54,19 @@ extension CommandTable {
         var path: [String] = []
         /// The options in the order of the command line; `argument` is nil for an unknown option.
         var options: [(word: String, argument: Argument?)] = []
-        /// A word that is not the name of a command, where such a name is required; nil: no unknown word.
+        /// A word that must be the name of a command, but is not; nil if there is no such word.
         var unknownCommand: String?
-        /// The first option without a value, and the word after it, which looks like an option; nil: all options have values.
+        /// The first option without a value, and the next word, which looks like an option; nil if all options have values.
         var missingValue: (option: String, word: String)?
     }
 
-    /// Parses a command line up to the word `--`. After `help`, each word is the name of a command.
+    /// Parses a command line up to the word `--`. The word `help` before the name of a command, as in `otaflash help push`, is ignored.
     func read(_ words: [String]) -> Reading {
         var reading = Reading(command: self)
         var rest = words.prefix { $0 != "--" }[...]
         while let word = rest.popFirst() {
             if word.hasPrefix("-"), word.utf8.count > 1 {
-                // An option that the subcommand does not have can be an option of the outermost command.
+                // An option that the subcommand does not have can be an option of the root command.
                 let argument = reading.command.argument(word) ?? self.argument(word)
                 reading.options.append((word, argument))
                 guard argument?.takesValue == true, !word.contains("=") else { continue }
@@ -80,8 +81,8 @@ extension CommandTable {
                 reading.command = next
                 reading.path.append(word)
             } else if !reading.command.names.isEmpty {
-                // After an unknown option such as --generate-completion-script, the word can be the value of this option. In this case, the
-                // word is not reported as an unknown command.
+                // After an unknown option such as --generate-completion-script, the word can be the value of this option. So after an
+                // unknown option, no word is reported as an unknown command.
                 if reading.options.allSatisfy({ $0.argument != nil }) { reading.unknownCommand = word }
                 return reading
             }
@@ -91,8 +92,8 @@ extension CommandTable {
 }
 
 extension CommandTable.Reading {
-    /// The failure for an unknown command; nil: all commands are known. Without this check, argument-parser would report only an unexpected
-    /// argument, and would suggest no similar command.
+    /// The failure for an unknown command; nil if all commands are known. Without this check, argument-parser would report only an
+    /// unexpected argument, and would suggest no similar command.
     var mistypedCommand: Failure? {
         guard let unknownCommand else { return nil }
         let known = command.names.filter { $0 != "help" }
@@ -103,8 +104,8 @@ extension CommandTable.Reading {
         return Failure("usage", .usage, "there is no command '\(unknownCommand)'", hints: hints)
     }
 
-    /// The failure for an option that the command does not have; nil: all options are known. If a required argument is missing, too,
-    /// argument-parser reports only the missing argument.
+    /// The failure for an option that the command does not have; nil if all options are known. argument-parser itself does not report the
+    /// unknown option if a required argument is missing.
     var unknownOption: Failure? {
         guard let word = options.first(where: { $0.argument == nil })?.word else { return nil }
         let name = String(word.prefix { $0 != "=" })
@@ -117,8 +118,8 @@ extension CommandTable.Reading {
             hints: nearest.map { ["did you mean \($0)?", help] } ?? [help])
     }
 
-    /// The failure for an option whose value looks like another option, such as `--counter -1`; nil: all options have values, or the word
-    /// after the option begins with `--`.
+    /// The failure for the first option without a value, if the next word begins with a single `-`, as in `--counter -1`; otherwise nil.
+    /// argument-parser reads this word as an option.
     var absentValue: Failure? {
         guard let missingValue, !missingValue.word.hasPrefix("--") else { return nil }
         let (option, word) = missingValue
@@ -127,7 +128,7 @@ extension CommandTable.Reading {
             hint: "if \(word) is the value, write \(option)=\(word)")
     }
 
-    /// The failure for a repeated option that takes one value; nil: no such option is repeated. Without this check, argument-parser would
+    /// The failure for a repeated option that takes one value; nil if no such option is repeated. Without this check, argument-parser would
     /// use only the last value.
     var repeatedOption: Failure? {
         for (index, option) in options.enumerated() {
@@ -148,7 +149,7 @@ extension CommandTable.Reading {
 
 /// Finds the known word that is most similar to a mistyped word.
 enum Suggestion {
-    /// Returns the word with the fewest changes from `text`; nil: no word is similar.
+    /// Returns the word with the fewest changes from `text`; nil if no word is similar.
     ///
     /// A word of n letters is similar if it differs from `text` in at most n / 3 changes. For a word of 2 to 5 letters, the limit is one
     /// change. A change is a wrong, missing or added letter, or two letters in the wrong order. A word of one letter is never similar.

@@ -4,16 +4,16 @@ import OTASimulator
 
 /// The values that a shell offers for the options and arguments of `otaflash`.
 enum Completions {
-    /// The addresses of `--device`: the virtual devices of this user, the serial ports of this machine, and the beginnings of other addresses.
-    /// Bluetooth devices are not offered, because a scan takes seconds.
+    /// The addresses of `--device`: the virtual devices of this user, the serial ports of this machine, and the beginnings of other
+    /// addresses. Bluetooth devices are not offered, because a scan takes seconds.
     ///
-    /// The word itself is not offered, because bash and fish would add a space to it, although `udp:` is only the beginning of an
-    /// address.
+    /// A word that the user has already typed completely is not offered again. Otherwise bash and fish would add a space after the word,
+    /// even if the word is only the beginning of an address, such as `udp:`.
     static let addresses = CompletionKind.custom { words, index, _ in
         let ports = SerialPort.all().map { "serial:\($0.path)" }
         let all = ["ble:", "ble:name="] + ports + ["sim:"] + devices().map { "sim:\($0)" } + ["udp:"]
         let addresses = all.filter { $0 != words.dropFirst(index).first }
-        // zsh reads the text after a colon as the description of the value.
+        // zsh reads the text after a colon as the description of the value. So each colon of an address gets a backslash.
         return CompletionShell.requesting == .zsh ? addresses.map { $0.replacing(":", with: "\\:") } : addresses
     }
 
@@ -30,11 +30,11 @@ enum Completions {
 
     /// Adapts a completion script of argument-parser to the addresses of devices, which contain `:` and `=`.
     ///
-    /// Both additions also prevent the space after the beginning of an address, such as `udp:`.
+    /// The code that this function adds also prevents a space after the beginning of an address, such as `udp:`.
     static func script(_ script: String, for arguments: [String]) -> String {
         switch arguments.drop(while: { $0 != option }).dropFirst().first {
         case CompletionShell.bash.rawValue: script + "\n" + bashAddresses + "\n"
-        // The last statement of the script runs the completion.
+        // The last statement of the script runs the completion, so the added code must be before this statement.
         case CompletionShell.zsh.rawValue: script.replacing(zshEnd, with: zshAddresses + "\n\n" + zshEnd)
         default: script
         }
@@ -46,9 +46,11 @@ enum Completions {
     /// The first argument when a completion script of argument-parser asks for completions.
     static let request = "---completion"
 
-    /// bash splits words at `:` and `=`, so the function of argument-parser does not see an address as the value of `--device`. This function
-    /// joins these words first, and separates the value that is completed from its option. Afterwards it removes the text up to the last
-    /// `:` or `=` from each completion, because bash replaces only the text after it.
+    /// The bash function that completes the arguments of otaflash. bash splits words at `:` and `=`, so argument-parser's function would
+    /// not see an address as one word.
+    ///
+    /// The bash function joins the split words, splits `--OPTION=VALUE` into option and value, and calls argument-parser's function. From
+    /// each completion, it removes the text up to the last `:` or `=`, because bash replaces only the text after this character.
     private static let bashAddresses = #"""
         _otaflash_with_addresses() {
             local -a joined=()

@@ -15,7 +15,7 @@ enum HelpPage {
     }
 
     /// Sorts the sections of argument-parser's help page by their importance for the user: arguments, options, options for special cases,
-    /// output options. argument-parser itself prints sections with a title first.
+    /// output options. argument-parser itself prints titled option groups before the section OPTIONS.
     static func ordered(_ page: String) -> String {
         var preamble: [Substring] = []
         var sections: [[Substring]] = []
@@ -47,14 +47,14 @@ enum HelpPage {
 
     private static let footerStart = "  See '"
 
-    /// Returns the last line of the help page of a command group, with the word "command" instead of argument-parser's word "subcommand",
-    /// as in the rest of the page.
+    /// Returns the last line of the help page of a command group. The word "command" replaces argument-parser's word "subcommand", because
+    /// the rest of the page uses "command".
     private static func clearer(footer line: Substring) -> String {
         String(line).replacing(footerStart, with: "'").replacing(
             "<subcommand>' for detailed help.", with: "COMMAND' describes a command, with an example.")
     }
 
-    /// Wraps a usage line to 80 columns, between its parts. argument-parser wraps all other lines of the page.
+    /// Wraps a usage line to 80 columns. argument-parser has already wrapped the other lines of the page.
     static func wrapped(_ usage: Substring) -> [Substring] {
         var lines: [String] = [""]
         var part = ""
