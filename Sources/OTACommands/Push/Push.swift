@@ -96,7 +96,8 @@ struct Push: DeviceCommand {
         }
         guard let name = invocation.virtualDevice else { return invocation }
         let manifest = bundle.manifest
-        // If the user's virtual device uses SMP, the new one uses SMP, too. But a device with SMP boots only MCUboot images.
+        // `acceptingDevice` uses SMP if the user's virtual device uses SMP and the image is an MCUboot image. A device with SMP boots only
+        // MCUboot images.
         let isSMP = manifest.imageFormat == .mcuboot && (try? VirtualDevices().store.updateProtocol(of: name)) == .smp
         var options = isSMP ? ["--protocol", "smp"] : []
         options += ["--product", manifest.product.text, "--version", manifest.requires?.description ?? "0.0.0"]
@@ -191,8 +192,7 @@ enum PushFlag: String, EnumerableFlag {
     /// The flag as the user types it: with `--`.
     var argument: String { "--" + rawValue }
 
-    /// The handling of a partial upload that this flag selects; nil if it selects none. `push` refuses a command line with two flags that
-    /// select a handling.
+    /// The value for `UpdateOptions.resume`; nil for a flag that does not affect `resume`. `push` refuses two different flags with a value.
     var resume: UpdateOptions.Resume? {
         switch self {
         case .resume: .expected
@@ -203,8 +203,8 @@ enum PushFlag: String, EnumerableFlag {
         }
     }
 
-    /// The last step of the update that this flag selects; nil if it selects none. `push` refuses a command line with two flags that
-    /// select a last step.
+    /// The value for `UpdateOptions.ending`, the last step of the update; nil for a flag that does not affect `ending`. `push` refuses two
+    /// different flags with a value.
     var ending: UpdateOptions.Ending? {
         switch self {
         case .noConfirm: .trial

@@ -21,8 +21,8 @@ struct PushAnswer: CommandAnswer {
     /// The command that confirms the image on trial, and the time limit of the trial in seconds. With the limit 0, the trial ends at the
     /// next restart. Nil if no image is on trial after the push.
     private let due: (command: String, seconds: Int)?
-    /// True if the device will start another image at its next boot. `push --upload-only` does not cause this, so an earlier command has
-    /// marked the image.
+    /// True if an image that does not run is marked for the next boot. `push --upload-only` marks no image, so after this push only an
+    /// earlier command can have set the mark.
     private let isMarked: Bool
     /// True for a push with `--upload-only`.
     private let isUpload: Bool
@@ -123,7 +123,7 @@ struct PushedImage: Encodable, Sendable {
     let version: String
     /// The number of bytes to send.
     let size: Int
-    /// The SHA-256 of the bytes to send. A later push finds the partial upload of these bytes by this digest.
+    /// The SHA-256 of the bytes to send. A later push can resume a partial upload with this digest.
     let sha256: String
     /// The kind of authorization: `signature`, `bundle`, or `consent` (option `--unverified-image`).
     let authorization: String

@@ -3,8 +3,8 @@ import OTAUpdate
 /// The statistics of an upload. `resumedFrom`, `imageBytes`, `sentBytes` and `resentBytes` count only image bytes, without headers.
 struct TransferSummary: Encodable, Sendable {
     let resumedFrom, imageBytes, sentBytes, resentBytes: Int
-    /// The length of the longest chunk and the MTU of the link, in bytes. A size is nil if it is unknown: `chunkSize` before the first
-    /// chunk, `mtu` on a transport without an MTU.
+    /// The length of the longest chunk and the MTU of the link, in bytes. `chunkSize` is nil if no chunk was sent. `mtu` is nil on a
+    /// transport without an MTU.
     let chunkSize, mtu: Int?
     let flushes, gaps, disconnects: Int
     let seconds: Double
