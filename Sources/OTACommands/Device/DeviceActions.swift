@@ -64,7 +64,7 @@ struct Discard: DeviceCommand {
         }
     }
 
-    /// Returns the part of the result's sentence about the slot that an SMP device erased.
+    /// Returns the text for the user about a slot that an SMP device erased. The text is a part of a sentence.
     private static func text(of erased: ErasedSlot) -> String {
         guard let held = erased.held else {
             return erased.wasEmpty
@@ -113,10 +113,10 @@ struct DeviceAnswer: CommandAnswer {
     /// A slot that was erased. The members have the same names as the members of a slot in the result of `status`.
     struct Erased: Encodable, Sendable {
         let image, slot: Int
-        /// The version of the complete image that the slot had; nil: the slot had no complete image.
+        /// The version of the complete image that the slot had; nil if the slot had no complete image.
         let version: String?
-        /// The digest from the TLVs of the complete image that the slot had; nil: the slot had no complete image, or the device does not
-        /// report the digest.
+        /// The digest from the TLVs of the complete image that the slot had; nil if the slot had no complete image, or if the device does
+        /// not report the digest.
         let sha256: String?
         /// True if the device reported that the slot was already empty.
         let empty: Bool
@@ -131,9 +131,9 @@ struct DeviceAnswer: CommandAnswer {
     }
     let device: DeviceSummary
     let updateProtocol: UpdateProtocol
-    /// The slot that `discard` erased on an SMP device; nil: no slot was erased.
+    /// The slot that `discard` erased on an SMP device; nil if no slot was erased.
     let erased: Erased?
-    /// The partial upload that `discard` removed from a device with the GATT OTA profile; nil: there was no partial upload.
+    /// The partial upload that `discard` removed from a device with the GATT OTA profile; nil if there was no partial upload.
     let discarded: StatusAnswer.Transfer?
     let lines: [TerminalLine]
     var describesDevice: Bool { true }

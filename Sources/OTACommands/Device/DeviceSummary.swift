@@ -8,18 +8,20 @@ struct DeviceSummary: Encodable, Sendable {
     /// The address to use in the next command, such as `ble:AA:BB:CC:DD:EE:FF` if the user gave `ble:name=NAME`.
     let address: String
     let name: String?
-    // The values from `product` to `previousVersion` are nil if the update protocol does not report them.
+    // `product`, `hardware` and `securityCounter` are nil if the update protocol does not report them.
     let product: String?
     let hardware: Int?
     let securityCounter: UInt32?
+    /// The version that ran at the start of the session; nil if the session did not change the running image.
     let previousVersion: String?
     let runningVersion: String
     /// True if the running image is confirmed, that is, not on trial.
     let confirmed: Bool
     let state: String
-    /// The time limit from boot to the confirmation of a trial, in seconds; 0: the device does not support a trial.
+    /// The time from boot within which a trial must be confirmed, in seconds; 0 if the device does not support a trial. Nil if the update
+    /// protocol does not report the limit.
     let trialSeconds: Int?
-    /// The battery level in per cent; nil: the device is mains-powered, or does not report the level.
+    /// The battery level in per cent; nil if the device is mains-powered or does not report the level.
     let battery: Int?
 
     init(_ outcome: UpdateResult) {

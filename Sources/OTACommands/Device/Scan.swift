@@ -92,7 +92,8 @@ final class ScanDisplay: @unchecked Sendable {
         if console.style == .bar { draw([]) }
     }
 
-    /// Shows the devices after a change. Changes of only the signal strength are throttled.
+    /// Shows the devices after a change. A `.changed` event, for example a new signal strength, updates the table at most 10 times in a
+    /// second.
     func show(_ change: DeviceScan.Change, _ devices: [ScannedDevice]) {
         var appeared: ScannedDevice?
         var isNews = false

@@ -59,7 +59,7 @@ struct StatusAnswer: CommandAnswer {
     struct Slot: Encodable, Sendable {
         let image, slot: Int
         let version: String
-        /// The digest from the TLVs of the image, normally SHA-256, as hex digits; nil: the device does not report the digest.
+        /// The digest from the TLVs of the image, normally SHA-256, as hex digits; nil if the device does not report the digest.
         let sha256: String?
         let digest: [UInt8]?
         let active, pending, confirmed, permanent, bootable: Bool
