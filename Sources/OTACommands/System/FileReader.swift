@@ -19,7 +19,7 @@ enum FileReader {
         return bytes
     }
 
-    /// Returns the first bytes of a file, at most 4096; nil if it cannot be read or is not a regular file.
+    /// Returns the first bytes of a file, at most 4096; nil if the file cannot be read or is not a regular file.
     static func beginning(of name: String) -> [UInt8]? {
         guard
             let file = try? FileDescriptor.open(
@@ -32,7 +32,7 @@ enum FileReader {
         return Array(bytes[..<count])
     }
 
-    /// Returns true if both names belong to the same file, also through a link.
+    /// Returns true if both names belong to the same file. A name can be a link to the file.
     static func isSameFile(_ first: String, _ second: String) -> Bool {
         guard let first = try? FilePath(first).stat(), let second = try? FilePath(second).stat() else { return false }
         return first.deviceID == second.deviceID && first.inode == second.inode
@@ -109,7 +109,7 @@ enum StandardFile {
     /// Returns the name of an input file for messages.
     static func title(of name: String) -> String { name == Self.name ? inputTitle : name }
 
-    /// Returns a hint for an input file: the advice with the command `ls`, or a hint that fits standard input.
+    /// Returns a hint for an input file: `advice` and a command with `ls`. Returns another hint for standard input.
     static func hint(_ advice: String, for name: String) -> String {
         name == Self.name
             ? "check the program or the file that standard input comes from" : "\(advice): ls -l \(Shell.quoted(name))"

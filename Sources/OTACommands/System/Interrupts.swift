@@ -4,8 +4,8 @@ import Synchronization
 
 /// Handles SIGINT and SIGTERM while a session runs. The first signal stops the session. The second signal ends the process immediately.
 ///
-/// At the second signal, the signal handler itself ends the process. At the first signal, a separate thread stops the session. A Swift task
-/// could not do this, because a blocked write to a terminal or a pipe can block all threads that run tasks.
+/// At the first signal, a separate thread stops the session. A Swift task cannot replace this thread, because a blocked write to a terminal
+/// or a pipe can block all threads that run tasks. At the second signal, the signal handler itself ends the process.
 enum Interrupts {
     private static let first = Atomic<Int32>(0)
     private static let onFirst = Guarded<(@Sendable () -> Void)?>(nil)
@@ -29,17 +29,17 @@ enum Interrupts {
         pthread_detach(thread)
     }()
 
-    /// The first signal that was received; nil: no signal.
+    /// The first received signal; nil if no signal was received.
     static var signal: Int32? {
         let signal = first.load(ordering: .relaxed)
         return signal == 0 ? nil : signal
     }
 
-    /// Runs `body` and stops it at the first signal. Only one call at a time is allowed.
+    /// Runs `body`. At the first signal, `body` must return. Only one call at a time is allowed.
     ///
     /// - Parameters:
     ///   - onFirst: a function that reports the first signal. It may block.
-    ///   - body: the function to run. Its stream contains one element after the first signal.
+    ///   - body: the function to run. Its argument is a stream that contains one element after the first signal.
     static func during<Result: Sendable>(
         onFirst report: @escaping @Sendable () -> Void, body: (AsyncStream<Void>) async throws -> Result
     ) async rethrows -> Result {

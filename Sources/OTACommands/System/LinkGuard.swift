@@ -58,7 +58,8 @@ final class LinkGuard: LinkAccount {
         posix_spawn_file_actions_init(&files)
         defer { posix_spawn_file_actions_destroy(&files) }
         posix_spawn_file_actions_adddup2(&files, ends[1], STDIN_FILENO)
-        // The guard process must not hold the output pipe of this process open, because a reader would then wait for the guard process.
+        // The guard process must not hold the output pipe of this process open, because the reader of the pipe would then wait for the end
+        // of the guard process.
         posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, "/dev/null", O_WRONLY, 0)
         posix_spawn_file_actions_addopen(&files, STDERR_FILENO, "/dev/null", O_WRONLY, 0)
         inherited.forEach { posix_spawn_file_actions_addclose(&files, $0) }
@@ -89,8 +90,8 @@ final class LinkGuard: LinkAccount {
         return .running(ends[0], process)
     }
 
-    /// The file descriptors that this process inherited, such as a lock of the calling shell. The guard process must not inherit them.
-    /// `exec` closes the descriptors that this process opened itself.
+    /// All open file descriptors above stderr. Some of them were inherited, such as a lock of the calling shell, and the guard process must
+    /// not keep them open. The others need no action, because `exec` closes them.
     private static var inherited: [CInt] {
         let names = try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd")
         return (names ?? []).compactMap { CInt($0) }.filter { $0 > STDERR_FILENO }
