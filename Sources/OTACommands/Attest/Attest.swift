@@ -82,7 +82,7 @@ struct Attest: Command {
         let line = try AttestationEnvelope(signing: statement, with: signer).line + [UInt8(ascii: "\n")]
         let contents = earlier + line
         let count: Int
-        // This call parses the complete file before it is written. So `attest` never writes a file that `verify` cannot parse.
+        // This call parses the complete contents before the file is written. So `attest` never writes a file that `verify` cannot parse.
         do { count = try AttestationFile(parsing: contents).envelopes.count } catch {
             var failure = Failure(error, in: invocation)
             failure.message = "\(title(of: target)) would be malformed: \(failure.message)"
@@ -201,8 +201,8 @@ struct Attest: Command {
     /// Returns the attestations that the output file already contains, with a line feed at the end. Returns an empty array if the file does
     /// not exist or is empty.
     ///
-    /// - Throws: `attestation-malformed` if the file contains anything but attestations; `attestation-differs` if one of them is about
-    ///   another bundle.
+    /// - Throws: `attestation-malformed` if the file contains anything but attestations; `attestation-differs` if an attestation in the
+    ///   file is about another bundle.
     private func earlierAttestations(in path: String, of bundle: SignedBundle) throws -> [UInt8] {
         guard (try? FilePath(path).stat()) != nil else { return [] }
         let bytes = try InputFile(FilePath(path)).prefix(AttestationFile.maximumSize + 1)

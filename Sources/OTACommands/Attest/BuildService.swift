@@ -19,8 +19,7 @@ struct BuildService {
     /// Sources: https://docs.github.com/en/actions/reference/workflows-and-actions/variables and
     /// https://docs.gitlab.com/ci/variables/predefined_variables/
     ///
-    /// - Throws: a usage failure if no variable shows that one of the two services runs this job, or if a required variable is missing or
-    ///   malformed.
+    /// - Throws: a usage failure if neither of the two services runs this process, or if a required variable is missing or malformed.
     init() throws(Failure) {
         if Environment.value("GITHUB_RUN_ID") != nil {
             let server = try Self.address("GITHUB_SERVER_URL")
@@ -83,8 +82,8 @@ enum Provenance {
     /// The URI that identifies the format of `externalParameters`. docs/provenance.md describes this format.
     static let buildType = "urn:otaflash:attest:1"
 
-    /// Creates the provenance of a bundle. Its `externalParameters` contain the product, the version, the security counter and the
-    /// conditions in the manifest.
+    /// Creates the provenance of a bundle. The `externalParameters` in the provenance contain the product, the version, the security
+    /// counter and the conditions in the manifest.
     static func predicate(_ manifest: Manifest, by service: BuildService) -> JSON {
         var parameters: [(String, JSON)] = [
             ("product", .string(manifest.product.text)), ("version", .string(manifest.version.text)),
