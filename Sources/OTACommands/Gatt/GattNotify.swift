@@ -49,7 +49,7 @@ struct GattNotify: GattCommand {
                         if console.format == .text { try console.printLines([TerminalLine(Hex.encode(value))]) }
                         if values.count >= count { break }
                     }
-                    // Unless the task is cancelled, the stream ends before `count` values only if the link is lost.
+                    // If the task was not cancelled and the stream ended before `count` values, the link was lost.
                     if values.count < count, !Task.isCancelled { throw try await connection.waitForEnd().error }
                     return values
                 }

@@ -30,7 +30,7 @@ struct GattRead: GattCommand {
 struct GattValueAnswer: CommandAnswer {
     /// The value as hex digits.
     let value: String
-    /// The value as text; nil: some bytes are not printable ASCII.
+    /// The value as text; nil if the value is empty or contains bytes that are not printable ASCII.
     let string: String?
     let lines: [TerminalLine]
 
