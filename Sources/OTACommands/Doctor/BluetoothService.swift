@@ -78,14 +78,14 @@ struct BluetoothService: Sendable {
     }
 }
 
-/// Reads the version and the configuration path of bluetoothd. D-Bus does not provide these values.
+/// Reads the version and the configuration path of bluetoothd. bluetoothd does not report these values over D-Bus.
 package enum BluetoothDaemon {
     static let defaultConfiguration = "/etc/bluetooth/main.conf"
     private static let places = [
         "/usr/libexec/bluetooth/bluetoothd", "/usr/lib/bluetooth/bluetoothd", "/usr/sbin/bluetoothd",
     ]
 
-    /// The path of the executable file; nil: not found in the usual folders of Linux distributions.
+    /// The path of the executable file; nil if the file is not in one of the usual folders of Linux distributions.
     static var path: String? { places.first { access($0, X_OK) == 0 } }
 
     /// True if a process with the name `bluetoothd` runs.
@@ -93,7 +93,7 @@ package enum BluetoothDaemon {
         SystemFile.names(in: "/proc").contains { SystemFile.line("/proc/\($0)/comm") == "bluetoothd" }
     }
 
-    /// The version of the installed bluetoothd, such as `5.66`; nil: unknown.
+    /// The version of the installed bluetoothd, such as `5.66`; nil if the version is unknown.
     static var version: String? {
         guard let path, let pipe = popen("\(path) --version 2>/dev/null", "re") else { return nil }
         defer { pclose(pipe) }
@@ -114,7 +114,7 @@ package enum BluetoothDaemon {
         return configuration(in: words.split(separator: "\0").map(String.init)) ?? defaultConfiguration
     }
 
-    /// Finds the path of the configuration file in bluetoothd's command line; nil: the command line does not contain the path.
+    /// Finds the path of the configuration file in bluetoothd's command line; nil if the command line does not contain the path.
     ///
     /// - Parameter words: the words of bluetoothd's command line.
     package static func configuration(in words: [String]) -> String? {
@@ -130,7 +130,7 @@ package enum BluetoothDaemon {
 package enum AdapterCheck {
     /// Checks the adapters that BlueZ reports.
     ///
-    /// - Parameter name: the adapter's name, such as `hci1`; nil: any adapter.
+    /// - Parameter name: the adapter's name, such as `hci1`; nil for any adapter.
     static func examine(_ name: String?, _ logger: Logger) async -> Check {
         do throws(BlueZError) {
             let client = try await BlueZClient.open(logger: logger)
@@ -144,13 +144,13 @@ package enum AdapterCheck {
 
     /// The names of the adapters that the kernel lists.
     package static func kernelAdapters(in folder: String = "/sys/class/bluetooth") -> [String] {
-        // The kernel also lists each link of an adapter, for example hci0:64.
+        // The kernel also lists each link of an adapter, for example hci0:64. This function omits the links.
         SystemFile.names(in: folder).filter { $0.hasPrefix("hci") && !$0.contains(":") }
     }
 
     /// Checks the adapters that the kernel lists. This check is for a computer on which bluetoothd cannot be reached.
     ///
-    /// - Parameter name: the adapter's name, such as `hci1`; nil: any adapter.
+    /// - Parameter name: the adapter's name, such as `hci1`; nil for any adapter.
     package static func examine(_ name: String?, ofKernel adapters: [String]) -> Check {
         guard !adapters.isEmpty else { return noAdapter }
         guard let name else {

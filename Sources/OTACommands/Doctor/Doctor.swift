@@ -141,7 +141,7 @@ struct PartVersions: Encodable, Sendable {
     let swift = Self.compiler
     let libcrypto = Libcrypto.version
     let libdbus = DBusLibrary.version
-    /// The version of BlueZ; nil: BlueZ is not installed, or its version is unknown.
+    /// The version of BlueZ; nil if BlueZ is not installed, or if its version is unknown.
     let bluez = BluetoothDaemon.version
     let linux = Self.kernel
 

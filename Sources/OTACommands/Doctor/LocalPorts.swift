@@ -5,7 +5,7 @@ package struct SerialPort: Equatable {
     package let path: String
     /// True if this user may read and write the port.
     let isAccessible: Bool
-    /// The group that may read and write the port; nil: no group, or only the group of root.
+    /// The group that may read and write the port; nil if no group or only the group of root has these permissions.
     let group: String?
 
     package init(path: String, isAccessible: Bool, group: String?) {

@@ -3,10 +3,10 @@ import SystemPackage
 
 /// The settings in bluetoothd's `main.conf` that affect the transfer speed.
 package struct SpeedSettings: Equatable {
-    /// The maximum number of ATT channels to one device; nil: unknown.
+    /// The maximum number of ATT channels to one device; nil if the number is unknown.
     package var channels: Int?
-    /// The maximum initial connection interval in units of 1.25 ms; nil: the file does not set it, and the kernel's default of 30 to 50 ms
-    /// applies.
+    /// The maximum initial connection interval in units of 1.25 ms; nil if the file does not set the interval. The kernel's default of 30
+    /// to 50 ms then applies.
     package var longestInterval: Int?
 
     /// Parses `main.conf`. A `Channels` line that is commented out contains the default value of the installed BlueZ version. This value is
@@ -34,7 +34,8 @@ package struct SpeedSettings: Equatable {
         return String(head.reversed().drop { $0 == " " || $0 == "\t" }.reversed())
     }
 
-    /// Returns the checks of the settings in a file. Without BlueZ, the file does not exist, and the result is empty.
+    /// Returns the checks of the settings in a file. If the file cannot be read, returns the checks of the default settings, or an empty
+    /// array if BlueZ is not installed.
     static func checks(of path: String) -> [Check] {
         if let text = SystemFile.text(path) { return SpeedSettings(parsing: text).checks(of: path) }
         if BluetoothDaemon.path == nil { return [] }
@@ -107,7 +108,7 @@ package struct RadioSwitch: Equatable {
 
 /// Reads small system files, which may not exist.
 enum SystemFile {
-    /// Returns the first 64 KiB of a file; nil: the file cannot be read.
+    /// Returns the first 64 KiB of a file; nil if the file cannot be read.
     static func text(_ path: String) -> String? {
         guard let file = try? FileDescriptor.open(FilePath(path), .readOnly, options: .closeOnExec) else { return nil }
         defer { try? file.close() }
@@ -116,7 +117,7 @@ enum SystemFile {
         return String(decoding: bytes[..<count], as: UTF8.self)
     }
 
-    /// Returns the first line of a file; nil: the file cannot be read.
+    /// Returns the first line of a file; nil if the file cannot be read.
     static func line(_ path: String) -> String? {
         text(path).map { String($0.prefix { !$0.isNewline }) }
     }
