@@ -26,7 +26,8 @@ package final class ServedDevice: Sendable {
     /// The time since the device was switched on.
     var now: Duration { start.duration(to: .now) }
 
-    /// Passes the current time to the device until the task is cancelled.
+    /// Polls the device at each time that the device requests, and after each `wake`, until the task is cancelled. Reports the changes of
+    /// the device after each poll.
     func runClock() async {
         await withDiscardingTaskGroup { timers in
             var observer = DeviceObserver()
@@ -123,8 +124,8 @@ package struct Peers<Peer: Hashable & Sendable>: Sendable {
 
     /// Returns the number of a peer. A new peer gets a new number.
     ///
-    /// A peer does not report that it stops. So at most `maximum` peers are kept. A further peer replaces the oldest peer, whose
-    /// number is returned as `replaced`. If the replaced peer sends again, this peer gets a new number.
+    /// A peer does not report its end, so at most `maximum` peers are kept. A further peer replaces the oldest peer, and the function
+    /// returns the number of the oldest peer as `replaced`. A replaced peer that sends again gets a new number.
     package mutating func number(of peer: Peer) -> (number: UInt16, replaced: UInt16?) {
         if let number = numbers[peer] { return (number, nil) }
         last &+= 1
@@ -136,7 +137,7 @@ package struct Peers<Peer: Hashable & Sendable>: Sendable {
         return (last, oldest)
     }
 
-    /// Returns the peer with a number; nil: the peer was replaced.
+    /// Returns the peer with a number; nil if the peer was replaced.
     package func peer(_ number: UInt16) -> Peer? { peers[number] }
 }
 
@@ -160,11 +161,11 @@ private struct DeviceObserver {
         changes += blinks.dropFirst(self.blinks).map { $0 > 0 ? "blinks for \($0) seconds" : "stops blinking" }
         self.blinks = blinks.count
         guard let running = device.running else {
-            // The device is restarting. The next call after the boot reports its version again.
+            // The device is restarting. The next call after the boot reports the version again.
             version = nil
             return changes
         }
-        // `running` describes the state at the last boot. A later confirmation is only in the boot state in flash.
+        // `running` describes the state at the last boot. A later confirmation changes only `bootState`.
         let isOnTrial = running.isOnTrial && device.bootState?.trial == .running
         if running.image.version != version {
             changes.append("runs version \(running.image.version)" + (isOnTrial ? ", on trial" : ""))

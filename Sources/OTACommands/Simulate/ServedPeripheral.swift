@@ -5,13 +5,13 @@ import OTAUpdate
 /// Serves the device over Bluetooth LE, as a peripheral.
 extension ServedDevice {
     /// The maximum length of a value until the first write by the central, in bytes. bluetoothd reports the MTU of the connection only with
-    /// a write. Before that, 20 bytes are used, because every link can carry them.
+    /// a write. Before the first write, 20 bytes are used, because every link can carry 20 bytes.
     private static let shortestValue = 20
     /// The longest header of a notification from BlueZ 5.66, in bytes: opcode, handle and length. Some centrals accept several
     /// notifications in one packet. For these centrals, BlueZ adds the length field to each notification, also to a single notification.
     /// BlueZ truncates values that do not fit.
     private static let notificationHeader = 5
-    /// The maximum length of an attribute value, in bytes. bluetoothd truncates the value to the MTU.
+    /// The maximum length of an attribute value, in bytes. In the answer to a read, bluetoothd truncates the value to the MTU.
     private static let longestRead = 512
 
     /// Advertises while the device runs. A restart of the device ends its links. After the boot, the device advertises again.
@@ -44,14 +44,15 @@ extension ServedDevice {
             switch event {
             case .connected(let connection):
                 note("\(connection.central) connected")
-                // During a restart, the device does not accept the connection, and requests are refused.
+                // During a restart, the device does not accept the connection. It then refuses all requests of the central.
                 _ = device.connect(
                     connection.handle, valueLength: Self.shortestValue, at: now)
             case .disconnected(let connection):
                 note("\(connection.central) disconnected")
                 device.disconnect(connection.handle, at: now)
             case .subscribed(let connection, let attribute, let on):
-                // This call fails during a restart of the device. The central notices the failure at its next request.
+                // This call fails during a restart of the device. The error is ignored, because the central notices the failure at its next
+                // request.
                 try? device.subscribe(connection.handle, to: attribute.channel, on: on, at: now)
             case .read(let request): answer(request)
             case .write(let request): answer(request)

@@ -182,7 +182,7 @@ struct SMPDeviceOptions: ParsableArguments {
         transform: WholeNumber.in(0...60000))
     var releaseTime: Int?
 
-    /// The name of the first SMP option that the user gave, for error messages; nil: no such option.
+    /// The name of the first SMP option that the user gave, for error messages; nil if the user gave none.
     var given: String? {
         [
             (buffers != nil, "--buffers"), (bufferSize != nil, "--buffer-size"), (!without.isEmpty, "--without"),
