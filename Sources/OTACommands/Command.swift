@@ -8,14 +8,14 @@ protocol Command: ParsableCommand {
     static var name: String { get }
     /// True if the command can run for minutes. Such a command reports progress even if stderr is not a terminal.
     static var isLong: Bool { get }
-    /// True if the command performs an update in phases, which a report lists.
+    /// True if the command performs an update in phases. Only such a command can write a JUnit report.
     static var hasPhases: Bool { get }
     var options: OutputOptions { get }
-    /// The user's arguments, from which hints build command lines.
+    /// The user's arguments, for the command lines in hints.
     var invocation: Invocation { get }
-    /// The address of the device, as the user gave it; nil: the command has no device.
+    /// The address of the device, as the user gave it; nil if the command has no device.
     var device: String? { get }
-    /// The time limit of `--timeout` for the whole command; nil: no limit.
+    /// The time limit of `--timeout` for the whole command; nil if the command has no limit.
     var limit: Duration? { get }
 
     func answer(_ console: Console) async throws -> Answer
@@ -85,16 +85,16 @@ extension Command {
         }
     }
 
-    /// Writes the result to the file of `--report`. Returns the failure to write the report; nil: the report was written, or the option was
-    /// not given.
+    /// Writes the result to the file of `--report`. Returns a failure if the report cannot be written. Returns nil if the report was
+    /// written or the option was not given.
     private func write(_ report: ReportFile?, _ answer: Answer, _ console: Console) -> Failure? {
         write(report, console, junit: (answer.failure, answer.lines)) {
             try console.object(answer, to: Self.name, failure: answer.failure)
         }
     }
 
-    /// Writes the failure of the command to the file of `--report`. Returns the failure to write the report; nil: the report was written,
-    /// or the option was not given.
+    /// Writes the failure of the command to the file of `--report`. Returns another failure if the report cannot be written. Returns nil if
+    /// the report was written or the option was not given.
     private func write(_ report: ReportFile?, _ failure: Failure, _ console: Console) -> Failure? {
         write(report, console, junit: (failure, [])) { try console.object(failure, of: Self.name) }
     }
@@ -142,8 +142,8 @@ private enum Watchdog {
     /// The time after the limit of `--timeout` in which a command can stop by itself and report the timeout. A session stops within 2 s.
     private static let grace = Duration.seconds(4)
 
-    /// Starts the only watchdog of the process. The watchdog is a kernel timer, because a blocked write can block all threads that run
-    /// Swift tasks.
+    /// Starts the watchdog. Call this function only once. The watchdog is a kernel timer, because a blocked write can block all threads
+    /// that run Swift tasks.
     static func start(limit: Duration) {
         signal(SIGALRM) { _ in _exit(ExitStatus.linkLost.rawValue) }
         alarm(UInt32((limit + grace).components.seconds))

@@ -78,10 +78,10 @@ public enum OTAFlash {
         return reported.exit
     }
 
-    /// Returns the failure for arguments that argument-parser rejected, with the usage of the innermost command.
+    /// Returns the failure for arguments that argument-parser rejected. The failure contains the usage of the subcommand in the arguments.
     ///
-    /// argument-parser shows the usage of the outermost command for an invalid value of an output option, because that command has these
-    /// options, too.
+    /// For an invalid value of an output option, argument-parser itself shows the usage of `RootCommand`, because `RootCommand` declares
+    /// the output options, too.
     private static func failure(parsing error: any Error, of arguments: [String]) -> Failure {
         let path = CommandTable.root?.read(arguments).path ?? []
         var command: any ParsableCommand.Type = RootCommand.self
@@ -97,22 +97,23 @@ public enum OTAFlash {
         command.configuration.subcommands.compactMap { $0.configuration.commandName }
     }
 
-    /// Returns the failure for an argument that is unusable and must not appear in a message or log; nil: no such argument.
+    /// Returns the failure for the first argument that is unusable and must not appear in a message or log. Returns nil if all arguments
+    /// are usable.
     private static func unusableArgument(in arguments: [String]) -> Failure? {
         if arguments.contains(where: { $0.contains("PRIVATE KEY-----") }) {
             return .usage(
                 "an argument contains a private key, and every user of this machine can read the arguments",
                 hint: "give the file of the key, or the name of an environment variable: --key env:NAME")
         }
-        // The replacement character U+FFFD stands for bytes that are not valid UTF-8. These bytes are lost, so the argument would name
-        // another file.
+        // The replacement character U+FFFD stands for bytes that are not valid UTF-8. The original bytes are lost, so the argument would
+        // name another file.
         if arguments.contains(where: { $0.contains("\u{FFFD}") }) {
             return .usage("an argument is not valid UTF-8", hint: "rename the file, or use another name")
         }
         return emptyArgument(in: arguments)
     }
 
-    /// Returns the failure for an empty argument; nil: no empty argument. No argument of otaflash may be empty.
+    /// Returns the failure for an empty argument, because otaflash accepts no empty arguments. Returns nil if no argument is empty.
     private static func emptyArgument(in arguments: [String]) -> Failure? {
         let hint = "give a value; a variable in your script may be empty"
         let options = arguments.prefix { $0 != "--" }
@@ -125,10 +126,10 @@ public enum OTAFlash {
         return .usage(isValue ? "the value of \(before) is empty" : "an argument is empty", hint: hint)
     }
 
-    /// Returns the failure for an error that argument-parser accepts or cannot explain; nil: no such error was found, and argument-parser
-    /// checks the arguments.
+    /// Returns the failure for a mistyped command or a repeated option. argument-parser itself reports a mistyped command without a
+    /// suggestion, and accepts a repeated option. Returns nil if this function finds neither error.
     private static func fault(in arguments: [String]) -> Failure? {
-        // The command table takes a few milliseconds to create. So it is not created for a usual command line.
+        // The creation of the command table takes a few milliseconds. So this function does not create the table for a usual command line.
         let options = arguments.prefix { $0 != "--" }.filter { $0.hasPrefix("-") && $0 != "-" }.map {
             $0.prefix { $0 != "=" }
         }
@@ -143,7 +144,8 @@ public enum OTAFlash {
         return reading.mistypedCommand ?? reading.repeatedOption
     }
 
-    /// Returns the name of the intended command, for the JSON result; empty: unknown.
+    /// Returns the full name of the command in the arguments, for the JSON result. Returns an empty string if the arguments contain no
+    /// known command.
     private static func command(in arguments: [String]) -> String {
         guard let index = arguments.firstIndex(where: names(RootCommand.self).contains) else { return "" }
         let next = arguments[(index + 1)...].first
@@ -170,17 +172,19 @@ public enum OTAFlash {
 private enum CrashDumps {
     private static let fatal = [SIGQUIT, SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV, SIGSYS]
 
-    /// Prevents core dumps and crash reports of this process, for each value of the kernel setting `core_pattern` and each inherited limit.
+    /// Prevents core dumps and crash reports of this process. This works for every value of the kernel setting `core_pattern` and of the
+    /// inherited limit RLIMIT_CORE.
     ///
-    /// Call this function first, because the environment may already contain a key or a passphrase.
+    /// Call this function at the start of the process, because the environment may already contain a key or a passphrase.
     static func forbid() {
         // If `core_pattern` names a program, the kernel ignores the limit RLIMIT_CORE. Even then, the kernel writes no dump of a process
         // that is not dumpable (core(5)).
         _ = clinux_set_dumpable(0)
         var limit = rlimit(rlim_cur: 0, rlim_max: 0)
         setrlimit(__rlimit_resource_t(RLIMIT_CORE.rawValue), &limit)
-        // With SWIFT_BACKTRACE, the signal handlers of the Swift runtime start a program that writes a crash report. The report contains
-        // the memory that registers point to. Therefore the handlers of these signals are removed.
+        // With the environment variable SWIFT_BACKTRACE, the signal handlers of the Swift runtime start a program that writes a crash
+        // report. The report contains the memory that registers point to. Therefore this function removes the handlers of the `fatal`
+        // signals.
         for number in fatal {
             let before = signal(number, SIG_DFL)
             // An ignored signal stays ignored. For example, a shell ignores SIGQUIT for its background jobs.

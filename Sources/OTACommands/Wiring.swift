@@ -3,14 +3,14 @@ import OTAClient
 import OTASigning
 import OTAUpdate
 
-/// Connects the commands to the module OTAClient. It passes the arguments, shows the progress, and handles signals.
+/// Connects the commands to the module OTAClient: passes the user's arguments to OTAClient, shows the progress, and handles signals.
 struct Wiring {
     let console: Console
     let invocation: Invocation
 
     /// Performs a task for a device.
     ///
-    /// - Parameter trust: the trusted keys of the virtual device that a push to `sim:` creates; nil: no device is created.
+    /// - Parameter trust: the trusted keys of the virtual device that a push to `sim:` creates; nil if the task does not create a device.
     /// - Throws: the error of the task; `Failure` with the code `interrupted` after a signal.
     func perform(
         _ task: UpdateTask<VerifiedUpdate>, on target: DeviceOptions, trust: TrustStore? = nil
@@ -84,7 +84,7 @@ struct Wiring {
         }
     }
 
-    /// Reports to the user that the first signal stops the command.
+    /// The function to call after the first signal. It prints a note that the command is stopping.
     var stopping: @Sendable () -> Void {
         { [console] in console.note("stopping; press Ctrl-C again to stop at once") }
     }
