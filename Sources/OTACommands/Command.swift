@@ -136,8 +136,7 @@ extension DeviceCommand {
     var limit: Duration? { target.limit }
 }
 
-/// Ends the process after the limit of `--timeout`, even if an operation blocks. Examples of such operations are a write to a stopped
-/// terminal or a FIFO, and a call over the system bus.
+/// Ends the process after the limit of `--timeout`, even if an operation blocks, such as a write to a stopped terminal.
 private enum Watchdog {
     /// The time after the limit of `--timeout` in which a command can stop by itself and report the timeout. A session stops within 2 s.
     private static let grace = Duration.seconds(4)

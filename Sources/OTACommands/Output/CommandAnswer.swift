@@ -76,7 +76,7 @@ package struct JSONLine: Sendable {
     }
 
     /// Escapes all unprintable Unicode scalars, because a terminal may show the line. JSON requires escapes only for C0 control characters
-    /// (RFC 8259, section 7). Unprintable scalars can occur only inside JSON strings.
+    /// (RFC 8259, section 7). Unprintable scalars can occur only inside JSON strings, where JSON allows the escape `\uXXXX`.
     private static func escaped(_ json: String) -> String {
         guard !json.isPrintable else { return json }
         var text = ""

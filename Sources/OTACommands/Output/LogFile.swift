@@ -94,7 +94,8 @@ final class LogFile: Sendable {
         }
     }
 
-    /// Converts an untyped error of the module SystemPackage to `Errno`. The error is always an `Errno`.
+    /// Runs a function of the module SystemPackage, and throws its error as `Errno`. These functions throw only `Errno`, but do not declare
+    /// the type.
     private static func systemCall<Value>(_ call: () throws -> Value) throws(Errno) -> Value {
         do { return try call() } catch { throw error as? Errno ?? .ioError }
     }

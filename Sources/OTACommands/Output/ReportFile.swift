@@ -47,7 +47,7 @@ struct ReportFile {
         let output = try output()
         let bytes = Array((text + "\n").utf8)
         do throws(SigningError) {
-            // A closure cannot throw a typed error through `withUnsafeBytes`, so it returns the error.
+            // A closure cannot throw a typed error through `withUnsafeBytes`, so this closure returns the error.
             let error = bytes.withUnsafeBytes { buffer -> SigningError? in
                 do throws(SigningError) { try output.write(buffer, at: 0) } catch { return error }
                 return nil

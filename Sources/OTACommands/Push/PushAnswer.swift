@@ -12,7 +12,7 @@ struct PushAnswer: CommandAnswer {
     let device: DeviceSummary
     let updateProtocol: UpdateProtocol
     let transfer: TransferSummary?
-    /// The transfer that a dry run predicts. Nil if the push was not a dry run, or if it would not change anything on the device.
+    /// The transfer that a dry run predicts. Nil if the push was not a dry run, or if the push would change nothing on the device.
     let plan: Plan?
     /// The outcome of the push: `confirmed`, `on-trial`, `already-running`, `uploaded` or `would-update`.
     let outcome: String
@@ -118,7 +118,7 @@ struct Plan: Encodable, Sendable {
 
 /// A pushed MCUboot image and the authorization to install it.
 struct PushedImage: Encodable, Sendable {
-    /// The number of the device's image that this image replaces.
+    /// The image number on the device; 0 if the device has one image.
     let imageNumber: UInt32
     let version: String
     /// The number of bytes to send.

@@ -16,6 +16,8 @@ enum KeyLocation {
     /// A key in an SSH agent: a key ID, or the path of a public key.
     case agent(String)
 
+    /// Parses the value of an option.
+    ///
     /// - Throws: `bad-key-uri` if `text` starts with `pkcs11:` but is not a valid URI of a key.
     init(_ text: String) throws(KeyError) {
         if text.hasPrefix(TokenURI.scheme) {

@@ -133,11 +133,11 @@ struct SimulateCreate: Command {
 
 /// The options of a virtual device that uses SMP.
 struct SMPDeviceOptions: ParsableArguments {
-    /// An ability of the device, which the option `--without` removes.
+    /// An ability of the device that the option `--without` can remove.
     enum Ability: String, ExpressibleByArgument, CaseIterable, Sendable {
         /// The device reports the number and the size of its buffers.
         case parameters
-        /// The device reassembles a packet from several values.
+        /// The device accepts a packet that is split over several Bluetooth writes.
         case reassembly
         /// The device reports the sizes of its slots.
         case slots

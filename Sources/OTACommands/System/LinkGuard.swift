@@ -124,7 +124,7 @@ enum LinkGuardProcess {
     /// The time limit for disconnecting the links, in seconds.
     private static let limit: UInt32 = 5
 
-    /// Runs the guard process until the links have ended.
+    /// Waits until the other end of the socket is closed, and then disconnects the remaining links.
     static func run() async {
         // Detach from the terminal, and leave the current directory so that its file system can be unmounted.
         setsid()
