@@ -30,7 +30,7 @@ public struct UpdateSession: UpdateLogic {
     private var retry = RetryPolicy()
     private var random: SplitMix64
     /// The initial value of the request counter: the first request has the next number.
-    private let firstNumber: UInt8
+    private let initialNumber: UInt8
     private var now = Duration.zero
     private var actions: [UpdateAction] = []
 
@@ -44,7 +44,7 @@ public struct UpdateSession: UpdateLogic {
     ) {
         self.choose = choose
         random = SplitMix64(seed: seed)
-        firstNumber = UInt8.random(in: 0...255, using: &random)
+        initialNumber = UInt8.random(in: 0...255, using: &random)
     }
 
     /// Creates a session that uses this conversation on every device. The session does not check which protocols the device offers.
@@ -111,7 +111,7 @@ public struct UpdateSession: UpdateLogic {
         } else {
             do throws(UpdateError) {
                 var conversation = try choose(properties)
-                conversation.shared.number = firstNumber
+                conversation.shared.number = initialNumber
                 conversation.shared.pass(to: now)
                 self.conversation = conversation
             } catch {

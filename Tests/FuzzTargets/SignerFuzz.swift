@@ -8,7 +8,7 @@ enum SignerFuzz {
         let rest = Array(bytes.dropFirst())
         switch first {
         case UInt8(ascii: "s"):
-            let signature = SignatureText.decode(rest)
+            let signature = ProgramSigner.signature(in: rest)
             return signature == nil || signature?.count == 64 ? nil : "a signature does not have 64 bytes"
         case UInt8(ascii: "e"):
             guard let key = try? TokenEncoding.edwardsKey(point: rest) else { return nil }

@@ -62,7 +62,7 @@ final class LinkGuard: LinkAccount {
         // of the guard process.
         posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, "/dev/null", O_WRONLY, 0)
         posix_spawn_file_actions_addopen(&files, STDERR_FILENO, "/dev/null", O_WRONLY, 0)
-        inherited.forEach { posix_spawn_file_actions_addclose(&files, $0) }
+        descriptors.forEach { posix_spawn_file_actions_addclose(&files, $0) }
 
         var attributes = posix_spawnattr_t()
         posix_spawnattr_init(&attributes)
@@ -92,7 +92,7 @@ final class LinkGuard: LinkAccount {
 
     /// All open file descriptors above stderr. Some of them were inherited, such as a lock of the calling shell, and the guard process must
     /// not keep them open. The others need no action, because `exec` closes them.
-    private static var inherited: [CInt] {
+    private static var descriptors: [CInt] {
         let names = try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd")
         return (names ?? []).compactMap { CInt($0) }.filter { $0 > STDERR_FILENO }
     }

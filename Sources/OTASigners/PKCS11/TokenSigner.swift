@@ -145,7 +145,7 @@ public final class Tokens {
 
     /// Returns the module for URIs without `module-path`. A relative path is an error: the code of a module runs in this process, so a file
     /// in the current directory must not become the module by chance.
-    private func environmentModule() throws(KeyError) -> String? {
+    private func checkedDefaultModule() throws(KeyError) -> String? {
         guard let path = defaultModule, path.contains("/"), !path.hasPrefix("/") else { return defaultModule }
         throw KeyError(
             .tokenUnavailable, "OTAFLASH_PKCS11_MODULE is the relative path '\(path)'",
@@ -153,7 +153,7 @@ public final class Tokens {
     }
 
     private func session(at uri: TokenURI, writes: Bool = false) throws -> TokenSession {
-        let path = try uri.modulePath ?? environmentModule() ?? TokenModule.proxy
+        let path = try uri.modulePath ?? checkedDefaultModule() ?? TokenModule.proxy
         let module = try modules[path] ?? TokenModule(path)
         modules[path] = module
         let session = try TokenSession(module, uri, writes: writes)

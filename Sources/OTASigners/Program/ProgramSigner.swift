@@ -39,13 +39,19 @@ public struct ProgramSigner: Signer {
     /// - Throws: `signer-failed`, `signer-protocol`.
     public func sign(_ message: [UInt8]) throws(KeyError) -> [UInt8] {
         let output = try child.output("sign", input: message)
-        guard let signature = SignatureText.decode(output) else {
+        guard let signature = Self.signature(in: output) else {
             throw KeyError(
                 .signerProtocol,
                 "\(child.title("sign")) printed \(output.count) bytes; expected a signature of 64 bytes",
                 hint: "print 64 raw bytes, or their Base64 or hex digits, and nothing else")
         }
         return signature
+    }
+
+    /// Returns the signature of 64 bytes. The output can contain the raw bytes, or their Base64 or hex digits with white space. For any
+    /// other output, the result is nil.
+    package static func signature(in output: [UInt8]) -> [UInt8]? {
+        SignatureEncoding.decodings(of: output).first { $0.count == 64 }
     }
 }
 
