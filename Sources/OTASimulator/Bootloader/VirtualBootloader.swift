@@ -42,7 +42,7 @@ public struct VirtualBootloader {
     ///
     /// The bootloader records the start of a trial before the image runs. Therefore every restart without `confirm` rolls back.
     ///
-    /// - Returns: the selected image. Nil if the flash contains no state, or if no slot contains an image that matches its recorded digest.
+    /// - Returns: the selected image. Nil if the flash contains no state, or if no slot contains an image with the recorded digest.
     public func boot() throws(FlashError) -> Boot? {
         guard var state else { return nil }
         if state.trial == .pending, let image = try intactImage(state, in: state.other) {
@@ -109,8 +109,8 @@ public struct VirtualBootloader {
     private var newest: (record: BootRecord, offset: Int)? {
         let area = flash.layout.bootRecords..<flash.layout.coreRecords
         var newest: (record: BootRecord, offset: Int)?
-        // The search starts at the last record, because the last record of a page is its newest. For an older record, `BootRecord` returns
-        // nil before it calculates the CRC, which saves time.
+        // The search starts at the end, because the last record in a page is the newest record of the page. `BootRecord` then returns nil
+        // for all older records before it calculates their CRC, which saves time.
         for offset in stride(from: area.lowerBound, to: area.upperBound, by: BootRecord.size).reversed() {
             let record = try? flash.withBytes(at: offset, count: BootRecord.size) {
                 BootRecord($0, newerThan: newest?.record.generation)
@@ -143,7 +143,8 @@ public struct VirtualBootloader {
     }
 
     /// Returns the offset of the first erased space for a record in `page`. The search starts after the newest record, which is at
-    /// `offset`. It skips incomplete records, which a power cut can leave. Returns nil if `page` is full or `offset` is nil.
+    /// `offset`. The search skips incomplete records, because a power cut can leave such records. Returns nil if `page` is full or `offset`
+    /// is nil.
     private func firstErasedPlace(after offset: Int?, in page: Int) throws(FlashError) -> Int? {
         guard let offset else { return nil }
         let end = (page + 1) * flash.layout.pageSize

@@ -97,11 +97,11 @@ extension DeviceCore: VirtualFirmware {
         return true
     }
 
-    /// The maximum number of polls in one call of `run`. The limit prevents an endless loop. After this number of polls, the device
+    /// The maximum number of polls in one call of `run`. The limit prevents an endless loop. If `run` reaches the limit, the device
     /// continues 1 ms later.
     ///
-    /// One poll handles at most 4 KiB of one flash page. For example, the verification of an image of 2 MiB in pages of 4 KiB takes 512
-    /// polls.
+    /// The limit is much higher than the number of polls in a normal update. For example, the verification of an image of 2 MiB in pages of
+    /// 4 KiB takes 512 polls.
     private static var pollsAtOnce: Int { 100_000 }
 
     public func connect(_ connection: UInt16, valueLength: Int, at now: Duration) -> Bool {

@@ -1,9 +1,9 @@
 public import OTAUpdate
 
-/// The interface between a link and a virtual device.
+/// The interface of a virtual device for its callers. A caller is a simulated radio, or a server for a real transport such as Bluetooth.
 ///
-/// The link calls the device for each event, in order. In all calls, `now` is the time since the device was switched on. The device calls
-/// the closures of `observe` for notifications and restarts.
+/// The caller reports each event to the device, in order. In all calls, `now` is the time since the device's first power-up. The device
+/// calls the closures of `observe` for notifications and restarts.
 public protocol SimulatedDevice: AnyObject, Sendable {
     /// The characteristics of the device's GATT table, except the characteristics of the mandatory services such as Generic Access.
     var channels: Set<Channel> { get }
@@ -15,20 +15,21 @@ public protocol SimulatedDevice: AnyObject, Sendable {
     /// Sets the closures for notifications and restarts.
     ///
     /// - Parameters:
-    ///   - onNotification: sends a notification to a connection. It returns false if no buffer is free. In this case the device sends the
-    ///     notification again later.
+    ///   - onNotification: sends a notification to a connection. The closure returns false if no buffer is free. In this case, the device
+    ///     sends the notification again later.
     ///   - onRestart: runs after each restart of the device. A restart ends all connections.
     func observe(
         onNotification: @escaping @Sendable (_ connection: UInt16, _ channel: Channel, _ value: [UInt8]) -> Bool,
         onRestart: @escaping @Sendable () -> Void)
 
-    /// Returns the earliest time for a connection, not before `now`. Returns nil if the device accepts no more connections.
+    /// Returns the earliest time for a connection, not before `now`. Returns nil if the device never accepts a connection again, for
+    /// example because no slot contains a bootable image.
     func reachable(at now: Duration) -> Duration?
     /// Reports a new connection. Returns false if the device is off or has no space for another connection.
     ///
-    /// - Parameter valueLength: the maximum length of a value on this link, in bytes.
+    /// - Parameter valueLength: the maximum length of a value on this connection, in bytes.
     func connect(_ connection: UInt16, valueLength: Int, at now: Duration) -> Bool
-    /// Reports a new maximum length of the values on the link of a connection, in bytes.
+    /// Reports a new maximum length of the values on a connection, in bytes.
     func updateLink(_ connection: UInt16, valueLength: Int)
     /// Reports the end of a connection.
     func disconnect(_ connection: UInt16, at now: Duration)
@@ -49,15 +50,16 @@ public protocol SimulatedDevice: AnyObject, Sendable {
 
     /// Interrupts the power for a short time, so that the device restarts.
     func losePower(at now: Duration)
-    /// Schedules power cuts and worn writes. A worn write stores one wrong bit and reports success. Operation number 1 is the next flash
-    /// operation.
+    /// Schedules power cuts and worn writes. A worn write stores one wrong bit and reports success. The operation numbers count from this
+    /// call: 1 is the next flash operation.
     ///
     /// - Parameters:
     ///   - cuts: the power cuts.
     ///   - worn: the operation numbers of the worn writes.
     /// - Returns: the number of flash operations so far.
     func schedule(_ cuts: [PowerCut], worn: [Int]) -> Int
-    /// Schedules flash faults. They happen while the flash has power. Operation number 1 is the next flash operation.
+    /// Schedules flash faults: errors and wrong data without a loss of power. The operation numbers count from this call: 1 is the next
+    /// flash operation.
     func schedule(_ faults: [FlashFault])
     /// The number of writes and erases since the creation of the device's ``VirtualFlash``.
     var flashOperationCount: Int { get }

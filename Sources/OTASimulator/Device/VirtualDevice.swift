@@ -4,11 +4,11 @@ public import OTAUpdate
 /// A virtual device: firmware with a virtual flash and a virtual bootloader. There are two variants: ``VirtualDevice`` for the GATT OTA
 /// profile, and ``VirtualSMPDevice`` for SMP.
 ///
-/// The device does not depend on the kind of link. A simulated radio or a real GATT server calls the device for each received value, in
-/// order. The device calls the closures of `observe` for each notification and each restart.
+/// A simulated radio, or a server for a real transport, calls the device for each received value, in order. The device calls the closures
+/// of `observe` for each notification and each restart.
 ///
-/// In each call, `now` is the time since the device was switched on, and must not decrease. The device first runs all timers that are due
-/// by `now`, each at its own time.
+/// In each call, `now` is the time since the device's first power-up, and must not decrease. The device first runs each timer that is due
+/// by `now`. A timer runs at the time at which the timer was due, not at `now`.
 ///
 /// The type is thread-safe. The device calls the closures of `observe` while the device's lock is held, so these closures must not call the
 /// device.
@@ -116,8 +116,8 @@ public final class VirtualDeviceOf<Firmware: VirtualFirmware>: SimulatedDevice, 
         }
     }
 
-    /// Writes a value to a characteristic. The device handles a write with response and a write without response in the same way. The link
-    /// sends the response.
+    /// Writes a value to a characteristic. The device handles a write with response and a write without response in the same way. The
+    /// caller sends the response.
     public func write(
         _ connection: UInt16, _ channel: Channel, _ value: [UInt8], at now: Duration
     ) throws(ATTError) {
@@ -128,7 +128,8 @@ public final class VirtualDeviceOf<Firmware: VirtualFirmware>: SimulatedDevice, 
         }
     }
 
-    /// Runs all work that is due at `now`. Also call this function when the Bluetooth stack has free buffers for notifications again.
+    /// Runs all work that is due at `now`. Also call this function when the Bluetooth stack has free buffers after it has refused a
+    /// notification.
     ///
     /// - Returns: the latest time for the next call; nil if no call is needed before the next event.
     public func poll(at now: Duration) -> Duration? {
@@ -157,9 +158,8 @@ public final class VirtualDeviceOf<Firmware: VirtualFirmware>: SimulatedDevice, 
 
     /// Stops the device for the rest of this process. Call this function before the process ends normally.
     ///
-    /// The device boots again when a process opens it the next time. Without `suspend`, this boot would end a trial and roll back.
-    /// Therefore `suspend` allows an image on trial to boot on trial once more. If the process is killed without this call, the next boot
-    /// rolls back, as after a power cut.
+    /// The device boots again when the next process opens the device. Without `suspend`, this boot would roll back an image on trial, as
+    /// after a power cut. Therefore `suspend` allows an image on trial to boot on trial once more.
     public func suspend() {
         lock.locked {
             if case .on(let firmware) = power, firmware.booted.isOnTrial {
@@ -184,7 +184,8 @@ public final class VirtualDeviceOf<Firmware: VirtualFirmware>: SimulatedDevice, 
         return firmware
     }
 
-    /// Advances the device's time to `now`. Performs each boot and each timer of the firmware that is due by `now`, each at its own time.
+    /// Advances the device's time to `now`. Performs each boot and each timer of the firmware that is due by `now`, in the order of the due
+    /// times.
     private func advance(to now: Duration) {
         while true {
             switch power {

@@ -1,7 +1,8 @@
 public import OTAFirmware
 public import OTASigning
 
-/// The configuration of a virtual device with the GATT OTA profile. It cannot change after the creation of the ``VirtualDevice``.
+/// The configuration of a virtual device with the GATT OTA profile. The configuration cannot change after the ``VirtualDevice`` was
+/// created.
 public struct VirtualDeviceConfiguration: Sendable, Equatable {
     public var product: ProductName
     public var hardware: UInt16 = 1

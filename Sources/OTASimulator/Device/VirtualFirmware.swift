@@ -15,7 +15,7 @@ public protocol VirtualFirmware: AnyObject {
     static func channels(_ configuration: Configuration) -> Set<Channel>
     /// Runs the bootloader, and starts the firmware of the selected image.
     ///
-    /// - Parameter send: sends a notification to a connection. It returns false if no buffer is free.
+    /// - Parameter send: sends a notification to a connection. The closure returns false if no buffer is free.
     /// - Returns: the firmware. Nil if no slot contains a bootable image, or if the firmware refuses the configuration.
     /// - Throws: `FlashError` if a flash operation fails during the boot.
     static func boot(
@@ -24,7 +24,7 @@ public protocol VirtualFirmware: AnyObject {
     ) throws(FlashError) -> Self?
     /// Returns the time that the next boot takes in addition to `bootTime`, for example to swap the images.
     static func extraBootTime(_ configuration: Configuration, flash: VirtualFlash) -> Duration
-    /// Returns the durations in seconds of all requests to blink. A duration of 0 stops the blinking.
+    /// Returns the duration of each IDENTIFY request, in seconds. A real device blinks for this time; 0 stops the blinking.
     static func identifyRequests(_ memory: Memory) -> [Int]
 
     var booted: VirtualBootloader.Boot { get }

@@ -1,4 +1,4 @@
-/// An injected fault in one flash operation (a write or an erase) while the flash has power. The operation reports an error or stores wrong
+/// An injected fault in one flash operation (a write or an erase), without a loss of power. The operation reports an error or stores wrong
 /// data.
 public struct FlashFault: Sendable, Hashable {
     public enum Kind: Sendable, CaseIterable {
@@ -13,8 +13,8 @@ public struct FlashFault: Sendable, Hashable {
         /// half of the page.
         case silently
     }
-    /// The number of the operation. The first write or erase has the number 1. In a `VirtualFlash` the count starts at the creation of the
-    /// flash. In a `FaultPlan` the count starts at the creation of the transport.
+    /// The number of the operation. The first write or erase has the number 1. A ``VirtualFlash`` counts from the creation of the flash. A
+    /// ``FaultPlan`` counts from the creation of the transport. `SimulatedDevice.schedule` counts from the call.
     public var operation: Int
     public var kind: Kind
 
@@ -32,11 +32,11 @@ public struct PowerCut: Sendable, Hashable {
         /// The power fails during the operation. A write stores only the first half of the bytes. An erase leaves random bytes in the
         /// second half of the page.
         case during
-        /// The power fails after the operation is complete. The operation still throws `noPower`.
+        /// The power fails after the operation is complete. The operation throws `noPower`, too.
         case after
     }
-    /// The number of the operation. The first write or erase has the number 1. In a `VirtualFlash` the count starts at the creation of the
-    /// flash. In a `FaultPlan` the count starts at the creation of the transport.
+    /// The number of the operation. The first write or erase has the number 1. A ``VirtualFlash`` counts from the creation of the flash. A
+    /// ``FaultPlan`` counts from the creation of the transport. `SimulatedDevice.schedule` counts from the call.
     public var operation: Int
     public var moment: Moment
 
@@ -46,8 +46,7 @@ public struct PowerCut: Sendable, Hashable {
     }
 }
 
-/// An error of a flash operation. Some errors are violations: the firmware requested an operation that correct firmware never requests, so
-/// the firmware is faulty.
+/// An error of a flash operation. Some errors are violations: correct firmware never requests such an operation.
 public enum FlashError: Error, Sendable, Equatable {
     /// The flash has no power, or a `PowerCut` interrupted the operation.
     case noPower

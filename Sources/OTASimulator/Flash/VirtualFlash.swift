@@ -17,8 +17,8 @@ public final class VirtualFlash {
     public var powerCuts: [PowerCut] = []
     /// The scheduled faults. The flash removes each fault when the fault happens.
     public var faults: [FlashFault] = []
-    /// The numbers of the operations that store one wrong bit and report success, as a worn flash does. The number of another operation (an
-    /// erase, or a write outside the slots) has no effect.
+    /// The numbers of worn writes. If the operation with such a number is a write to a slot, the operation stores one wrong bit and reports
+    /// success, as a worn flash does. If the operation is an erase or a write outside the slots, the number has no effect.
     var wornPrograms: Set<Int> = []
     /// Whether the flash has power. A power cut sets the value to false. The owner of the flash sets the value to true when the power
     /// returns.
@@ -39,7 +39,8 @@ public final class VirtualFlash {
     /// Creates a flash with the contents of an open file of exactly `layout.size` bytes. The flash closes the file when the flash is
     /// deallocated.
     ///
-    /// - Throws: the `Errno` of a failed read; `ioError` if the file ends too early; `invalidArgument` if the file has a different size.
+    /// - Throws: `invalidArgument` if the file does not have `layout.size` bytes; `ioError` if the file becomes shorter during the read;
+    ///   the `Errno` of a failed read.
     public init(layout: FlashLayout, file: FileDescriptor) throws(Errno) {
         self.layout = layout
         self.file = file
@@ -60,7 +61,7 @@ public final class VirtualFlash {
         try? file?.close()
     }
 
-    /// Schedules power cuts and worn writes. Operation number 1 is the next operation.
+    /// Schedules power cuts and worn writes. The operation numbers count from this call: 1 is the next operation.
     ///
     /// - Parameter worn: the numbers for `wornPrograms`.
     /// - Returns: the number of operations so far.
@@ -70,7 +71,7 @@ public final class VirtualFlash {
         return operationCount
     }
 
-    /// Schedules faults. Operation number 1 is the next operation.
+    /// Schedules faults. The operation numbers count from this call: 1 is the next operation.
     func schedule(_ faults: [FlashFault]) {
         self.faults += faults.map { FlashFault(operation: operationCount + $0.operation, kind: $0.kind) }
     }
@@ -107,7 +108,7 @@ public final class VirtualFlash {
         let wasErased = bytes[written].allSatisfy { $0 == 0xFF }
         for (index, byte) in zip(written, new) { bytes[index] &= byte }
         let isWorn = wornPrograms.contains(operationCount) && range.lowerBound >= layout.slot(0)
-        // A write of no bytes at the end of the flash has no byte to change.
+        // An empty write has no byte that could be wrong.
         if isWorn || fault == .silently, !range.isEmpty { bytes[range.lowerBound] ^= 1 }
         try store(written)
         if !wasErased { throw violation(.notErased) }

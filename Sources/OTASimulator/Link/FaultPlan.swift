@@ -1,7 +1,7 @@
 import OTAUpdate
 
 /// The faults that a ``SimulatedTransport`` injects. The numbers of events, packets and flash operations start at 1 when the transport is
-/// created, and continue over all its links.
+/// created. A new link does not reset the numbers.
 public struct FaultPlan: Sendable, Equatable {
     /// The fractions of the image (0...1) at which the link breaks. The link breaks once for each fraction, when the device has received
     /// this part of the image.
@@ -27,8 +27,9 @@ public struct FaultPlan: Sendable, Equatable {
     public var powerCuts: [PowerCut] = []
     /// The flash operations that fail or store wrong data while the device has power. The first operation has the number 1.
     public var flashFaults: [FlashFault] = []
-    /// The numbers of flash operations, from 1, that store one wrong bit and report success. The number of another operation (an erase, or
-    /// a write outside the slots) has no effect.
+    /// The numbers of worn writes. If the flash operation with such a number is a write to a slot, the operation stores one wrong bit and
+    /// reports success. If the operation is an erase or a write outside the slots, the number has no effect. The first operation has the
+    /// number 1.
     public var wornPrograms: [Int] = []
 
     public init() {}

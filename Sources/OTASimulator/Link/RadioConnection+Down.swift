@@ -2,7 +2,8 @@ import OTAUpdate
 
 /// The commands from the host to the device.
 extension RadioConnection {
-    /// A request that the device has not answered yet. In ATT, a host sends the next request only after the answer to the previous one.
+    /// A request that the device has not answered yet. In ATT, a host sends its next request only after the device has answered the
+    /// previous request.
     enum Request {
         case plain
         /// A read of a value. The host's stack requests further parts until a part is shorter than the maximum, MTU − 1 bytes. `collected`

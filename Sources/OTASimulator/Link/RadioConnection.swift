@@ -1,7 +1,7 @@
 import OTATransport
 import OTAUpdate
 
-/// One connection over the simulated radio. This class simulates each connection event.
+/// One connection over the simulated radio. This class simulates the connection events.
 ///
 /// The class has no clock. The caller gets the time of the next event from `next(at:)`, and calls `advance(to:)` at this time. The caller
 /// must hold the world's lock.
@@ -18,15 +18,15 @@ final class RadioConnection {
 
     private enum State {
         case open
-        /// The link carries no more packets. The host and the device detect the loss at the time `noticed`.
+        /// The connection carries no more packets. The host and the device detect this at the time `noticed`.
         case broken(noticed: Duration)
         case closed
     }
 
     unowned let world: SimulatedWorld
     let handle: UInt16
-    /// The closure that receives the events for the host. It must not call the link, because the closure runs while the world's lock is
-    /// held.
+    /// The closure that receives the events for the host. The closure must not call the link, because the world's lock is held during the
+    /// call.
     let receive: LinkSink
     /// A stream that yields an element when an idle connection must run again.
     let wakes: AsyncStream<Void>
@@ -94,8 +94,8 @@ final class RadioConnection {
         return .at(anchor + world.radio.interval)
     }
 
-    /// Simulates the connection event that is due at `now`. Ends a broken connection if the host and the device have detected the loss by
-    /// `now`.
+    /// Simulates the connection event that is due at `now`. If the connection is broken, and the host and the device detect this by `now`,
+    /// ends the connection.
     func advance(to now: Duration) {
         switch state {
         case .closed: break
@@ -109,8 +109,8 @@ final class RadioConnection {
             guard isOpen, !isIdle, hasWork, anchor + world.radio.interval <= now else { return }
             anchor += world.radio.interval
             guard !world.random.happens(world.radio.loss) else { return }
-            // This event sends only the values that the device queued before the event. The next event sends the device's responses to the
-            // values of this event.
+            // To the host, this event sends only the values that the device queued before the event. The device's responses to values of
+            // this event follow in the next event.
             let waiting = up.count
             moveDown(at: now)
             moveUp(waiting, at: now)
@@ -125,8 +125,8 @@ final class RadioConnection {
 
     func wakeIfIdle() { if isIdle { wake.yield() } }
 
-    /// If a fault of the image transfer is due, applies the fault and breaks the link. Also breaks the link if the device has ended the
-    /// connection. Call this function after each call to the device.
+    /// If a fault of the image transfer is due, applies the fault and breaks the connection. Also breaks the connection if the device has
+    /// discarded it, for example at a restart. Call this function after each call to the device.
     func checkDevice(at now: Duration) {
         guard isOpen else { return }
         if let (offset, size) = world.device.imageReception, let fault = world.faults.imageReached(offset, of: size) {
@@ -138,13 +138,13 @@ final class RadioConnection {
         }
     }
 
-    /// Breaks the link because of a fault in the fault plan. The device is then out of reach for the plan's `outOfReach`.
+    /// Breaks the connection because of a fault in the fault plan. The device is then out of reach for the time `outOfReach` of the plan.
     func breakByPlan(at now: Duration) {
         world.outOfReachUntil = max(world.outOfReachUntil, now + world.plan.outOfReach)
         breakLink(at: now)
     }
 
-    /// Breaks the link. All queued values are lost. The host and the device detect the loss after the supervision timeout.
+    /// Breaks the connection. All queued values are lost. The host and the device detect this after the supervision timeout.
     private func breakLink(at now: Duration) {
         guard isOpen else { return }
         state = .broken(noticed: now + world.radio.supervisionTimeout)
@@ -166,7 +166,7 @@ final class RadioConnection {
 extension RadioConnection {
     /// A value from the device to the host.
     enum UplinkValue {
-        /// A response, except the response to a successful read. `LinkEvent` is the event for the host.
+        /// A response, except the response to a successful read. The associated value is the event for the host.
         case answer(LinkEvent)
         /// The response to a successful read: a whole value, or one part of a long value.
         case readPart([UInt8])
@@ -185,7 +185,7 @@ extension RadioConnection {
 
     /// Queues a notification. Returns false if the device's Bluetooth stack has no free buffer.
     func offer(_ value: [UInt8], on channel: Channel) -> Bool {
-        // The stack also accepts a notification for a broken link. Such a notification is lost.
+        // The stack also accepts a notification for a broken connection. Such a notification is lost.
         guard isOpen else { return true }
         defer { wakeIfIdle() }
         if notificationsQueued >= Self.notificationBuffers || world.random.happens(world.plan.notificationRefusal) {
@@ -242,7 +242,7 @@ extension RadioConnection {
     }
 }
 
-/// A first-in, first-out queue in an array. The queue reuses the space of removed elements only after it becomes empty.
+/// A first-in, first-out queue in an array. Removed elements occupy memory until the queue is empty.
 struct Fifo<Element> {
     private var elements: [Element?] = []
     private var head = 0

@@ -13,8 +13,8 @@ public final class SimulatedTransport<C: Clock>: Transport, Sendable where C.Dur
 
     /// Creates a transport to `device`.
     ///
-    /// While a link is open, only the transport may call functions of the device. Other code may read the device's properties for tests,
-    /// such as `running`, at any time.
+    /// While a link is open, only the transport may call functions of the device. At any time, other code may read the device's properties
+    /// that are for tests, such as `running`.
     public init(
         device: some SimulatedDevice, clock: C, radio: RadioModel = RadioModel(), faults: FaultPlan = FaultPlan(),
         seed: UInt64 = 1
@@ -53,7 +53,7 @@ public final class SimulatedTransport<C: Clock>: Transport, Sendable where C.Dur
         throw LinkError(.timedOut, "the device did not answer within \(world.radio.connectTimeout)")
     }
 
-    /// The time since the device was switched on.
+    /// The device's time, measured from the device's first power-up.
     var now: Duration { origin + start.duration(to: clock.now) }
 
     /// Sleeps until the device's time is `time`. Returns false if the task was cancelled.

@@ -2,8 +2,8 @@ import DescriptorIO
 import OTATransport
 import OTAUpdate
 
-/// The shared state of all links to one virtual device: the device, the scheduled faults and the counters. Every access requires that
-/// `lock` is held.
+/// The shared state of all links to one virtual device: the device, the scheduled faults and the counters. The caller must hold `lock` for
+/// every access.
 final class SimulatedWorld: @unchecked Sendable {
     let lock = Lock()
     let device: any SimulatedDevice
@@ -15,8 +15,8 @@ final class SimulatedWorld: @unchecked Sendable {
     var transcript = Transcript()
     var window = WindowObserver()
     var links = 0
-    /// The number of the device's flash operations before the creation of this object. `SimulationStatistics.flashOperations` does not
-    /// include them.
+    /// The number of flash operations that the device performed before the creation of this object. `SimulationStatistics.flashOperations`
+    /// does not include these operations.
     let firstFlashOperation: Int
     /// Whether the device is out of reach permanently, because of `FaultPlan.goneAt`.
     var isGone = false
@@ -41,8 +41,8 @@ final class SimulatedWorld: @unchecked Sendable {
 
     deinit { connections.all = [:] }
 
-    /// Returns the earliest time for a connection, not before `now`. Returns nil if the device is out of reach permanently, or accepts no
-    /// more connections.
+    /// Returns the earliest time for a connection, not before `now`. Returns nil if the device is out of reach permanently, or never
+    /// accepts a connection again.
     func reachable(at now: Duration) -> Duration? {
         isGone ? nil : device.reachable(at: now).map { max($0, outOfReachUntil, now) }
     }

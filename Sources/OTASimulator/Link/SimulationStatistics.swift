@@ -1,7 +1,7 @@
 import OTAUpdate
 
-/// The counters of a simulated transport since its creation, over all its links. The numbers of events, packets and flash operations in a
-/// ``FaultPlan`` refer to these counters.
+/// The counters of a simulated transport. They start at 0 when the transport is created, and a new link does not reset them. The numbers of
+/// events, packets and flash operations in a ``FaultPlan`` refer to these counters.
 public struct SimulationStatistics: Sendable, Equatable {
     /// The number of events that the radio has delivered to the host. This number does not include the ends of links. It also does not
     /// include commands that the host's own Bluetooth stack refused.
@@ -41,9 +41,9 @@ struct WindowObserver {
     mutating func hostSends(_ chunk: [UInt8]) {
         guard chunk.count > 2 else { return }
         let inFlight = Self.sequence(chunk, 0) &+ 1 &- acknowledged
-        // A rewind is the device's request to send from an earlier offset. It increases the sequence number by 4096 (docs/ota-profile.md).
-        // The host may submit old chunks until it has handled the rewind. This check ignores them: their sequence numbers are below
-        // `acknowledged`, so the subtraction wraps to a number of 4096 or more.
+        // A rewind is the device's request to send from an earlier offset. The rewind increases the sequence number by 4096
+        // (docs/ota-profile.md). Until the host has handled the rewind, the host may submit chunks with old sequence numbers. An old
+        // sequence number is below `acknowledged`, so the subtraction wraps to 4096 or more, and this check ignores the chunk.
         if inFlight < 4096 { maximum = max(maximum, Int(inFlight)) }
     }
 

@@ -68,9 +68,9 @@ extension SMPServer {
 
     private func offsetReply(_ offset: Int) -> Fields { [("off", .scalar(CBORValue(offset)))] }
 
-    /// Starts an upload. Resumes the current upload instead if the host sends the digest of the current upload again.
+    /// Starts a new upload. If the host sends the digest of the current upload again, this function resumes the current upload.
     ///
-    /// - Returns: the answer for a resumed upload. Nil if the upload is new, so that the caller must write the first chunk.
+    /// - Returns: the answer for a resumed upload. Nil for a new upload: the caller must then write the first chunk.
     private func begin(_ map: [String: CBORValue], _ data: [UInt8], at now: Duration) throws(SMPRefusal) -> Fields? {
         guard data.count >= Self.headerLength else { throw .image(22, first: 3, reason: "header malformed") }
         let digest = map["sha"]?.bytes ?? []

@@ -2,8 +2,8 @@ import OTAFirmware
 import OTASMP
 import OTAUpdate
 
-/// The SMP server of a virtual device during one boot. It reproduces the observed behaviour of Zephyr's server: it has few buffers for
-/// waiting packets, and answers one packet at a time.
+/// The SMP server of a virtual device during one boot. The server has few buffers for waiting packets, and answers one packet at a time.
+/// This is the observed behaviour of Zephyr's server.
 ///
 /// The server and the host each have their own copy of the protocol's constants, so that tests detect an error in one of the two copies.
 /// The server and the host share only the code that decodes CBOR and encodes CBOR scalars. Tests check the shared code against frames from
@@ -48,7 +48,7 @@ final class SMPServer {
 
     func write(_ value: [UInt8], from connection: UInt16, at now: Duration) {
         let isFull = buffersInUse(at: now) >= configuration.bufferCount
-        // The host gets no error for a dropped value.
+        // Only the first value of a packet needs a free buffer. The host gets no error for a dropped value.
         if isFull, !reassembler.isInMidPacket { overflows += 1 }
         guard let bytes = reassembler.add(value, hasRoom: !isFull) else { return }
         waiting.append(Packet(connection: connection, bytes: bytes, arrived: now))
@@ -73,8 +73,8 @@ final class SMPServer {
     /// - Throws: `FlashError` if a flash operation failed.
     func answer(at now: Duration) throws(FlashError) -> (connection: UInt16, bytes: [UInt8])? {
         guard let packet = waiting.first else { return nil }
-        // If all buffers are occupied, the server has no second buffer for the answer. As observed with Zephyr, it then answers with the
-        // error code 2 (no memory): an error fits in the buffer of the request.
+        // If all buffers are occupied, the server has no second buffer for the answer. As observed with Zephyr, the server then writes an
+        // answer with the error code 2 (no memory) into the buffer of the request.
         let isFull = buffersInUse(at: now) >= configuration.bufferCount
         waiting.removeFirst()
         packets += 1
@@ -230,12 +230,13 @@ extension SMPServer {
     }
 }
 
-/// An error that the server returns for a request. The version field of an SMP header is 0 for SMP version 1, and 1 for SMP version 2.
+/// An error that the server returns for a request. In `fields(version:)`, the parameter is the version field of the SMP header: 0 for SMP
+/// version 1, and 1 for SMP version 2.
 enum SMPRefusal: Error {
     /// An error code that is the same in both versions of SMP.
     case general(Int)
-    /// An error code of the image group for SMP version 2, and an error code for SMP version 1 (`first`). In version 1, several image
-    /// errors have the same code. Only an answer in version 1 contains `reason`.
+    /// An error of the image group. The first value is the error code in SMP version 2, and `first` is the error code in SMP version 1.
+    /// Only an answer in version 1 contains `reason`, because several image errors have the same code in version 1.
     case image(Int, first: Int, reason: String? = nil)
     /// A flash operation failed, for example because of a power cut. The server sends no answer.
     case flash(FlashError)

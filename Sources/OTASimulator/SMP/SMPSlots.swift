@@ -1,10 +1,11 @@
 import OTAFirmware
 import OTASigning
 
-/// The two slots of a device with MCUboot in swap mode. The server always reports the running image in slot 0, because MCUboot moves the
-/// image there before it boots. The virtual bootloader does not move images, so the running image may be in slot 1 of the flash.
+/// The two slots of a device with MCUboot in swap mode. MCUboot moves an image to slot 0 and then starts the image. Therefore the server
+/// always reports the running image in slot 0. The virtual bootloader does not move images, so the running image may be in slot 1 of the
+/// flash.
 ///
-/// The server does not check an image's signature when it marks the image for boot. The bootloader checks the signature at the next boot.
+/// The server marks an image for boot without a check of the signature. The bootloader checks the signature at the next boot.
 struct SMPSlots {
     let flash: VirtualFlash
     let boot: VirtualBootloader.Boot
@@ -46,8 +47,8 @@ struct SMPSlots {
             forGood: forGood)
     }
 
-    /// Erases the slot of the image that the next boot would start, if no trusted key has signed this image. MCUboot also erases such an
-    /// image instead of booting it.
+    /// Checks the signature of the image that the next boot would start. If no trusted key has signed this image, this function erases the
+    /// slot of the image, as MCUboot does.
     static func refuseForeignImages(on flash: VirtualFlash, _ verifier: Verifier) throws(FlashError) {
         guard let state = VirtualBootloader(flash: flash).state else { return }
         let next = state.trial == .pending ? state.other : state.permanent
@@ -62,8 +63,7 @@ struct SMPSlots {
 
 /// The properties of an image in a slot, from the image's header and TLVs (type, length, value).
 ///
-/// The server does not compute the digest. It reads the digest from the TLV of the type SHA-256, and does not list an image without this
-/// TLV.
+/// The server does not compute the digest, but reads the digest from the SHA-256 TLV. The server does not list an image without this TLV.
 struct SlotImage {
     private static let magic: UInt32 = 0x96F3_B83D
     private static let protectedMagic: UInt16 = 0x6908
@@ -76,7 +76,7 @@ struct SlotImage {
     /// The length of the image in bytes, from the header to the end of the last TLV.
     let length: Int
 
-    /// Reads the properties of the image in a slot. Returns nil if the slot contains no complete image.
+    /// Reads the properties of the image in a slot. Returns nil if the slot contains no complete image, or if the image has no SHA-256.
     init?(_ flash: VirtualFlash, slot: Int) {
         let size = flash.layout.slotSize
         func read(_ offset: Int, _ count: Int) -> ByteReader? {

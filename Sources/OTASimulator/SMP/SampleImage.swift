@@ -1,8 +1,8 @@
 import OTAFirmware
 package import OTASigning
 
-/// A small MCUboot image in the format of imgtool, with an optional Ed25519 signature. Virtual SMP devices use it as factory image. Tests
-/// also use it.
+/// A small MCUboot image in the format of imgtool, with an optional Ed25519 signature. It is the factory image of virtual SMP devices, and
+/// a sample for tests.
 package struct SampleImage: Sendable {
     package static let headerLength = 32
 

@@ -1,17 +1,16 @@
 public import OTASigning
 
-/// The configuration of a virtual SMP device. It cannot change after the creation of the ``VirtualSMPDevice``. Among other things, it
-/// states which optional functions the device's server has.
+/// The configuration of a virtual SMP device. The configuration cannot change after the ``VirtualSMPDevice`` was created.
 public struct VirtualSMPConfiguration: Sendable {
     public enum Erase: Sendable, Equatable {
-        /// At the first chunk, the server erases the whole slot, unless the slot is already erased. The value is the duration of the erase.
-        /// The server does not answer until this duration has passed.
+        /// If the slot is not empty, the server erases the whole slot at the first chunk. The value is the duration of the erase. The
+        /// server does not answer during the erase.
         case wholeSlot(Duration)
         /// The server erases each page just before it writes to the page.
         case progressive
     }
 
-    /// The Ed25519 keys that the bootloader trusts. They include the key of the factory image.
+    /// The Ed25519 keys that the bootloader trusts. The creation of a device adds the key of the factory image to these keys.
     public var trustedKeys: [PublicKey]
     /// The ECDSA and RSA keys that the bootloader also trusts.
     public var otherTrustedKeys: [ImagePublicKey] = []
@@ -27,12 +26,12 @@ public struct VirtualSMPConfiguration: Sendable {
     /// Whether a host may split a packet into several written values.
     public var reassembles = true
     public var erase = Erase.progressive
-    /// Whether the server compares the SHA-256 of the uploaded file with the host's digest at the end of the upload. The last answer then
+    /// Whether, at the end of an upload, the server compares the SHA-256 of the uploaded file with the host's digest. The last answer then
     /// contains the result.
     public var checksImage = false
     public var reportsSlots = true
     /// The bootloader mode that the server reports. Mode 3 is a swap without a scratch area; Zephyr's `smp_group_0.rst` lists all modes.
-    /// Nil if the server does not support the command.
+    /// Nil if the server does not support the command "bootloader information".
     public var bootloaderMode: Int? = 3
     public var board = "virtual_board"
     /// Whether the server supports the command "os info". The command reports the board.
@@ -49,8 +48,9 @@ public struct VirtualSMPConfiguration: Sendable {
     /// The time from the arrival of a packet to its answer. If the packet must wait for buffers (`releaseDelay`), this time starts when the
     /// buffers are free.
     public var answerDelay = Duration.zero
-    /// The time from an answer until the buffers of the packet and its answer are free. The next packet waits until these buffers are free,
-    /// because Zephyr frees them only after it has sent the answer.
+    /// The time from an answer until the buffers of the packet and its answer are free. The server handles the next packet only after this
+    /// time, even if other buffers are free. Zephyr's server behaves in the same way: it handles one packet at a time, and frees both
+    /// buffers after the transmission of the answer.
     public var releaseDelay = Duration.zero
     /// The time from the answer to a reset command until the restart. The server continues to answer during this time. The default is the
     /// time of an observed Zephyr 3.4 server.

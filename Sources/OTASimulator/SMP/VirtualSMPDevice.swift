@@ -49,7 +49,7 @@ extension VirtualSMPDevice {
     ///
     /// - Parameters:
     ///   - version: the version of the image. MCUboot limits the major and minor numbers to 8 bits, and the patch number to 16 bits.
-    ///   - key: the key that signs the image. The device must trust it.
+    ///   - key: the key that signs the image. The device must trust this key.
     /// - Throws: `badConfiguration` if the version exceeds the limits of MCUboot; the errors of the signature and of the flash.
     static func fillFromFactory(
         _ flash: VirtualFlash, _ configuration: VirtualSMPConfiguration, _ version: SemanticVersion, _ key: PrivateKey

@@ -11,7 +11,8 @@ package struct DeviceFile: Codable {
     /// schema 1.
     static let newestSchema = 2
 
-    /// The members that files of both kinds of device can have. `protocol` is missing in the file of a device with the GATT OTA profile.
+    /// The members that the store reads first. The store refuses a `schema` above `newestSchema`. `protocol` selects the type of the file.
+    /// The file of a device with the GATT OTA profile has no member `protocol`.
     private struct Head: Decodable {
         let schema: Int
         let `protocol`: String?
@@ -126,7 +127,7 @@ package struct DeviceFile: Codable {
             configuration.restartSeconds = restartSeconds
             configuration.trialSeconds = trialSeconds
             // The wear limit protects real flash, but a file does not wear out. Also, a device at the limit answers "busy" until some time
-            // has passed. For a virtual device no time passes between two commands, so the device would stay busy permanently.
+            // has passed. The clock of a virtual device stops between two runs of otaflash, so the device would stay busy.
             configuration.limitsWear = false
             do {
                 try configuration.validate()

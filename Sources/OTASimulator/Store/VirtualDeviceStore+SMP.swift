@@ -7,7 +7,7 @@ import SystemPackage
 extension VirtualDeviceStore {
     /// Returns the protocol of a device.
     ///
-    /// - Throws: `badAddress` if the name is invalid, `noSuchDevice`, `malformed`, `fromNewerVersion`, `io`.
+    /// - Throws: `noSuchDevice`, `malformed`, `fromNewerVersion`, `io`; `badAddress` if the name is invalid.
     public func updateProtocol(of name: String) throws(VirtualDeviceError) -> UpdateProtocol {
         try Self.file(in: existing(name)) { (json) throws(VirtualDeviceError) in
             try DeviceFile.updateProtocol(json: json)
@@ -16,9 +16,9 @@ extension VirtualDeviceStore {
 
     /// Creates an SMP device. The device's folder appears only when all its files are complete.
     ///
-    /// - Parameter version: the version of the factory image. The store generates a key, signs the factory image with this key, and adds
-    ///   its public key to the device's trusted keys.
-    /// - Throws: `badAddress` if the name is invalid, `exists`, `badConfiguration`, `io`.
+    /// - Parameter version: the version of the factory image. The store generates a key pair, signs the factory image with the private key,
+    ///   and adds the public key to the device's trusted keys.
+    /// - Throws: `exists`, `badConfiguration`, `io`; `badAddress` if the name is invalid.
     public func create(
         _ name: String, _ configuration: VirtualSMPConfiguration, version: SemanticVersion
     ) throws(VirtualDeviceError) {
@@ -39,8 +39,8 @@ extension VirtualDeviceStore {
     /// Opens an SMP device with the state in its file `flash`. The device has no upload in progress, because the state of an upload is in
     /// the device's RAM.
     ///
-    /// - Parameter change: changes the configuration for this session only.
-    /// - Throws: `badAddress` if the name is invalid, `noSuchDevice`, `malformed`, `fromNewerVersion`, `badConfiguration`, `io`.
+    /// - Parameter change: changes the configuration of the returned device. The file `device.json` does not change.
+    /// - Throws: `noSuchDevice`, `malformed`, `fromNewerVersion`, `badConfiguration`, `io`; `badAddress` if the name is invalid.
     public func openSMP(
         _ name: String, _ change: (inout VirtualSMPConfiguration) -> Void = { _ in }
     ) throws(VirtualDeviceError) -> VirtualSMPDevice {

@@ -5,10 +5,9 @@ public import OTAUpdate
 public import SystemPackage
 
 /// A folder on disk that contains virtual devices. Each device is a folder `NAME` with two files: `device.json` contains the device's
-/// configuration, and `flash` contains the device's state. Each write and each erase of the device's flash changes the file `flash`
-/// directly.
+/// configuration, and `flash` contains the bytes of the device's flash.
 ///
-/// The store does not prevent two processes from using the same device. Therefore the caller must hold a lock for the device.
+/// Two processes must not use the same device at the same time. The store does not check this, so the caller must lock the device.
 public struct VirtualDeviceStore: Sendable {
     /// The folder that contains the devices' folders. The store creates this folder together with the first device.
     public let folder: FilePath
@@ -26,7 +25,7 @@ public struct VirtualDeviceStore: Sendable {
 
     /// Creates a device. The device's folder appears only when all its files are complete.
     ///
-    /// - Throws: `badAddress` if the name is invalid, `exists`, `badConfiguration`, `io`.
+    /// - Throws: `exists`, `badConfiguration`, `io`; `badAddress` if the name is invalid.
     public func create(
         _ name: String, _ configuration: VirtualDeviceConfiguration, version: SemanticVersion,
         securityCounter: UInt32 = 0
@@ -50,8 +49,8 @@ public struct VirtualDeviceStore: Sendable {
         }
         do throws(VirtualDeviceError) {
             try fill(draft)
-            // The rename fails if another process has created a device with the same name in the meantime. The reason: `rename` does not
-            // replace a folder that contains files.
+            // `rename` does not replace a folder that contains files. So the call fails if another process has just created a device with
+            // this name.
             guard rename(draft.string, device.string) == 0 else {
                 let code: VirtualDeviceError.Code = [EEXIST, ENOTEMPTY].contains(errno) ? .exists : .io
                 throw VirtualDeviceError(code, "\(device): \(Errno(rawValue: errno))")
@@ -83,10 +82,11 @@ public struct VirtualDeviceStore: Sendable {
 
     /// Removes a device and its folder.
     ///
-    /// - Throws: `badAddress` if the name is invalid, `noSuchDevice`, `io`.
+    /// - Throws: `noSuchDevice`, `io`; `badAddress` if the name is invalid.
     public func remove(_ name: String) throws(VirtualDeviceError) {
         let device = try existing(name)
-        // The rename hides the folder in one step. Without the rename, a partially removed folder could appear as a device.
+        // The new name starts with a point, so the store does not list the folder any more. Without the rename, a partially removed folder
+        // could appear as a device.
         let removed = folder.appending(".\(name).removed-\(getpid())")
         guard rename(device.string, removed.string) == 0 else {
             throw VirtualDeviceError(.io, "\(device): \(Errno(rawValue: errno))")
@@ -97,8 +97,9 @@ public struct VirtualDeviceStore: Sendable {
     /// Opens a device with the state in its file `flash`. If the last process that used the device was killed, the device boots as after a
     /// power cut.
     ///
-    /// - Parameter change: changes the configuration for this session only, for example the battery level.
-    /// - Throws: `badAddress` if the name is invalid, `noSuchDevice`, `malformed`, `fromNewerVersion`, `badConfiguration`, `io`.
+    /// - Parameter change: changes the configuration of the returned device, for example the battery level. The file `device.json` does not
+    ///   change.
+    /// - Throws: `noSuchDevice`, `malformed`, `fromNewerVersion`, `badConfiguration`, `io`; `badAddress` if the name is invalid.
     public func open(
         _ name: String, _ change: (inout VirtualDeviceConfiguration) -> Void = { _ in }
     ) throws(VirtualDeviceError) -> VirtualDevice {
@@ -118,7 +119,7 @@ public struct VirtualDeviceStore: Sendable {
 
     /// Checks that a device exists.
     ///
-    /// - Throws: `badAddress` if the name is invalid, `noSuchDevice`.
+    /// - Throws: `noSuchDevice`; `badAddress` if the name is invalid.
     public func expect(_ name: String) throws(VirtualDeviceError) { _ = try existing(name) }
 
     private func place(of name: String) throws(VirtualDeviceError) -> FilePath {
@@ -139,7 +140,7 @@ public struct VirtualDeviceStore: Sendable {
 
     /// Returns the summary of a device.
     ///
-    /// - Throws: `badAddress` if the name is invalid, `noSuchDevice`, `malformed`, `fromNewerVersion`, `io`.
+    /// - Throws: `noSuchDevice`, `malformed`, `fromNewerVersion`, `io`; `badAddress` if the name is invalid.
     public func summary(of name: String) throws(VirtualDeviceError) -> VirtualDeviceSummary {
         let device = try existing(name)
         switch try updateProtocol(of: name) {
@@ -183,9 +184,9 @@ extension VirtualDeviceStore {
         }
     }
 
-    /// The options to open a file in a folder to which other users may have write access. `noFollow` refuses a symbolic link: another user
-    /// could create a link to a file of this user, and the store would overwrite that file. With `nonBlocking`, the store does not wait
-    /// forever if another user has replaced the file by a named pipe.
+    /// The options to open a file in a folder to which other users may have write access. `noFollow` refuses a symbolic link, because
+    /// another user could create a link to a file of the user who runs otaflash. The store would then overwrite that file. With
+    /// `nonBlocking`, the store does not wait forever if another user has replaced the file by a named pipe.
     private static let foreign: FileDescriptor.OpenOptions = [.closeOnExec, .noFollow, .nonBlocking]
 
     static func write(_ bytes: [UInt8], to path: FilePath) throws {
@@ -253,7 +254,7 @@ extension VirtualDeviceStore {
     }
 
     /// Returns the text of an error for the user. For an error of FileManager, this function returns the text of the underlying POSIX
-    /// error. FileManager's own text is for developers.
+    /// error, because FileManager's own text is for developers.
     private static func reason(for error: any Error) -> String {
         guard let system = (error as? CocoaError)?.underlying as? POSIXError else { return "\(error)" }
         return "\(Errno(rawValue: system.code.rawValue))"

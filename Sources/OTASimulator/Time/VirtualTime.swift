@@ -31,7 +31,7 @@ public final class VirtualTime: TaskExecutor, Clock, @unchecked Sendable {
     public var now: Instant { lock.locked { time } }
     public var minimumResolution: Duration { .nanoseconds(1) }
 
-    /// The number of entries in the queue of sleeping tasks. The queue may still contain entries of cancelled tasks.
+    /// The number of entries in the queue of sleeping tasks. The queue may also contain entries of cancelled tasks.
     package var sleeperPlaces: Int { lock.locked { sleepers.places } }
 
     public func enqueue(_ job: consuming ExecutorJob) {
@@ -39,7 +39,7 @@ public final class VirtualTime: TaskExecutor, Clock, @unchecked Sendable {
         lock.locked { jobs.append(job) }
     }
 
-    /// Suspends the calling task until `deadline`. All other tasks that can run do so first, even if `deadline` is in the past.
+    /// Suspends the calling task until `deadline`. The task continues only when no other task can run, even if `deadline` is in the past.
     ///
     /// - Throws: `CancellationError` if the task is cancelled.
     public func sleep(until deadline: Instant, tolerance: Duration?) async throws {
@@ -65,8 +65,8 @@ public final class VirtualTime: TaskExecutor, Clock, @unchecked Sendable {
 
     /// Runs `body` and all its child tasks to the end, on the calling thread and with this clock.
     ///
-    /// - Throws: the errors of `body`; `Stalled` if `body` waits for an event that can no longer happen. Before `run` throws `Stalled`, it
-    ///   cancels `body`, so that `body` can release its resources.
+    /// - Throws: the errors of `body`; `Stalled` if `body` waits for an event that can no longer happen. `run` cancels `body` before it
+    ///   throws `Stalled`, so that `body` can release its resources.
     public func run<Result: Sendable>(_ body: @escaping @Sendable () async throws -> Result) throws -> Result {
         let outcome = Outcome<Result>()
         let task = Task(executorPreference: self) {
