@@ -1,11 +1,12 @@
-/// The name of a product. A device accepts a bundle only if the product name in it is equal to the device's own, byte for byte.
+/// The name of a product. A device accepts a bundle only if the product name in the bundle is equal to the device's own product name, byte
+/// for byte.
 public struct ProductName: Sendable, Hashable, CustomStringConvertible {
     /// A description of the text format, for messages to the user.
     public static let rule = "1 to 63 characters of A-Z a-z 0-9 . _ -, such as acme-thermostat"
 
     public let text: String
 
-    /// Returns nil unless `text` follows the `rule`.
+    /// Returns nil if `text` does not follow the `rule`.
     public init?(_ text: some StringProtocol) {
         guard (1...63).contains(text.utf8.count),
             text.utf8.allSatisfy({ $0.isASCIILetterOrDigit || ".-_".utf8.contains($0) })
@@ -28,7 +29,7 @@ public struct HardwareRevisions: Sendable, Hashable, CustomStringConvertible {
 
     public let ranges: [ClosedRange<UInt16>]
 
-    /// Returns nil unless there are 1 to 16 ascending ranges that do not overlap and are not adjacent.
+    /// Returns nil if the number of ranges is not 1 to 16, or if the ranges are not ascending, overlap, or are adjacent.
     public init?(ranges: [ClosedRange<UInt16>]) {
         guard (1...16).contains(ranges.count),
             zip(ranges, ranges.dropFirst()).allSatisfy({ Self.leavesGap($0, $1) })
@@ -36,7 +37,7 @@ public struct HardwareRevisions: Sendable, Hashable, CustomStringConvertible {
         self.ranges = ranges
     }
 
-    /// Parses text such as `2` or `1..3,7`. Returns nil unless `text` follows the `rule`.
+    /// Parses text such as `2` or `1..3,7`. Returns nil if `text` does not follow the `rule`.
     ///
     /// The ranges may be in any order. The initializer joins ranges that overlap or are adjacent.
     public init?(_ text: some StringProtocol) {
@@ -53,7 +54,7 @@ public struct HardwareRevisions: Sendable, Hashable, CustomStringConvertible {
         self.init(ranges: joined)
     }
 
-    /// Parses the ranges, each as two little-endian u16: the lowest and the highest revision. Returns nil unless the bytes follow the
+    /// Parses the ranges, each as two little-endian u16: the lowest and the highest revision. Returns nil if the bytes do not follow the
     /// `encodingRule`.
     init?(encoded bytes: ArraySlice<UInt8>) {
         var reader = ByteReader(bytes)
@@ -106,7 +107,7 @@ public struct HardwareRevisions: Sendable, Hashable, CustomStringConvertible {
         return lowest...highest
     }
 
-    // `UInt16(_:)` also accepts a plus or minus sign. Therefore this function first checks that there are only digits.
+    // `UInt16(_:)` also accepts a plus or minus sign. Therefore this function checks that the text contains only digits.
     private static func number(_ text: Substring) -> UInt16? {
         text.utf8.allSatisfy((UInt8(ascii: "0")...UInt8(ascii: "9")).contains) ? UInt16(text) : nil
     }

@@ -1,5 +1,5 @@
-/// A SemVer 2.0.0 version (https://semver.org). The limits are those of the version field in a bundle: the text has 5 to 63 bytes, and
-/// the major, minor and patch numbers are below 2^32.
+/// A SemVer 2.0.0 version (https://semver.org). As in the version field of a bundle, the text has 5 to 63 bytes, and the major, minor and
+/// patch numbers are below 2^32.
 ///
 /// Two versions are equal if their texts are equal byte for byte, including the build metadata. Use `takesPrecedence(over:)` to find
 /// the newer version.
@@ -13,7 +13,7 @@ public struct SemanticVersion: Sendable, Hashable, CustomStringConvertible {
     /// The dot-separated pre-release identifiers after the hyphen. The array is empty if the version is not a pre-release.
     public let prerelease: [Substring]
 
-    /// Returns nil unless `text` follows the `rule`.
+    /// Returns nil if `text` does not follow the `rule`.
     public init?(_ text: some StringProtocol) {
         let text = String(text)
         guard (5...63).contains(text.utf8.count) else { return nil }
@@ -58,7 +58,7 @@ public struct SemanticVersion: Sendable, Hashable, CustomStringConvertible {
     private static func identifier(_ left: Substring, isHigherThan right: Substring) -> Bool {
         let numeric = (isNumeric(left), isNumeric(right))
         if numeric.0 != numeric.1 { return numeric.1 }
-        // The identifiers have no leading zeros, so the longer number is the higher one.
+        // The identifiers have no leading zeros, so the longer number is higher.
         if numeric.0, left.utf8.count != right.utf8.count { return left.utf8.count > right.utf8.count }
         return right.utf8.lexicographicallyPrecedes(left.utf8)
     }
@@ -82,7 +82,8 @@ public struct SemanticVersion: Sendable, Hashable, CustomStringConvertible {
 
 /// A condition of a bundle: the lowest version that a device must already run to accept the bundle.
 ///
-/// It consists of a major, a minor and a patch number. The pre-release part and the build part of the running version have no effect.
+/// The condition consists of a major, a minor and a patch number. The pre-release part and the build part of the running version have no
+/// effect.
 public struct RequiredVersion: Sendable, Hashable, CustomStringConvertible {
     /// A description of the text format, for messages to the user.
     public static let rule = "three numbers such as 1.4.0, each below 2^32"
@@ -95,14 +96,14 @@ public struct RequiredVersion: Sendable, Hashable, CustomStringConvertible {
         self.patch = patch
     }
 
-    /// Returns nil unless `text` follows the `rule`.
+    /// Returns nil if `text` does not follow the `rule`.
     public init?(_ text: some StringProtocol) {
         guard let version = SemanticVersion(text), version.text == "\(version.major).\(version.minor).\(version.patch)"
         else { return nil }
         self.init(major: version.major, minor: version.minor, patch: version.patch)
     }
 
-    /// Parses three little-endian u32: major, minor and patch. Returns nil unless there are 12 bytes.
+    /// Parses three little-endian u32: major, minor and patch. Returns nil if `bytes` does not have 12 bytes.
     init?(encoded bytes: ArraySlice<UInt8>) {
         var reader = ByteReader(bytes)
         guard bytes.count == 12, let major = try? reader.read(UInt32.self), let minor = try? reader.read(UInt32.self),

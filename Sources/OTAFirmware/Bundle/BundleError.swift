@@ -1,5 +1,5 @@
-/// An error in a bundle, an envelope or a manifest (docs/bundle-format.md). It is thrown when one of these is parsed from bytes, and
-/// when one is created from values.
+/// An error in a bundle, an envelope or a manifest (docs/bundle-format.md). An initializer of these types throws this error if the given
+/// bytes or values are wrong.
 ///
 /// Two errors are equal if their codes are equal.
 public struct BundleError: Error, Sendable, Equatable, CustomStringConvertible {
@@ -56,7 +56,7 @@ public struct BundleError: Error, Sendable, Equatable, CustomStringConvertible {
     public var description: String { "at offset \(offset): expected \(expected), found \(found)" }
 }
 
-// These functions call functions of `ByteReader`, and throw `BundleError` in place of `ByteReader.Truncated`.
+// The functions of the next extension throw `BundleError` in place of `ByteReader.Truncated`.
 
 extension ByteReader {
     /// Reads the next little-endian integer.

@@ -1,4 +1,4 @@
-/// A signature over a manifest, as stored in a bundle. This module does not verify it.
+/// A signature over a manifest, as stored in a bundle. This module does not verify signatures.
 public struct BundleSignature: Sendable, Hashable {
     public enum Algorithm: UInt8, Sendable {
         /// Pure Ed25519 without a context (RFC 8032).
@@ -8,13 +8,13 @@ public struct BundleSignature: Sendable, Hashable {
     public static let encodedLength = 76
 
     public let algorithm: Algorithm
-    /// The identifier of the public key that verifies the signature. It does not prove the identity of the signer, because anybody can
-    /// write a key id into a file.
+    /// The identifier of the public key that verifies the signature. The identifier does not prove the identity of the signer, because
+    /// anybody can write a key id into a file.
     public let keyID: KeyID
     /// The Ed25519 signature, 64 bytes.
     public let signature: [UInt8]
 
-    /// Returns nil unless `signature` has 64 bytes.
+    /// Returns nil if `signature` does not have 64 bytes.
     public init?(keyID: KeyID, signature: some Collection<UInt8>) {
         guard signature.count == 64 else { return nil }
         self.algorithm = .ed25519
@@ -51,12 +51,13 @@ extension KeyID {
 
 /// The identifier of a public key: the first 8 bytes of the SHA-256 of the 32 raw key bytes.
 ///
-/// A verifier uses it to find the public key of a signature. Only the verified signature proves that the owner of the key signed.
+/// A verifier uses the identifier to find the public key of a signature. The identifier alone proves nothing: only a verified signature
+/// proves that the owner of the key signed.
 public struct KeyID: Hashable, Comparable, Sendable, CustomStringConvertible {
     /// The 8 bytes of the identifier.
     public let bytes: [UInt8]
 
-    /// Returns nil unless `bytes` has 8 bytes.
+    /// Returns nil if `bytes` does not have 8 bytes.
     public init?(bytes: some Collection<UInt8>) {
         guard bytes.count == 8 else { return nil }
         self.bytes = Array(bytes)

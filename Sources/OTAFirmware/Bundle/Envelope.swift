@@ -2,7 +2,7 @@
 public struct Envelope: Sendable, Hashable {
     /// The length of the longest envelope, in bytes. The first `maximumLength` bytes of a bundle contain its whole envelope.
     public static let maximumLength = Manifest.maximumLength + countLength + 4 * BundleSignature.encodedLength
-    /// The length in bytes of the signature count (1 byte) and the three zero bytes that follow.
+    /// The length in bytes of the signature count (1 byte) together with the three zero bytes after the count.
     private static let countLength = 4
 
     public let manifest: Manifest
@@ -11,7 +11,7 @@ public struct Envelope: Sendable, Hashable {
 
     /// Creates an envelope and sorts the signatures.
     ///
-    /// - Throws: `bad-signature-count` unless there are 1 to 4 signatures; `signature-order` if two signatures have the same key id.
+    /// - Throws: `bad-signature-count` if the number of signatures is not 1 to 4; `signature-order` if two signatures have the same key id.
     public init(manifest: Manifest, signatures: [BundleSignature]) throws(BundleError) {
         let sorted = signatures.sorted { $0.keyID < $1.keyID }
         let start = manifest.bytes.count
@@ -33,7 +33,7 @@ public struct Envelope: Sendable, Hashable {
     /// Parses the envelope at the start of a bundle and ignores all bytes after the envelope.
     ///
     /// `bytes` can be the whole bundle or only its first `maximumLength` bytes. This initializer does not know the length of the file.
-    /// Therefore the caller must check that this length is equal to `bundleLength`.
+    /// Therefore the caller must check that the file has `bundleLength` bytes.
     public init(parsingPrefix bytes: [UInt8]) throws(BundleError) {
         var reader = ByteReader(bytes)
         try self.init(reading: &reader)
@@ -59,8 +59,8 @@ public struct Envelope: Sendable, Hashable {
 
     /// Returns this envelope with an additional signature.
     ///
-    /// - Throws: `bad-signature-count` if this envelope already has four signatures; `signature-order` if it already has a signature with
-    ///   the key id of `signature`.
+    /// - Throws: `bad-signature-count` if this envelope already has four signatures; `signature-order` if this envelope already has a
+    ///   signature with the same key id as `signature`.
     public func adding(_ signature: BundleSignature) throws(BundleError) -> Envelope {
         try Envelope(manifest: manifest, signatures: signatures + [signature])
     }

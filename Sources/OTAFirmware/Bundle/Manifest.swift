@@ -26,17 +26,17 @@ public struct Manifest: Sendable, Hashable {
     public let requires: RequiredVersion?
     /// The fields with a type that this version of otaflash does not know, in ascending order of the type.
     public let unknownFields: [ManifestField]
-    /// The encoded manifest. The signatures cover exactly these bytes. Their SHA-256 identifies the release.
+    /// The encoded manifest. The signatures cover exactly these bytes. The SHA-256 of these bytes identifies the release.
     public let bytes: [UInt8]
 
-    /// The unknown fields that are marked as critical (`ManifestField.isCritical`). The parser accepts them, so that `otaflash inspect` can
-    /// show them. A verifier must refuse the bundle.
+    /// The unknown fields that are marked as critical (`ManifestField.isCritical`). The parser accepts these fields, so that `otaflash
+    /// inspect` can show them. A verifier must refuse a bundle with such a field.
     public var unknownCriticalFields: [ManifestField] { unknownFields.filter(\.isCritical) }
 
     /// Creates a manifest. The values must follow the rules of docs/bundle-format.md.
     ///
-    /// The offset of an error is a position in the encoded new manifest. `unknownFields` can also contain a field of a known type. The
-    /// initializer then checks that field and sets the property for its type.
+    /// The offset of an error is a position in the encoded new manifest. If `unknownFields` contains a field of a known type, the
+    /// initializer checks the field's value and sets the property for this type.
     public init(
         imageFormat: ImageFormat, imageSize: UInt32, securityCounter: UInt32, created: UInt64,
         imageDigest: SHA256Digest, version: SemanticVersion, product: ProductName,
@@ -130,7 +130,7 @@ struct ManifestHeader {
     let created: UInt64
     let imageDigest: SHA256Digest
 
-    /// Reads the header, which must be at offset 0, and checks each value. So the caller can use `manifestLength` without a check.
+    /// Reads the header and checks each value. The header must be at offset 0 of the reader.
     init(reading reader: inout ByteReader) throws(BundleError) {
         try reader.expect(Self.magic, .badMagic, "the magic \"OTAF\" (4f544146)")
         try reader.expect([Self.formatVersion], .unsupportedVersion, "format version 01")

@@ -1,4 +1,5 @@
-/// A field of a manifest. It is encoded as type (u16), length of the value (u16) and value. The integers are little-endian.
+/// A field of a manifest. An encoded field consists of the type (u16), the length of the value (u16) and the value. The integers are
+/// little-endian.
 public struct ManifestField: Sendable, Hashable {
     /// The size of the encoded type and length together, in bytes.
     static let headerLength = 4
@@ -16,14 +17,14 @@ public struct ManifestField: Sendable, Hashable {
         self.init(type: type.rawValue, value: Array(value))
     }
 
-    /// Whether the field is critical. A reader must refuse a bundle with a critical field if it does not know the field's type.
+    /// Whether the field is critical. If a reader does not know the type of a critical field, the reader must refuse the bundle.
     public var isCritical: Bool { type & 0x8000 != 0 }
 
     var encodedLength: Int { Self.headerLength + value.count }
 }
 
-/// The types of fields that this version knows. The format reserves the types 0x8007 and 0x8009 for later versions, so this version
-/// handles them like all unknown types.
+/// The types of fields that this version of otaflash knows. The format reserves the types 0x8007 and 0x8009 for later versions. This
+/// version handles them like all other unknown types.
 enum ManifestFieldType: UInt16 {
     case version = 0x0002
     case minimumBattery = 0x0004

@@ -26,7 +26,7 @@ package enum Base64 {
 
     /// Decodes a Base64 text that arrives in parts of any length.
     package struct Decoder: Sendable {
-        /// The bytes that the decoder has decoded until now.
+        /// The decoded bytes of all parts so far.
         package private(set) var bytes: [UInt8] = []
         private var bits: UInt32 = 0
         fileprivate var digits = 0

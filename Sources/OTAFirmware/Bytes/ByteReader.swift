@@ -1,7 +1,7 @@
 /// Reads consecutive integers and byte sequences, and never reads past the end.
 ///
-/// `reader(over:)` returns a reader for a part of the input. The offsets of that reader still count from the start of the whole
-/// input. Therefore an error in a part of a file has the position in the whole file.
+/// `reader(over:)` returns a reader for a part of the input. The offsets of this reader also count from the start of the whole input.
+/// Therefore an error in a part of a file has the position in the whole file.
 public struct ByteReader: Sendable {
     /// The error of a call that requests more bytes than the reader has.
     public struct Truncated: Error, Sendable, Hashable {

@@ -1,7 +1,7 @@
 /// The CRC-32 of IEEE 802.3, zip and PNG.
 ///
-/// Its full name is CRC-32/ISO-HDLC. The reflected polynomial is 0xEDB88320. The initial value and the final exclusive or are
-/// 0xFFFFFFFF. The CRC of "123456789" is 0xCBF43926.
+/// The full name is CRC-32/ISO-HDLC. The reflected polynomial is 0xEDB88320. The initial value and the final XOR value are 0xFFFFFFFF. The
+/// CRC of "123456789" is 0xCBF43926.
 ///
 /// `update` adds bytes to the CRC of all earlier bytes. The CRC of no bytes is 0. For example, `update(update(0, a), b)` is the CRC
 /// of `a` followed by `b`.
@@ -11,8 +11,8 @@ public enum CRC32 {
         tables.withUnsafeBufferPointer { table in
             var register = ~crc
             var index = 0
-            // The host computes the CRC during an upload, so it must be fast. Therefore each step processes eight bytes, with one table for
-            // each of the eight.
+            // The host computes the CRC during an upload, so the computation must be fast. Therefore each step processes eight bytes with
+            // eight tables.
             while bytes.count - index >= 8 {
                 let low = register ^ UInt32(littleEndian: bytes.loadUnaligned(fromByteOffset: index, as: UInt32.self))
                 let high = UInt32(littleEndian: bytes.loadUnaligned(fromByteOffset: index + 4, as: UInt32.self))
@@ -62,13 +62,13 @@ public struct SHA256Digest: Hashable, Sendable, CustomStringConvertible {
     /// The 32 bytes of the digest.
     public let bytes: [UInt8]
 
-    /// Returns nil unless `bytes` has 32 bytes.
+    /// Returns nil if `bytes` does not have 32 bytes.
     public init?(bytes: some Collection<UInt8>) {
         guard bytes.count == 32 else { return nil }
         self.bytes = Array(bytes)
     }
 
-    /// The first 8 bytes. The OTA profile sends them in place of the whole digest (docs/ota-profile.md).
+    /// The first 8 bytes. The OTA profile sends these bytes in place of the whole digest (docs/ota-profile.md).
     public var prefix: [UInt8] { Array(bytes.prefix(8)) }
 
     /// The digest as 64 lower-case hex digits.
@@ -81,6 +81,6 @@ public struct SHA256Digest: Hashable, Sendable, CustomStringConvertible {
 /// `OTASigning.SHA256`.
 public protocol IncrementalHash {
     mutating func update(_ bytes: UnsafeRawBufferPointer)
-    /// Returns the digest. Call it once, after the last update.
+    /// Returns the digest. Call this function once, after the last call of `update`.
     mutating func finish() -> SHA256Digest
 }

@@ -42,7 +42,7 @@ extension String {
     }
 }
 
-/// Decodes untrusted bytes as text. Returns nil unless the bytes are valid UTF-8 without control characters.
+/// Decodes untrusted bytes as text. Returns nil if the bytes are not valid UTF-8, or contain a control character.
 ///
 /// A command to a terminal begins with a control character, so the result cannot contain such a command.
 package func harmlessText(_ bytes: some Collection<UInt8>) -> String? {
@@ -64,7 +64,7 @@ func escaped(_ bytes: some Collection<UInt8>) -> String {
     }.joined()
 }
 
-/// Formats at most the first 80 of the untrusted bytes, in quotation marks. If there are more bytes, their total number follows.
+/// Formats at most the first 80 of the untrusted bytes, in quotation marks. If there are more bytes, the total number of bytes follows.
 func quoted(_ bytes: some Collection<UInt8>) -> String {
     "\"" + escaped(bytes.prefix(80)) + "\"" + (bytes.count > 80 ? "… (\(bytes.count) bytes)" : "")
 }
@@ -76,7 +76,8 @@ public enum Hex {
         String(decoding: bytes.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }, as: UTF8.self)
     }
 
-    /// Returns the bytes. Returns nil unless `text` consists of an even number of hex digits, in lower or upper case.
+    /// Returns the bytes. Returns nil if `text` has an odd number of characters, or a character that is not a hex digit. Accepts lower-case
+    /// and upper-case digits.
     public static func decode(_ text: some StringProtocol) -> [UInt8]? {
         var bytes: [UInt8] = []
         var high: UInt8?

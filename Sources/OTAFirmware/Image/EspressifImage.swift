@@ -18,13 +18,13 @@ public struct EspressifImage: Sendable, Hashable {
     /// The flash size that the image was made for, such as `4MB`; nil for an unknown code.
     public let flashSize: String?
     public let entryPoint: UInt32
-    /// The chip revisions that can run the image. A revision is encoded as 100 × major + minor. `chipRevisions` is nil if the lowest
-    /// revision in the image's header is above the highest one.
+    /// The chip revisions that can run the image. A revision is encoded as 100 × major + minor. Nil if the lowest revision in the image's
+    /// header is above the highest revision.
     public let chipRevisions: ClosedRange<UInt16>?
     /// 1 to 16 segments in the order of the image.
     public let segments: [Segment]
-    /// The SHA-256 in the last 32 bytes of the image, which covers all bytes before them. The parser has verified it. Nil if the image has
-    /// no SHA-256.
+    /// The last 32 bytes of the image: the SHA-256 of all earlier bytes. The parser has verified this digest. Nil if the image has no
+    /// SHA-256.
     public let digest: SHA256Digest?
     /// The description of the application; nil if the image does not contain one.
     public let application: EspressifApplication?
@@ -46,7 +46,7 @@ extension EspressifImage {
     /// Returns the error for an ESP-IDF image that the user gave as an update file. Returns nil if `file` does not begin with the header of
     /// an ESP-IDF image.
     ///
-    /// otaflash cannot check the signature of an ESP-IDF image. Therefore it accepts the image only inside a signed bundle.
+    /// otaflash cannot check the signature of an ESP-IDF image. Therefore otaflash accepts such an image only inside a signed bundle.
     package static func unsignedRefusal(of file: [UInt8]) -> ImageError? {
         guard file.first == magic, (try? EspressifHeader(Array(file.prefix(Int(EspressifHeader.length))))) != nil else {
             return nil
@@ -75,7 +75,7 @@ public struct EspressifApplication: Sendable, Hashable {
 
     /// The security version, a counter that the anti-rollback protection of ESP-IDF compares.
     public let secureVersion: UInt32
-    /// The version. It can be any text. It is often not a semantic version, for example `v5.1-12-gabc` or `1`.
+    /// The version of the application, which can be any text, for example `v5.1-12-gabc` or `1`.
     public let version: String
     public let project: String
     /// The date and time of compilation, in the formats of `__DATE__` and `__TIME__`.
@@ -85,7 +85,7 @@ public struct EspressifApplication: Sendable, Hashable {
     /// The SHA-256 of the ELF file that the image was made from; nil if the field is zero.
     public let elfDigest: SHA256Digest?
 
-    /// Returns nil unless `bytes` has 256 bytes and begins with the magic.
+    /// Returns nil if `bytes` does not have 256 bytes, or does not begin with the magic.
     init?(_ bytes: [UInt8]) {
         var reader = ByteReader(bytes)
         guard bytes.count == Self.encodedLength, (try? reader.read(UInt32.self)) == Self.magic,

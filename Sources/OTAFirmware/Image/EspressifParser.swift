@@ -104,7 +104,7 @@ struct EspressifParser: SectionParser {
         } catch {
             throw ImageError(error, from: cursor.start)
         }
-        // The bootloader refuses every length that is not a multiple of 4, too (esp_image_format.c, verify_segment_header).
+        // The bootloader also refuses a length that is not a multiple of 4 (esp_image_format.c, verify_segment_header).
         guard segment.length % 4 == 0 else {
             throw ImageError(
                 .badImageHeader, offset: cursor.start + 4, expected: "a segment length divisible by 4",
@@ -139,7 +139,8 @@ struct EspressifParser: SectionParser {
     }
 }
 
-/// The bytes after an ESP-IDF image: first padding (0xFF), then signature sectors of Secure Boot v2. Each of the two can be absent.
+/// The bytes after an ESP-IDF image. These are padding bytes (0xFF), followed by signature sectors of Secure Boot v2. The padding, the
+/// sectors, or both can be absent.
 ///
 /// A signature sector has 4096 bytes. Its offset is a multiple of 4096, and its first byte is 0xE7. The parser does not verify the
 /// signatures.

@@ -43,7 +43,7 @@ public struct FirmwareDescription: Sendable, Hashable {
         versionText.flatMap { SemanticVersion($0.hasPrefix("v") ? $0.dropFirst() : $0[...]) }
     }
 
-    /// The project name in an ESP-IDF image. Nil if this name is not a valid product name, and for the other formats.
+    /// The project name in an ESP-IDF image. Nil if this name is not a valid product name, or if the image has another format.
     public var product: ProductName? {
         guard case .espressif(let image) = details else { return nil }
         return (image.application?.project).flatMap { ProductName($0) }

@@ -1,7 +1,6 @@
 /// The type of a file, detected from its first bytes. The file name has no effect.
 public enum FirmwareFileKind: Sendable, Hashable {
-    /// Every file that does not have one of the types below. It can be an image, for example of ESP-IDF or MCUboot, and needs no
-    /// conversion.
+    /// A file that has none of the types below, for example an ESP-IDF image or an MCUboot image.
     case binary
     /// Intel HEX text. `IntelHex` converts it to an image.
     case intelHex
@@ -16,10 +15,10 @@ public enum FirmwareFileKind: Sendable, Hashable {
     /// A PEM file: a key or a certificate as text.
     case pem
 
-    /// The number of bytes that `detect(prefix:)` needs from a file that is long enough.
+    /// The number of bytes that `detect(prefix:)` needs. If a file is shorter, `detect(prefix:)` needs all bytes of the file.
     public static let prefixLength = 20
 
-    /// Detects the type from the first `prefixLength` bytes of a file, or from all bytes of a shorter file.
+    /// Detects the type from the first `prefixLength` bytes of a file.
     public static func detect(prefix: some Collection<UInt8>) -> FirmwareFileKind {
         let bytes = Array(prefix.prefix(prefixLength))
         if bytes.starts(with: ManifestHeader.magic) { return .bundle }
@@ -45,8 +44,8 @@ public enum FirmwareFileKind: Sendable, Hashable {
 }
 
 extension FirmwareFileKind {
-    /// The error if an image is required, but the file has this type. Nil for `binary`. For most types, the error's hint describes how to
-    /// get an image from the file.
+    /// The error to throw if an image is required, but the file has this type. Nil for `binary`. For most types, the error's hint describes
+    /// how to get an image from the file.
     package var refusal: ImageError? {
         switch self {
         case .binary: nil

@@ -1,10 +1,11 @@
 /// Parses an image in one pass and returns its description.
 ///
-/// The caller passes the image in blocks of any size. The inspector stores headers and other metadata, but not the program.
-/// So the caller can inspect a large file while it copies the file, without the whole file in memory.
+/// The caller passes the image in blocks of any size. The inspector stores headers and other metadata, but not the program. Therefore the
+/// caller can inspect a large file without the whole file in memory.
 ///
-/// The magic at the start of the image determines the format: ESP-IDF application image (0xE9) or MCUboot image (0x96f3b83d). An image
-/// without one of these is raw. The inspector refuses a damaged image with a known magic, unless the caller requires the format `raw`.
+/// The magic at the start of the image determines the format: ESP-IDF application image (0xE9) or MCUboot image (0x96f3b83d). An image with
+/// another start is raw. The inspector refuses a damaged ESP-IDF or MCUboot image. If the caller requires the format `raw`, the inspector
+/// ignores the magic and does not check the image.
 public struct FirmwareInspector {
     private let format: ImageFormat?
     private let makeHash: () -> any IncrementalHash
@@ -13,8 +14,8 @@ public struct FirmwareInspector {
     private var size: UInt64 = 0
 
     /// - Parameters:
-    ///   - format: the required format. With `raw`, the inspector accepts every file that is not empty. With nil, it detects the format
-    ///     and refuses a file that is not an image, such as an ELF file.
+    ///   - format: the required format. With `raw`, the inspector accepts every file that is not empty. With nil, the inspector detects the
+    ///     format and refuses a file that is not an image, such as an ELF file.
     ///   - makeHash: returns a new SHA-256 computation. The inspector compares the computed digest with the digest in the image.
     public init(format: ImageFormat? = nil, makeHash: @escaping () -> any IncrementalHash) {
         self.format = format
@@ -40,7 +41,7 @@ public struct FirmwareInspector {
         }
     }
 
-    /// Checks that the image is complete, and returns its description. Call it once, after the last update.
+    /// Checks that the image is complete, and returns its description. Call this function once, after the last call of `update`.
     public mutating func finish() throws(ImageError) -> FirmwareDescription {
         guard size > 0 else {
             throw ImageError(.emptyImage, offset: 0, expected: "a firmware image", found: "an empty file")

@@ -4,7 +4,7 @@ public struct ImageError: Error, Sendable, Equatable, CustomStringConvertible {
         case emptyImage = "empty-image"
         /// The image has more than 2^32 − 1 bytes.
         case imageTooLarge = "image-too-large"
-        /// The file is not an image. For example, it is an ELF file, which must be converted first.
+        /// The file is not an image. For example, an ELF file must first be converted to an image.
         case notAnImage = "not-an-image"
         /// The image does not have the requested format.
         case wrongImageFormat = "wrong-image-format"
@@ -12,7 +12,7 @@ public struct ImageError: Error, Sendable, Equatable, CustomStringConvertible {
         case truncatedImage = "truncated-image"
         /// A field in a header, segment or TLV has an invalid value.
         case badImageHeader = "bad-image-header"
-        /// The checksum or digest in the image is not the one that was computed from the bytes of the image.
+        /// The checksum or digest in the image does not match the bytes of the image.
         case badImageDigest = "bad-image-digest"
         /// After the end of the image, the file has bytes that the image format does not allow there.
         case trailingImageBytes = "trailing-image-bytes"

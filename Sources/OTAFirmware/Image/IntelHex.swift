@@ -1,6 +1,7 @@
 /// An image from Intel HEX text.
 ///
-/// The image has all bytes from the lowest to the highest address. Gaps contain 0xFF, which is the value of erased flash.
+/// The image has all bytes from the lowest to the highest address. Gaps (addresses without data in the text) contain 0xFF, the value of
+/// erased flash.
 public struct IntelHex: Sendable, Hashable {
     /// The default limit for the length of an image including its gaps, in bytes: 64 MiB.
     public static let maximumSpan = 64 << 20
@@ -24,7 +25,8 @@ public struct IntelHex: Sendable, Hashable {
         var written = [UInt8](repeating: 0, count: (extent.count + 7) / 8)
         var records = IntelHexRecords(text)
         while let record = try records.next() {
-            // A record without data does not count for the extent, so its address can be below the extent. The next subtraction would trap.
+            // The extent does not include the address of a record without data. If this address is below the extent, the next subtraction
+            // would trap.
             if records.data.isEmpty { continue }
             var position = Int(record.address - extent.lowerBound)
             for byte in records.data {
@@ -71,8 +73,8 @@ private func addressText(_ address: UInt64) -> String {
 
 /// The address ranges of the data below and above the widest gap in Intel HEX text.
 ///
-/// The parser computes them only if the data, including the gaps, is too long for an image. The usual reason is that the text contains
-/// fuses or settings in addition to the application. For example, an nRF has settings in the UICR memory at 0x10001000.
+/// The parser needs these ranges only for the error `spanTooLarge`. The usual reason for this error is that the text contains fuses or
+/// settings in addition to the application. For example, an nRF has settings in the UICR memory at 0x10001000.
 private struct IntelHexRegions {
     private var below: Range<UInt64> = 0..<0
     private var above: Range<UInt64> = 0..<0
@@ -130,7 +132,7 @@ public struct IntelHexError: Error, Sendable, Equatable, CustomStringConvertible
         case unknownRecordType = "unknown-hex-record-type"
         /// The data of a record continues past the end of a segment (64 KiB) or of the 32-bit address space.
         case badAddress = "bad-hex-address"
-        /// The text has other bytes than line ends after the end record.
+        /// After the end record, the text has bytes that are not line ends.
         case recordAfterEnd = "hex-record-after-end"
         case missingEnd = "missing-hex-end"
         /// Two records have data for the same address.

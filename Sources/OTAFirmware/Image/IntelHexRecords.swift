@@ -1,4 +1,5 @@
-/// An iterator over the data records of Intel HEX text. It also checks the records of the other types, but does not return them.
+/// An iterator over the data records of Intel HEX text. The iterator also checks the records of other types, but does not return these
+/// records.
 ///
 /// The source of the format is Intel, "Hexadecimal Object File Format Specification", revision A, 1988.
 struct IntelHexRecords {
@@ -25,7 +26,7 @@ struct IntelHexRecords {
     /// The data of the current record.
     var data: ArraySlice<UInt8> { record.dropFirst(4).dropLast() }
 
-    /// Reads records up to the next data record and returns it. Returns nil after the end record.
+    /// Returns the next data record. Returns nil after the end record.
     mutating func next() throws(IntelHexError) -> DataRecord? {
         while try readLine() {
             let offset = UInt64(record[1]) << 8 | UInt64(record[2])

@@ -1,7 +1,8 @@
 /// A parsed MCUboot image in the format of imgtool, MCUboot's signing tool.
 ///
-/// The parser has checked the lengths of all parts. It has also checked the SHA-256, if the image has one and is not encrypted. It does
-/// not verify signatures. The format is described in the source of MCUboot, `boot/bootutil/include/bootutil/image.h`.
+/// The parser has checked the lengths of all parts. If the image has a SHA-256 and is not encrypted, the parser has also checked the
+/// SHA-256. The parser does not verify signatures. The format is described in the source of MCUboot,
+/// `boot/bootutil/include/bootutil/image.h`.
 public struct MCUbootImage: Sendable, Hashable {
     /// The first four bytes: 0x96f3b83d in little-endian byte order.
     package static let magic: [UInt8] = [0x3D, 0xB8, 0xF3, 0x96]
@@ -17,7 +18,7 @@ public struct MCUbootImage: Sendable, Hashable {
     public let protectedTLVs: [MCUbootTLV]
     /// The TLVs that the digest and the signature do not cover.
     public let tlvs: [MCUbootTLV]
-    /// The SHA-256 of header, body and protected TLVs. The parser has verified it. Nil if the image has no SHA-256 or is
+    /// The SHA-256 of header, body and protected TLVs. The parser has verified this digest. Nil if the image has no SHA-256 or is
     /// encrypted.
     public let digest: SHA256Digest?
     /// The length of header, body and protected TLVs in bytes. The digest and the signature cover these bytes.
@@ -28,11 +29,11 @@ public struct MCUbootImage: Sendable, Hashable {
     /// Whether the body is encrypted. Only the device can check the digest of an encrypted image.
     public var isEncrypted: Bool { flags & MCUbootHeader.encryptionFlags != 0 }
 
-    /// Whether the bootloader can start the image. For example, it cannot start an image that is for a second processor.
+    /// Whether the bootloader can start the image. For example, the bootloader cannot start an image for a second processor.
     public var isBootable: Bool { flags & MCUbootHeader.notBootableFlag == 0 }
 
-    /// The security counter of the image. A bootloader with rollback protection refuses an image with a lower counter than the installed
-    /// one. Nil if the image has no security counter, or if its counter does not have 4 bytes.
+    /// The security counter of the image. A bootloader with rollback protection refuses an image whose counter is lower than the counter of
+    /// the installed image. Nil if the image has no security counter, or if its counter does not have 4 bytes.
     public var securityCounter: UInt32? {
         guard let value = protectedTLVs.first(where: { $0.type == MCUbootTLV.securityCounter })?.value,
             value.count == 4
@@ -99,7 +100,7 @@ extension MCUbootImage.Version {
     }
 }
 
-/// A record after an image's body, with a type, a length and a value.
+/// A record with a type, a length and a value. In an image, the TLVs follow the body.
 public struct MCUbootTLV: Sendable, Hashable {
     public static let keyHash: UInt16 = 0x01
     /// The complete public key in DER. An image that names its key has either this TLV or `keyHash`.
@@ -113,7 +114,7 @@ public struct MCUbootTLV: Sendable, Hashable {
     public static let rsa2048: UInt16 = 0x20
     /// An ECDSA signature on the curve P-224. MCUboot does not support it any more.
     public static let ecdsaP224: UInt16 = 0x21
-    /// An ECDSA signature in DER. Its curve is P-256 in an image with a SHA-256, and P-384 in an image with a SHA-384.
+    /// An ECDSA signature in DER. The curve is P-256 in an image with a SHA-256, and P-384 in an image with a SHA-384.
     public static let ecdsa: UInt16 = 0x22
     /// An RSASSA-PSS signature with an RSA-3072 key.
     public static let rsa3072: UInt16 = 0x23
@@ -137,14 +138,15 @@ public struct MCUbootTLV: Sendable, Hashable {
     /// The type's name in imgtool; nil for an unknown type.
     public var name: String? { Self.names[type] }
 
-    /// Whether the TLV is a digest that this module does not check. It checks only SHA-256.
+    /// Whether the TLV is a SHA-384 or SHA-512 digest. This module checks only SHA-256 digests.
     var isOtherDigest: Bool { type == Self.sha384 || type == Self.sha512 }
 
     /// Whether the TLV is an RSA or ECDSA signature.
     var isOtherSignature: Bool { Self.signatureTypes.contains(type) && type != Self.ed25519 }
 
-    /// Whether the TLV is a digest of the signed bytes, or belongs to a signature over them (signature, key or `pureSignature`). A correct
-    /// image has such TLVs only outside the protected area, because they are added after the digest is computed.
+    /// Whether the TLV is a digest of the signed bytes, or belongs to a signature over the signed bytes (signature, key or
+    /// `pureSignature`). A correct image has such TLVs only outside the protected area, because a signing tool adds them after it has
+    /// computed the digest.
     public var isAboutSignedBytes: Bool {
         (Self.digestTypes + Self.signatureTypes + [Self.keyHash, Self.publicKey, Self.pureSignature]).contains(type)
     }
@@ -194,7 +196,7 @@ struct MCUbootHeader {
         }
     }
 
-    /// Returns a header of 32 bytes. Its flags are 0.
+    /// Returns a header of 32 bytes, without padding. The flags and the load address are 0.
     static func bytes(_ layout: MCUbootLayout, protectedTLVSize: UInt16, bodySize: UInt32) -> [UInt8] {
         var writer = ByteWriter()
         writer.write(MCUbootImage.magic)

@@ -31,7 +31,7 @@ public struct MCUbootLayout: Sendable, Hashable {
     public var headerSize: UInt16
     /// Whether the header is inserted before the program. If false, the header replaces the first `headerSize` bytes of the program.
     public var padsHeader = false
-    /// The slot's size in bytes. If it is nil, the size of the image is not checked, and `filling` must be `none`.
+    /// The slot's size in bytes. If `slotSize` is nil, the size of the image is not checked, and `filling` must be `none`.
     public var slotSize: UInt32?
     public var filling = Filling.none
     /// The flash's write unit in bytes: one of `alignments`.
@@ -70,8 +70,8 @@ public struct MCUbootLayout: Sendable, Hashable {
 /// A builder for an MCUboot image. The complete image is identical to the output of imgtool 2.5.0 (`image.py`).
 public struct MCUbootDraft: Sendable {
     private let layout: MCUbootLayout
-    /// The bytes of the image that exist until now. Before `close(with:)`, these are the header, the body and the protected TLVs: exactly
-    /// the bytes that the digest and the signature cover.
+    /// The current bytes of the image. Before `close(with:)`, these are the header, the body and the protected TLVs: exactly the bytes that
+    /// the digest and the signature cover.
     public private(set) var bytes: [UInt8]
 
     /// Creates the header, the body and the protected TLVs.

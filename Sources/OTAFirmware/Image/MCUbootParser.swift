@@ -14,7 +14,7 @@ struct MCUbootParser: SectionParser {
     var cursor = SectionCursor(length: MCUbootHeader.length)
     private var section = Section.header
     private var area = Area.plain
-    /// The received bytes of the current header or TLV area.
+    /// The received bytes of a header, an area header or an area. The parser does not store the body.
     private var collected: [UInt8] = []
     private var hash: any IncrementalHash
 
@@ -117,7 +117,7 @@ struct MCUbootParser: SectionParser {
         begin(.area, length: UInt64(total) - 4)
     }
 
-    /// Parses the TLVs of an area. They must fill the area completely.
+    /// Parses the TLVs of an area. The TLVs must fill the area completely.
     private static func parse(_ bytes: [UInt8], from start: UInt64) throws(ImageError) -> [MCUbootTLV] {
         var reader = ByteReader(bytes)
         var tlvs: [MCUbootTLV] = []
@@ -135,7 +135,8 @@ struct MCUbootParser: SectionParser {
         return tlvs
     }
 
-    /// Checks all SHA-256 digests. It does not check those of an encrypted image, because they cover the body before the encryption.
+    /// Checks all SHA-256 digests of an image that is not encrypted. This parser cannot check an encrypted image, because the digest covers
+    /// the body before the encryption.
     private mutating func checkDigests() throws(ImageError) {
         let digests = (tlvs[.plain] ?? []).filter { $0.type == MCUbootTLV.sha256 }
         guard !digests.isEmpty, let header, header.flags & MCUbootHeader.encryptionFlags == 0 else { return }
@@ -168,8 +169,8 @@ struct MCUbootParser: SectionParser {
 
 /// The bytes after an MCUboot image: the rest of its slot in the format of imgtool's `--pad`.
 ///
-/// These are erased bytes, then the bootloader's trailer. The trailer ends with a magic of 16 bytes. With imgtool's `--confirm`, a flag
-/// before the magic marks the image as confirmed. The parser also accepts erased bytes without a trailer.
+/// The rest consists of erased bytes and the bootloader's trailer. The trailer ends with a magic of 16 bytes. With imgtool's `--confirm`, a
+/// flag before the magic marks the image as confirmed. The parser also accepts erased bytes without a trailer.
 struct MCUbootTrailer {
     /// The magic for flash with a write unit of at most 8 bytes.
     private static let magic: [UInt8] = [
@@ -179,15 +180,15 @@ struct MCUbootTrailer {
     private static let magicOfLargerUnit: [UInt8] = [
         0x2D, 0xE1, 0x5D, 0x29, 0x41, 0x0B, 0x8D, 0x77, 0x67, 0x9C, 0x11, 0x0F, 0x1F, 0x8A,
     ]
-    /// The largest number of bytes from the flag to the end of the trailer: 32 for the flag and 32 for the magic, each with
-    /// its padding. The write unit is then 32 bytes, the largest one that imgtool supports.
+    /// The largest number of bytes from the flag to the end of the trailer. The largest write unit of imgtool is 32 bytes. With this write
+    /// unit, the flag and its padding have 32 bytes, and the magic and its padding have 32 bytes.
     private static let maximumLength = 64
 
     /// The offset of the first byte after the image.
     let start: UInt64
     /// The value of erased flash: 0xFF, or 0 on some chips. Nil until the parser receives the first byte after the image.
     private var erased: UInt8?
-    /// The received bytes, beginning with the first one that is not erased.
+    /// The received bytes from the first byte that is not erased.
     private var trailer: [UInt8] = []
     /// The offset of the first byte of `trailer`.
     private var trailerStart: UInt64 = 0

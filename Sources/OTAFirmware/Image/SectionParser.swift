@@ -7,11 +7,11 @@ protocol SectionParser {
     /// Parses the next bytes of the current section. The first of these bytes is at `cursor.offset`.
     mutating func take(_ bytes: UnsafeRawBufferPointer) throws(ImageError)
 
-    /// Evaluates the current section, and begins the next one. `update(_:)` calls it after the last byte of the section.
+    /// Evaluates the current section, and begins the next section. `update(_:)` calls this function after the last byte of a section.
     mutating func endSection() throws(ImageError)
 
-    /// Checks that the image is complete, and returns its description. Call it after the last byte of the file: `cursor.offset` is then
-    /// the length of the file.
+    /// Checks that the image is complete, and returns its description. Call this function after the last byte of the file: `cursor.offset`
+    /// is then the length of the file.
     mutating func finish() throws(ImageError) -> FirmwareDescription
 }
 
@@ -68,7 +68,7 @@ struct RawParser: SectionParser {
 }
 
 extension UnsafeRawBufferPointer {
-    /// Returns the `count` bytes that begin at the index `start`. All of them must be in this buffer.
+    /// Returns the `count` bytes from the index `start`. All these bytes must be in this buffer.
     func part(_ start: Int, _ count: Int) -> UnsafeRawBufferPointer {
         UnsafeRawBufferPointer(rebasing: self[start..<(start + count)])
     }
