@@ -14,8 +14,8 @@ public struct Command: Sendable {
 
     /// Runs a program and waits until the program ends.
     ///
-    /// The program's standard streams are files. Pipes are not used, because the end of the output was once missing from a pipe when the
-    /// computer was busy.
+    /// The program's standard streams are files. This function does not use pipes, because a busy computer once lost the end of the output
+    /// in a pipe.
     ///
     /// - Parameters:
     ///   - program: the path of the program, or a name for a search in `PATH`.

@@ -1,7 +1,7 @@
 package import OTATransport
 package import OTAUpdate
 
-/// The events of a link as a stream. When the link ends, the stream throws the `LinkError` that is the reason of the end.
+/// The events of a link as a stream. When the link ends, the stream throws a `LinkError` that contains the reason.
 package typealias LinkEvents = AsyncThrowingStream<LinkEvent, any Error>
 
 extension Transport {
@@ -34,7 +34,8 @@ extension Transport {
 }
 
 extension LinkEvents {
-    /// Returns the next `count` events. If the link ends earlier, `events` contains fewer events, and `end` is the reason.
+    /// Returns the next `count` events. If the link ends earlier, `events` contains fewer events, and `end` is the reason for the end of
+    /// the link.
     package func collect(_ count: Int = .max) async -> (events: [LinkEvent], end: LinkError?) {
         var events: [LinkEvent] = []
         do {
