@@ -86,7 +86,7 @@ public final class DeviceCore {
         config.pointee.wear_minutes = configuration.limitsWear ? 0 : UInt8(OTA_WEAR_UNLIMITED)
     }
 
-    /// Returns a copy of `bytes` for the C core, which keeps the pointer. The copy exists until this object is deallocated.
+    /// Returns a copy of `bytes`. The C core keeps the pointer, so the copy exists until this object is deallocated.
     private func keep(_ bytes: [UInt8]) -> UnsafeMutablePointer<UInt8> {
         let copy = UnsafeMutablePointer<UInt8>.allocate(capacity: bytes.count)
         copy.initialize(from: bytes, count: bytes.count)

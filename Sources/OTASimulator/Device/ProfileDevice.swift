@@ -89,7 +89,7 @@ extension DeviceCore: VirtualFirmware {
             guard flash.isPowered, !wantsReboot else { return false }
             let wait = poll(at: now)
             guard flash.isPowered, !wantsReboot else { return false }
-            // The core rounds `now` down to whole milliseconds, so `wait` also starts at a whole millisecond.
+            // The core rounds `now` down to whole milliseconds, so `wait` counts from a whole millisecond.
             pollTime = wait.map { .milliseconds(now.milliseconds) + $0 }
             if wait != .zero { return true }
         }

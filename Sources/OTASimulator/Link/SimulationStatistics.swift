@@ -3,8 +3,8 @@ import OTAUpdate
 /// The counters of a simulated transport. They start at 0 when the transport is created, and a new link does not reset them. The numbers of
 /// events, packets and flash operations in a ``FaultPlan`` refer to these counters.
 public struct SimulationStatistics: Sendable, Equatable {
-    /// The number of events that the radio has delivered to the host. This number does not include the ends of links. It also does not
-    /// include commands that the host's own Bluetooth stack refused.
+    /// The number of events that the radio has delivered to the host. The ends of links are not counted. Commands that the host's own
+    /// Bluetooth stack refused are not counted either.
     public let hostEvents: Int
     /// The number of packets to the device, including packets that the device's Bluetooth stack dropped. A packet is a write with or
     /// without response, a subscription, a read, or the request for a further part of a long read.

@@ -8,7 +8,7 @@ struct SMPReception {
     /// The digest that the host sent for the image. If the host starts an upload with the same digest again, the server resumes this
     /// upload.
     let digest: [UInt8]
-    /// The number of received bytes. It includes bytes that the server has not yet written, because they do not fill a write unit.
+    /// The number of received bytes. This number includes bytes that wait in RAM until they fill a write unit.
     private(set) var offset = 0
     private var unwritten: [UInt8] = []
     /// The number of erased bytes, counted from the start of the slot.

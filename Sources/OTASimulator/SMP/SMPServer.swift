@@ -55,8 +55,8 @@ final class SMPServer {
         longestQueue = max(longestQueue, waiting.count)
     }
 
-    /// Returns the number of occupied buffers. Each waiting packet occupies one buffer, and an incomplete packet also occupies one. The
-    /// last request and its answer occupy one each until `releasedAt`.
+    /// Returns the number of occupied buffers. Each waiting packet occupies one buffer, and an incomplete packet also occupies one buffer.
+    /// Until `releasedAt`, the last request and its answer occupy two buffers.
     private func buffersInUse(at now: Duration) -> Int {
         waiting.count + (reassembler.isInMidPacket ? 1 : 0) + (now < releasedAt ? 2 : 0)
     }

@@ -267,11 +267,11 @@ public struct VirtualDeviceSummary: Sendable, Equatable {
     public var updateProtocol: UpdateProtocol
     /// The product name. For an SMP device, the board name.
     public var product: String
-    /// The hardware revision. Nil for an SMP device, because SMP does not report it.
+    /// The hardware revision. Nil for an SMP device, because SMP has no hardware revision.
     public var hardware: UInt16?
     /// The version of the permanent image: the image that the device boots if no other image is on trial.
     public var version: String
-    /// The security counter of the permanent image. Nil for an SMP device, because SMP does not report it.
+    /// The security counter of the permanent image. Nil for an SMP device, because SMP does not report a security counter.
     public var securityCounter: UInt32?
 }
 
