@@ -19,7 +19,7 @@ public struct ProductName: Sendable, Hashable, CustomStringConvertible {
 
 /// The hardware revisions that a bundle supports.
 ///
-/// There are 1 to 16 ranges in ascending order. A range includes both of its bounds. The ranges do not overlap and are not
+/// The value consists of 1 to 16 ranges in ascending order. A range includes both of its bounds. The ranges do not overlap and are not
 /// adjacent. Therefore each set of revisions has exactly one encoding.
 public struct HardwareRevisions: Sendable, Hashable, CustomStringConvertible {
     /// A description of the text format, for messages to the user.
@@ -29,7 +29,7 @@ public struct HardwareRevisions: Sendable, Hashable, CustomStringConvertible {
 
     public let ranges: [ClosedRange<UInt16>]
 
-    /// Returns nil if the number of ranges is not 1 to 16, or if the ranges are not ascending, overlap, or are adjacent.
+    /// Returns nil if the number of ranges is not 1 to 16, if two ranges overlap or are adjacent, or if the order is not ascending.
     public init?(ranges: [ClosedRange<UInt16>]) {
         guard (1...16).contains(ranges.count),
             zip(ranges, ranges.dropFirst()).allSatisfy({ Self.leavesGap($0, $1) })

@@ -33,7 +33,7 @@ public struct MCUbootImage: Sendable, Hashable {
     public var isBootable: Bool { flags & MCUbootHeader.notBootableFlag == 0 }
 
     /// The security counter of the image. A bootloader with rollback protection refuses an image whose counter is lower than the counter of
-    /// the installed image. Nil if the image has no security counter, or if its counter does not have 4 bytes.
+    /// the installed image. Nil if the image has no security counter, or if the counter does not have 4 bytes.
     public var securityCounter: UInt32? {
         guard let value = protectedTLVs.first(where: { $0.type == MCUbootTLV.securityCounter })?.value,
             value.count == 4
@@ -112,7 +112,7 @@ public struct MCUbootTLV: Sendable, Hashable {
     public static let digestTypes = [sha256, sha384, sha512]
     /// An RSASSA-PSS signature with an RSA-2048 key.
     public static let rsa2048: UInt16 = 0x20
-    /// An ECDSA signature on the curve P-224. MCUboot does not support it any more.
+    /// An ECDSA signature on the curve P-224. MCUboot does not support this curve any more.
     public static let ecdsaP224: UInt16 = 0x21
     /// An ECDSA signature in DER. The curve is P-256 in an image with a SHA-256, and P-384 in an image with a SHA-384.
     public static let ecdsa: UInt16 = 0x22
