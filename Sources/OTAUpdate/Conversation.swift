@@ -1,16 +1,14 @@
 /// The requests and answers of one protocol over the links of a session.
 ///
-/// `UpdateSession` opens and closes the links. Its conversation exchanges the packets on an open link. Both are values without a clock.
+/// `UpdateSession` opens and closes the links. The conversation exchanges the packets on an open link.
 ///
-/// In each call, the conversation appends its actions to `shared`. In `shared`, it can also decide that the session reconnects, finishes
-/// or fails. After a decision to reconnect, the next calls are `linkEnded()` and, on the new link, `begin()`. After a decision to finish
-/// or to fail, the session does not call the conversation again.
-///
-/// The session reads the differences between the protocols from the static properties, `isDeviceReached` and `restartTime`.
+/// In each call, the conversation appends its actions to `shared`. It can also decide that the session reconnects, finishes or fails. After
+/// a decision to reconnect, the session calls `linkEnded()`, and calls `begin()` when the new link is open. After a decision to finish or
+/// to fail, the session does not call the conversation again.
 package protocol Conversation: Sendable {
-    /// The protocol that the report names.
+    /// The value of `UpdateReport.updateProtocol`.
     static var updateProtocol: UpdateProtocol { get }
-    /// The error code of a session whose last link ended with `LinkError.Code.timedOut`.
+    /// The error code of the session if it fails because a link ended with `LinkError.Code.timedOut`.
     static var codeAfterTimeout: UpdateError.Code { get }
 
     var shared: ConversationState { get set }
@@ -18,23 +16,24 @@ package protocol Conversation: Sendable {
     var isDeviceReached: Bool { get }
     /// The maximum duration of one restart of the device.
     ///
-    /// If a link is lost near the end of the restart window (`ConversationState.restartDeadline`) or later, the device may have restarted
-    /// once more. The session then extends the window to this time after the loss.
+    /// If a link is lost while the session waits for a restart, the device may have restarted once more. To extend the restart window, the
+    /// session then calls `RetryPolicy.lost(at:lookingUntil:restart:)` with this duration.
     var restartTime: Duration { get }
-    /// The offset in the current image after the last byte that was passed to the link. A rewind sets it to the offset at which the
-    /// transfer continues.
+    /// The offset in the current image after the last byte that was passed to the link. After a rewind, `sentOffset` is the offset at which
+    /// the transfer continues.
     var sentOffset: Int { get }
-    /// The time at which the session calls `deadlinePassed()`. It is never nil while a link is open and the task has no result yet.
+    /// The time at which the session calls `deadlinePassed()`. Never nil while a link is open and the task has no result, so every wait has
+    /// a limit.
     var deadline: Duration? { get }
 
-    /// Starts the exchange on a link that has just opened: the first link or a later one.
+    /// Starts the exchange on a link that has just opened.
     mutating func begin()
     /// Handles an event of the open link. For the end of the link, the session calls `linkEnded()` instead.
     mutating func handle(_ event: LinkEvent)
     mutating func deadlinePassed()
-    /// Discards the state of the link that has ended. The session also calls it after each failed attempt to connect.
+    /// Discards the state of the link that has ended. The session also calls this method after each failed attempt to connect.
     ///
-    /// In this call, the conversation must not append actions or make a decision.
+    /// In this method, the conversation must not append actions or make a decision.
     mutating func linkEnded()
 }
 
@@ -42,10 +41,9 @@ package protocol Conversation: Sendable {
 package struct ConversationState: Sendable {
     /// The reason for a new link. It determines how the session reconnects.
     package enum Reconnection: Sendable {
-        /// The link became unusable with this error. The session counts a failed attempt.
+        /// The link became unusable because of this error. The session counts a failed attempt.
         case afterLoss(LinkError)
-        /// The link is not lost, but it has a state that ends only with the link, such as an incomplete packet in the device. So the
-        /// conversation needs a new link. The session does not count a failed attempt.
+        /// The link works, but the device may keep an incomplete packet until the link ends. The session does not count a failed attempt.
         case clean
         /// The device restarts. If `reportsPhase` is true, the session reports `UpdatePhase.restart` when the link has ended.
         case afterRestart(reportsPhase: Bool)
@@ -64,9 +62,10 @@ package struct ConversationState: Sendable {
     package internal(set) var now = Duration.zero
     /// The properties of the open link; if no link is open, the properties of the last link.
     package internal(set) var link = LinkProperties(channels: [], maximumValueLength: 0)
-    /// The end of the restart window: until this time, the session tries to connect to the restarting device, without a limit of attempts.
+    /// The end of the restart window. Until this time, the session tries to connect to the restarting device. The number of attempts is not
+    /// limited.
     ///
-    /// Nil if the session does not wait for a restart. In this case, `RetryPolicy` limits the attempts.
+    /// Nil if the session does not wait for a restart. In this case, `RetryPolicy` limits the number of attempts.
     package var restartDeadline: Duration?
     /// The statistics of a push; nil for other tasks.
     package var transfer: TransferReport?
@@ -74,12 +73,12 @@ package struct ConversationState: Sendable {
     package var budget: ProgressBudget?
     /// The JSON names of the bundle's fields that could not be checked against the device.
     package var unchecked: [String] = []
-    /// The slot that the task `discard` erases or has erased; nil: the task does not erase a slot.
+    /// The slot that the task `discard` erases or has erased; nil: the task erases no slot.
     package var erased: ErasedSlot?
     /// The partial upload that the task `discard` removes or has removed; nil: the device has not reported a partial upload.
     package var discarded: DeviceDescription.HeldImage?
 
-    /// The number of the last request. The session starts with a random number.
+    /// The number of the last request. Before the first request, this is a random number.
     var number: UInt8 = 0
     var actions: [UpdateAction] = []
     var decision: Decision?
@@ -104,7 +103,7 @@ package struct ConversationState: Sendable {
         return number
     }
 
-    /// Sets the time of the current call. The budget does not count time in the restart window, because the window has its own limit.
+    /// Sets the time of the current call. The budget does not count the time in the restart window, because the window has its own limit.
     mutating func pass(to now: Duration) {
         self.now = now
         budget?.pass(to: now, counts: restartDeadline == nil)

@@ -1,9 +1,10 @@
 /// Decides when to reconnect after a lost or failed link, and when to stop.
 ///
-/// After the first failure, it allows three more attempts in a row without progress. Progress resets the count. The wait before an attempt
-/// is twice as long as the previous wait, with random jitter, so that two hosts do not retry at the same times.
+/// After a failure, the policy allows three more attempts. Progress of the session resets the count of failures.
+///
+/// Each wait is twice as long as the previous wait, plus random jitter. The jitter prevents that two hosts always retry at the same time.
 public struct RetryPolicy: Sendable, Equatable {
-    /// The shortest wait, without the jitter. In BlueZ, an attempt to connect immediately after a disconnection fails.
+    /// The shortest wait, without the jitter. It is not zero, because BlueZ fails to connect immediately after a disconnection.
     public static let shortestWait = Duration.milliseconds(500)
     /// The upper limit of a wait, without the jitter.
     public static let longestWait = Duration.seconds(8)
@@ -23,8 +24,7 @@ public struct RetryPolicy: Sendable, Equatable {
         return failures > Self.attempts ? nil : wait(random: &random)
     }
 
-    /// Counts a failed attempt, and always allows another attempt. A caller uses it if it limits the time instead of the number of
-    /// attempts.
+    /// Counts a failed attempt, and always allows another attempt. Use this method if the time is limited, and not the number of attempts.
     ///
     /// - Returns: the wait before the next attempt.
     public mutating func failedWithinTime(random: inout some RandomNumberGenerator) -> Duration {
@@ -54,18 +54,18 @@ public struct RetryPolicy: Sendable, Equatable {
     }
 }
 
-/// The limits of a push, relative to its progress: sent bytes, rewinds and time.
+/// Limits the sent bytes, the rewinds and the time of a push.
 ///
 /// A device chooses the offset at which an upload continues, and the time of its answers. So without limits, a hostile or broken device
-/// could keep a push running for ever. Only bytes after the highest offset so far count as progress. The limits are far above the highest
-/// values that the gauntlet (the simulated updates of docs/reliability.md) measured with correct devices.
+/// could keep a push running for ever. Only bytes after the highest offset so far count as progress. The limits are far above the values
+/// that were measured with correct devices (the gauntlet, docs/reliability.md).
 package struct ProgressBudget: Sendable, Equatable {
     /// The factor in the limit of sent bytes, which is `copies` × image size + `spareBytes`.
     package static let copies = 16
-    /// The constant in the limit of sent bytes. Small images on bad links need it, because each lost chunk makes the host send a whole
-    /// window again.
+    /// The constant in the limit of sent bytes. Small images on bad links need this constant, because the host sends a whole window again
+    /// after each lost chunk.
     package static let spareBytes = 8 << 20
-    /// The limit of two separate counts, rewinds and losses.
+    /// The limit of the count of rewinds, and also of the count of losses.
     ///
     /// - A *rewind* is a request of the device for bytes that were sent before. An acknowledged byte resets the count of rewinds.
     /// - A *loss* means that the device continues below the acknowledged offset, so it has lost received bytes. Only progress resets the
@@ -74,11 +74,11 @@ package struct ProgressBudget: Sendable, Equatable {
     /// One count for both would refuse a correct device that restarts near the end of a push. If the link loses a tenth of the packets,
     /// more than 64 rewinds follow before this device reaches the highest offset again.
     package static let mostRewinds = 64
-    /// The constant in the time limit of the transfer. One second is added for each `slowestRate` bytes of progress.
+    /// The constant in the time limit of the transfer, which is `spareTime` + progress / `slowestRate`.
     package static let spareTime = Duration.seconds(20 * 60)
     /// The lowest accepted rate, in bytes per second.
     package static let slowestRate = 32
-    /// The maximum time that the budget counts between two events. No wait of a session is so long. A longer time means that the computer
+    /// The maximum time that the budget counts between two events. A session never waits so long, so a longer time means that the computer
     /// was suspended.
     package static let longestStep = Duration.seconds(120)
 
@@ -106,7 +106,7 @@ package struct ProgressBudget: Sendable, Equatable {
 
     /// Counts the time since the previous call.
     ///
-    /// - Parameter counts: false while the session waits for an event with its own time limit, such as a restart.
+    /// - Parameter counts: false during a wait with its own time limit, such as the wait for a restart.
     package mutating func pass(to now: Duration, counts: Bool) {
         if counts { elapsed += min(max(.zero, now - last), Self.longestStep) }
         last = now
@@ -121,14 +121,14 @@ package struct ProgressBudget: Sendable, Equatable {
         (rewinds, losses) = (0, 0)
     }
 
-    /// Resets the count of rewinds, because the device acknowledged an offset above the previous one.
+    /// Resets the count of rewinds, because the device acknowledged an offset above the previously acknowledged offset.
     ///
-    /// The offset can be below the highest offset of the push. In this case, it is not progress.
+    /// This is not always progress: after a loss, the acknowledged offset can be below the highest offset of the push.
     package mutating func acknowledged() { rewinds = 0 }
 
     /// Counts a request for bytes that were sent before.
     ///
-    /// - Parameter losesBytes: true if the device continues at an offset below the one that it acknowledged before.
+    /// - Parameter losesBytes: true if the device continues at an offset below the acknowledged offset.
     package mutating func rewound(losesBytes: Bool) {
         if losesBytes { losses += 1 } else { rewinds += 1 }
     }

@@ -30,7 +30,7 @@ public struct Channel: Hashable, Sendable {
 public enum LinkCommand: Sendable, Equatable {
     case subscribe(Channel)
     case read(Channel)
-    /// Writes one value with response. The event `written` also confirms that all earlier writes without response have arrived.
+    /// Writes one value with response. The event `written` also confirms that the values of all earlier `send` commands have arrived.
     case write([UInt8], Channel)
     /// Writes several values without response, in order. No event follows.
     case send([[UInt8]], Channel)
@@ -58,7 +58,7 @@ public struct LinkError: Error, Sendable, Equatable {
         case noSuchDevice = "no-such-device"
         /// Another otaflash uses the device. `detail` contains the process id of the other otaflash.
         case inUse = "device-in-use"
-        /// The link did not open within the time limit of the transport.
+        /// The link did not open in time, or the device did not answer in time.
         case timedOut = "connect-timeout"
         /// The link was open and ended.
         case lost = "link-lost"
@@ -82,7 +82,7 @@ public struct LinkError: Error, Sendable, Equatable {
 extension LinkError {
     /// The error code with which a session fails at once; nil: the session connects again.
     ///
-    /// After the device has answered for the first time, the session does not use this code, and connects again after every error.
+    /// The session uses this code only before the first answer of the device. Later, the session connects again after every error.
     var withoutRetry: UpdateError.Code? {
         switch code {
         case .unavailable: .linkUnavailable
@@ -97,7 +97,7 @@ extension LinkError {
 /// Chooses the length of values so that they fill the link-layer packets of Bluetooth LE.
 ///
 /// A packet carries 251 bytes. The L2CAP and ATT headers of a value take 7 bytes. So a value of 244 bytes fills one packet, and a
-/// value of 495 bytes fills two. A value of 509 bytes would need a third packet, nearly empty.
+/// value of 495 bytes fills two packets. A longer value would need a third packet for at most 17 bytes.
 package enum ChunkLength {
     /// The maximum length of an attribute value in the Attribute Protocol (ATT), in bytes.
     package static let longestAttribute = 512
@@ -106,7 +106,7 @@ package enum ChunkLength {
     ///
     /// - Parameters:
     ///   - link: the maximum value length of the link, in bytes.
-    ///   - device: the maximum value length of the device, in bytes, if it reports one.
+    ///   - device: the maximum value length that the device reports, in bytes.
     /// - Returns: the length of a value, in bytes.
     package static func planned(link: Int, device: Int = longestAttribute) -> Int {
         let limit = min(link, device, longestAttribute)

@@ -1,22 +1,21 @@
 /// The logic of one update, as a value without input or output: it receives events and returns actions.
 ///
-/// The value has no clock, socket, file, task or lock. The caller passes the current time with each event, and a seed for random numbers to
-/// the initializer. So the same code runs in real and in virtual time. After each event, a test can cut the link or the device's power, or
-/// end the session as if its process was killed. `UpdateSession` is the implementation. Tests wrap it in values that inject faults.
+/// The value has no clock, socket, file, task or lock. The caller passes the current time with each event. So the same code runs in real
+/// and in virtual time, and a test can inject a fault after each event. `UpdateSession` is the implementation.
 public protocol UpdateLogic: Sendable {
-    /// The time at which the caller must pass the event `deadlinePassed`, as the duration since the start; nil: no time limit.
+    /// The time at which the caller must pass the event `deadlinePassed`, as the time since the start of the session; nil: no time limit.
     var deadline: Duration? { get }
 
     /// Handles an event.
     ///
-    /// - Parameter now: the time since the start; never earlier than in the previous call.
+    /// - Parameter now: the time since the start of the session; never earlier than in the previous call.
     /// - Returns: the actions to perform, in order.
     mutating func handle(_ event: UpdateEvent, at now: Duration) -> [UpdateAction]
 }
 
 /// An event for a session.
 public enum UpdateEvent: Sendable, Equatable {
-    /// The session starts. Always the first event, exactly once.
+    /// The session starts. This event is always the first one, and occurs only once.
     case started
     case linkUp(LinkProperties)
     case link(LinkEvent)
@@ -30,7 +29,7 @@ public enum UpdateEvent: Sendable, Equatable {
 
 /// An action that a session requests from its runner. The runner performs the actions in order.
 public enum UpdateAction: Sendable, Equatable {
-    /// Opens a link, after the previous link was closed. The runner answers with the event `linkUp` or `linkDown`.
+    /// Opens a new link. The runner first closes the previous link. The runner answers with the event `linkUp` or `linkDown`.
     case connect
     /// Closes the link. The runner answers with the event `linkDown`.
     case disconnect
@@ -53,22 +52,22 @@ public enum UpdateProgress: Sendable, Equatable {
     case linkLost(LinkError)
     /// A link is open again after `linkLost`, or after a restart of the device.
     case reconnected
-    /// The transfer resumes at this offset, in bytes, after a lost link or an earlier run.
+    /// The transfer resumes at `offset`, in bytes, after a lost link or after an earlier run.
     case resumed(offset: Int, total: Int)
-    /// The transfer starts at 0, although `UpdateOptions.Resume.expected` was given: the device has no partial upload of this bundle or
-    /// image.
+    /// The transfer starts at 0, because the device has no partial upload of this bundle or image. Reported only with
+    /// `UpdateOptions.Resume.expected`.
     case nothingToResume
     /// The device discards a partial upload of `offset` bytes. There are three reasons: the partial upload is of another bundle, its bytes
     /// differ from the image, or `UpdateOptions.Resume.never` was given. The task `discard` reports this event, too.
     case discarded(offset: Int)
-    /// Chunks were lost; the device requests the bytes from this offset on.
+    /// Chunks were lost. The device requests the bytes from `offset` on.
     case gap(offset: Int)
     /// The device has only `offset` bytes, fewer than it had acknowledged before. The usual reason is a restart during the transfer.
     case deviceReset(offset: Int)
-    /// The device has acknowledged all bytes of an image. `duration` is the time of the transfer so far.
+    /// The device has acknowledged all bytes of an image.
     case uploaded(TransferReport)
     case confirmed(version: String)
-    /// The version of the update is lower than the running one, and `UpdateOptions.refusesDowngrade` was not given.
+    /// The version of the update is lower than the running version, and `UpdateOptions.refusesDowngrade` is false.
     case downgrade(version: String, running: String)
     case note(String)
 }

@@ -8,8 +8,7 @@ public struct UpdateReport: Sendable, Equatable {
         case onTrial(seconds: Int)
         /// The device already runs this image, and the image is confirmed. The session did not change the device.
         case alreadyRunning
-        /// The task is done. This is the only outcome of the tasks status, discard and identify, and of a push that leaves an uploaded
-        /// image without a mark for the next boot.
+        /// The task `status`, `discard` or `identify` is done; or a push with `UpdateOptions.Ending.uploadOnly` has uploaded the image.
         case done
         /// A push with `UpdateOptions.isDryRun` passed the preflight. Nothing was changed on the device.
         case wouldUpdate(UpdatePlan)
@@ -17,13 +16,13 @@ public struct UpdateReport: Sendable, Equatable {
     public var outcome: Outcome
     public var updateProtocol: UpdateProtocol
     public var device: DeviceDescription
-    /// The statistics of the transfer of a push; nil for other tasks, and if the outcome is `wouldUpdate`.
+    /// The statistics of a push; nil for other tasks, and for the outcome `wouldUpdate`.
     public var transfer: TransferReport?
     /// The JSON names of the bundle's fields that could not be checked against the device.
     public var unchecked: [String]
     /// The slot that the task `discard` erased; nil: no slot was erased. Only SMP erases a slot.
     public var erased: ErasedSlot?
-    /// The partial upload that the task `discard` removed; nil: the device had not reported one. Only the OTA profile reports it.
+    /// The partial upload that the task `discard` removed; nil: the device reported no partial upload. SMP never reports one.
     public var discarded: DeviceDescription.HeldImage?
 
     public init(
@@ -40,13 +39,13 @@ public struct UpdateReport: Sendable, Equatable {
     }
 }
 
-/// The transfer that a push would do. A dry run reports it (`UpdateOptions.isDryRun`).
+/// The transfer that a push would do, as a dry run reports it (`UpdateOptions.isDryRun`).
 public struct UpdatePlan: Sendable, Equatable {
     /// The offset at which the transfer would start, in bytes; nil if nothing is left to send.
     ///
-    /// Over SMP, it is also nil if the push may resume a partial upload, because SMP does not report the offset of the partial upload.
+    /// Over SMP, also nil if the push may resume a partial upload, because SMP does not report the offset of a partial upload.
     public var resumeFrom: Int?
-    /// The number of image bytes to send. Over SMP, the push can send fewer bytes, because it may resume a partial upload.
+    /// The number of image bytes to send. Over SMP, the push sends fewer bytes if it resumes a partial upload.
     public var bytes: Int
     /// The size of the partial upload that the device would discard, in bytes; nil: the protocol does not report it (SMP).
     public var discards: Int?
@@ -77,7 +76,7 @@ public struct ErasedSlot: Sendable, Equatable {
     }
 }
 
-/// The statistics of a transfer. The counts of bytes contain only image bytes.
+/// The statistics of a transfer. `imageBytes`, `sentBytes` and `resentBytes` count only image bytes, without headers.
 public struct TransferReport: Sendable, Equatable {
     /// The device's offset when this run started to send, in bytes.
     public var resumedFrom = 0
@@ -87,19 +86,19 @@ public struct TransferReport: Sendable, Equatable {
     public var sentBytes = 0
     /// The number of bytes that this run sent again. Each lost link or gap adds the host's sent offset minus the device's offset.
     public var resentBytes = 0
-    /// The length of the longest chunk, in bytes. Over the OTA profile a chunk is a Data value with its sequence number; over SMP it
-    /// is a packet.
+    /// The length of the longest chunk with its header, in bytes. Over the OTA profile, a chunk is a Data value, and the header is the
+    /// sequence number. Over SMP, a chunk is a packet.
     public var chunkSize = 0
     /// The MTU of the link, in bytes; 0 if the transport has no MTU.
     public var mtu = 0
     public var flushes = 0
     public var gaps = 0
     public var disconnects = 0
-    /// The time from the first image byte that was passed to the link until the device acknowledged the last image byte. It includes
-    /// the time of reconnections.
+    /// The time from the first image byte that was passed to the link until the device acknowledged the last image byte, with the time of
+    /// all reconnections.
     public var duration: Duration = .zero
 
-    /// The average rate of this run, in image bytes per second; nil: this run sent no image byte, or its upload is not complete.
+    /// The average rate of this run, in image bytes per second; nil: this run sent no image byte, or has not completed the upload.
     public var bytesPerSecond: Double? {
         duration > .zero ? Double(imageBytes - resumedFrom) / (duration / .seconds(1)) : nil
     }
@@ -135,23 +134,23 @@ public struct DeviceDescription: Sendable, Equatable {
         public var slot = 0
         /// The version in the device's format: `1.2.3`, or `1.2.3.4` with a build number.
         public var version = ""
-        /// The digest in the image's TLVs. It differs from the SHA-256 of the image's file. Nil: the device does not report it.
+        /// The digest in the image's TLVs, which is not the SHA-256 of the image file; nil: the device reports no digest.
         public var digest: [UInt8]?
         /// The image runs.
         public var isActive = false
         /// The device boots the image at its next start.
         public var isPending = false
-        /// The image is confirmed. If a confirmed image does not run, the running image is on trial. Unless the trial is confirmed, the
+        /// The image is confirmed. If a confirmed image does not run, the running image is on trial. If the trial is not confirmed, the
         /// device returns to the confirmed image at its next start.
         public var isConfirmed = false
-        /// The image is marked for the next start, which makes it permanent without a trial.
+        /// The image is marked for the next start, and becomes permanent at this start without a trial.
         public var isPermanent = false
         /// The bootloader can boot the image.
         public var isBootable = false
 
         public init() {}
     }
-    // Nil means that the protocol does not report the value, unless the docstring gives another meaning.
+    // In these properties, nil means that the protocol does not report the value. Some docstrings give another meaning.
     public var product: String?
     public var hardware: Int?
     /// The security counter of the confirmed image. During a trial, this is the counter of the old image.
@@ -189,7 +188,7 @@ public struct DeviceDescription: Sendable, Equatable {
 
 /// The error of a failed update. Two errors are equal if their codes are equal.
 public struct UpdateError: Error, Sendable, Equatable {
-    /// The error code. Scripts compare it, so it never changes. `docs/errors.md` documents it.
+    /// An error code. Scripts compare the codes, so a code never changes. `docs/errors.md` explains each code.
     public enum Code: String, Sendable, CaseIterable {
         // Errors of the link.
         case linkUnavailable = "link-unavailable"

@@ -1,8 +1,8 @@
-/// One update over any number of links to a device, from the first connection to the verdict.
+/// One update over any number of links to a device, from the first connection to the result.
 ///
 /// The session connects, retries with growing waits, limits the time of each step, closes links, and reconnects to a device that
-/// restarts. A `Conversation` exchanges the packets on an open link. The session creates it when the first link is open, because only
-/// the link shows which protocols the device offers.
+/// restarts. A `Conversation` exchanges the packets on an open link. The session creates the conversation when the first link is open,
+/// because only the link shows which protocols the device offers.
 ///
 /// The states and their transitions are in docs/architecture.md, "The session".
 public struct UpdateSession: UpdateLogic {
@@ -18,8 +18,7 @@ public struct UpdateSession: UpdateLogic {
         case ended
     }
 
-    /// The time limit for opening a link. A transport should limit scan, connection and discovery to 10 s each. So this limit ends an
-    /// attempt only if a transport does not limit them.
+    /// The time limit for opening a link. It is above the sum of a transport's own limits: 10 s each for scan, connection and discovery.
     private static let connectLimit = Duration.seconds(35)
     private static let closeLimit = Duration.seconds(10)
 
@@ -29,7 +28,7 @@ public struct UpdateSession: UpdateLogic {
     private var state = State.unstarted
     private var retry = RetryPolicy()
     private var random: SplitMix64
-    /// The initial value of the request counter: the first request has the next number.
+    /// The random initial value of `ConversationState.number`. The first request has this number plus 1.
     private let initialNumber: UInt8
     private var now = Duration.zero
     private var actions: [UpdateAction] = []
@@ -37,8 +36,8 @@ public struct UpdateSession: UpdateLogic {
     /// Creates a session that chooses its conversation at the first link.
     ///
     /// - Parameters:
-    ///   - seed: the seed of the session's random numbers: the number of the first request, and the jitter of the waits.
-    ///   - choose: creates the conversation from the properties of the first link. An error ends the session.
+    ///   - seed: the seed of the session's random numbers.
+    ///   - choose: creates the conversation from the properties of the first link. If `choose` throws an error, the session fails with it.
     package init(
         seed: UInt64, choose: @escaping @Sendable (LinkProperties) throws(UpdateError) -> any Conversation
     ) {
@@ -47,7 +46,7 @@ public struct UpdateSession: UpdateLogic {
         initialNumber = UInt8.random(in: 0...255, using: &random)
     }
 
-    /// Creates a session that uses this conversation on every device. The session does not check which protocols the device offers.
+    /// Creates a session with this conversation. The session does not check which protocols the device offers.
     package init(_ conversation: any Conversation, seed: UInt64) {
         self.init(seed: seed) { _ in conversation }
     }
@@ -106,7 +105,7 @@ public struct UpdateSession: UpdateLogic {
     private mutating func linkUp(_ properties: LinkProperties) {
         guard case .connecting = state else { return }
         if conversation != nil {
-            // A link over UDP or a serial port opens even without a device, so it is reported only after the device has answered.
+            // A link over UDP or a serial port opens even without a device. So it is reported only after the first answer of the device.
             if isDeviceReached { actions.append(.report(.reconnected)) }
         } else {
             do throws(UpdateError) {
@@ -180,8 +179,8 @@ public struct UpdateSession: UpdateLogic {
         if !isDeviceReached, let code = error.withoutRetry {
             return fail(UpdateError(code, error.detail))
         }
-        // The restart window begins before the restart or confirm request is sent, because the link can be lost before the answer. The
-        // status after the reconnection shows whether the device has performed the request.
+        // In the restart window, the time is limited instead of the number of attempts. The window begins before the request to restart or
+        // to confirm is sent, because the link can be lost before the answer.
         if let end = conversation?.shared.restartDeadline {
             guard now < end else {
                 return fail(UpdateError(.didNotReturn, "the device did not return after its restart"))

@@ -18,7 +18,8 @@ public enum UpdateTask<Update: Sendable>: Sendable {
     case confirm
     /// Discards a partial upload, or ends a trial and rolls back.
     case discard
-    /// Makes the device blink for this number of seconds, so that the user can find it. 0 stops the blinking. SMP does not support it.
+    /// Makes the device blink for this number of seconds, so that the user can find the device. 0 stops the blinking. SMP does not support
+    /// this task.
     case identify(seconds: UInt8)
 
     /// True for a push with `UpdateOptions.isDryRun`, which ends after the preflight.
@@ -56,8 +57,8 @@ public struct UpdateOptions: Sendable, Equatable {
     }
     /// The treatment of a partial upload that an earlier run left on the device.
     ///
-    /// A push never continues a partial upload of another bundle or image. The device stores the SHA-256 of the manifest (GATT OTA
-    /// profile) or of the image (SMP) together with the partial upload, and compares it at the start of an upload.
+    /// A push never continues a partial upload of another bundle or image. To recognize its partial upload, the device compares the SHA-256
+    /// of the manifest (GATT OTA profile) or of the image (SMP).
     public enum Resume: Sendable, Equatable {
         /// Continues a partial upload of the same bundle or image. Otherwise starts at 0.
         case automatic
@@ -76,8 +77,8 @@ public struct UpdateOptions: Sendable, Equatable {
     public var acceptsUncheckedTarget: Bool
     /// True for a dry run: the push ends after the preflight, before the first change on the device.
     ///
-    /// The outcome is `UpdateReport.Outcome.wouldUpdate`. If a push would change nothing, the outcome is that of the push, for example
-    /// `alreadyRunning`. The other options have the same effect on the preflight as in a push.
+    /// The outcome is `UpdateReport.Outcome.wouldUpdate`. If a push would change nothing, a dry run has the same outcome as the push, for
+    /// example `alreadyRunning`.
     ///
     /// A dry run does not pair with a Bluetooth device. The device can still refuse the real push, for example because of its policy.
     public var isDryRun: Bool
