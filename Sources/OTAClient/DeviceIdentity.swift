@@ -46,7 +46,7 @@ extension DeviceIdentity {
 extension DeviceConnection {
     /// Returns the characteristic of a channel.
     ///
-    /// - Throws: `no-such-object` if the device does not have this characteristic.
+    /// - Throws: `noSuchObject` if the device does not have this characteristic.
     nonisolated func characteristic(_ channel: Channel) throws(BlueZError) -> GATTCharacteristic {
         try characteristic(BluetoothUUID(channel.characteristic), of: BluetoothUUID(channel.service))
     }
@@ -57,8 +57,8 @@ extension DeviceIdentity {
 
     /// Reads the running version over SMP, and the board name if the device reports a board name.
     ///
-    /// - Throws: `UpdateError`: `noAnswer` if the device does not respond within 5 s, `linkLost` if the link ends before the response,
-    ///   `protocolViolation` if a response is malformed, `unsupportedDevice` if the device does not report its running image.
+    /// - Throws: `UpdateError`: `noAnswer` if the device does not answer within 5 s, `linkLost` if the link ends before the answer,
+    ///   `protocolViolation` if an answer is malformed, `unsupportedDevice` if the device does not report its running image.
     init(askedOf connection: DeviceConnection) async throws {
         self = try await withThrowingTaskGroup(of: DeviceIdentity.self) { group in
             group.addTask { try await Self.ask(connection) }
@@ -90,7 +90,7 @@ extension DeviceIdentity {
         }
     }
 
-    /// Sends SMP requests without retries and returns the responses.
+    /// Sends SMP requests without retries and returns the fields of the answers.
     private struct Inquiry {
         var answers: Notifications.AsyncIterator
         let send: ([UInt8]) async throws -> Void
@@ -102,10 +102,10 @@ extension DeviceIdentity {
             self.send = send
         }
 
-        /// Returns the fields of the response; nil if the device refuses the request or does not support it.
+        /// Returns the fields of the answer; nil if the device answers with an error.
         mutating func fields(_ request: SMPRequest) async throws -> [String: CBORValue]? {
             sequence += 1
-            // Every device with SMP supports version 1 of SMP.
+            // The requests have SMP version 1, because every device with SMP supports version 1.
             try await send(request.frame(sequence: sequence, version: .first).bytes)
             while let value = await answers.next() {
                 for frame in try assembler.take(value) where request.isAnswered(by: frame, sequence: sequence) {

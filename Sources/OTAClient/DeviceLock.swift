@@ -9,8 +9,8 @@ public import SystemPackage
 /// after a crash. No process removes the lock file. Otherwise a process could hold the lock of a removed file, while another process locks
 /// a new file with the same name.
 ///
-/// Other users may have write access to the folder, and could create a file at the path of the lock file. So otaflash does not follow a
-/// symbolic link there. It overwrites the file only if the file is empty or contains a process id in the format of otaflash.
+/// Other users may have write access to the folder, and could create a file at the path of the lock file. So otaflash refuses a symbolic
+/// link at this path, and does not overwrite a file of another user or a file with other contents than a process id.
 package final class DeviceLock {
     private let file: FileDescriptor
 
@@ -40,8 +40,8 @@ package final class DeviceLock {
             guard error == .wouldBlock else { throw Self.unusable(path, "\(error)") }
             throw Self.held(device, by: holder)
         }
-        // The process id is only for error messages; the `flock` is the actual lock. The text has a constant length, so no truncation is
-        // needed.
+        // The process id is only for error messages; the `flock` is the actual lock. The text has a constant length, so it overwrites an
+        // older text completely.
         let digits = String(getpid())
         let line = digits + String(repeating: " ", count: max(0, Self.lineLength - 1 - digits.count)) + "\n"
         _ = try? file.writeAll(toAbsoluteOffset: 0, line.utf8)
@@ -78,9 +78,9 @@ package final class DeviceLock {
         try? file.close()
     }
 
-    /// Returns the path of the lock for a device that is not a virtual device.
+    /// Returns the path of the lock file of a real device. (For virtual devices, see `VirtualDevices.lock`.)
     ///
-    /// - Parameter name: the name of the device. `_` replaces all characters except letters, digits, `.`, `-` and `_`.
+    /// - Parameter name: the name of the lock file without `.lock`. Each character except letters, digits, `.`, `-` and `_` becomes `_`.
     /// - Throws: `cannotCreate`, `invalidStateFolder`.
     static func file(_ name: String) throws(ClientError) -> FilePath {
         var folder = Environment.runtimeFolder
@@ -127,12 +127,12 @@ package actor BluetoothLock {
 
     package init(_ address: String) { self.address = address }
 
-    /// Locks the device until this object is freed. Later calls do not change the lock.
+    /// Locks the device until this object is freed. If the device is already locked, the lock does not change.
     ///
     /// - Throws: `acquiredElsewhere` if the device cannot be locked. In this case, the property `failure` contains the reason.
     package func take(_ found: BluetoothDevice) throws(BlueZError) {
-        // The first event of a device can be without a name. After the first connection, a device can report another name. So this object
-        // keeps the first name.
+        // The first event of a device can be without a name. After a connection, the device can report another name. So this object keeps
+        // the first name.
         if device?.name == nil { device = found }
         guard lock == nil else { return }
         do throws(ClientError) {

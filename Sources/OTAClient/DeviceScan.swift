@@ -43,8 +43,8 @@ public struct ScannedDevice: Encodable, Sendable, Equatable {
 
     /// Merges new advertising data. The advertising data of a device can arrive in two parts.
     ///
-    /// When the first update protocol is known, the scan connects to the device. BlueZ then replaces the advertised name with the name
-    /// from the GAP service. Users know the advertised name. So from that time on, a name that is already set no longer changes.
+    /// When an update protocol of the device is known, the scan connects to the device. BlueZ then replaces the advertised name with the
+    /// name from the GAP service. Users know the advertised name, so `name` keeps this name after the scan has connected.
     mutating func note(_ device: BluetoothDevice) {
         if name == nil || protocols.isEmpty { name = device.name ?? name }
         protocols += UpdateProtocol.advertised(by: device).map(\.rawValue).filter { !protocols.contains($0) }
@@ -72,7 +72,7 @@ public struct DeviceScan: Sendable {
     ///
     /// - Parameters:
     ///   - adapter: the Bluetooth adapter, such as `hci0`; nil: the first powered adapter.
-    ///   - links: records which links are open; see `Updater.Options.links`.
+    ///   - links: the record of the open Bluetooth links; see `Updater.Options.links`.
     public init(
         _ search: DeviceSearch = DeviceSearch(), over adapter: String? = nil,
         logger: Logger = Logger(label: "ota.client"),
@@ -145,8 +145,8 @@ public struct DeviceScan: Sendable {
             .address(device.address), adapter: adapter, services: [updateProtocol.service],
             admits: { device throws(BlueZError) in try await lock.take(device) })
         do {
-            // SMP requires a subscription, and a device can require pairing for a subscription. The scan never prompts the user for a
-            // passkey. So a pairing that needs a passkey fails immediately.
+            // SMP requires a subscription, and a device can require pairing for a subscription. The scan never prompts the user. So if the
+            // pairing needs a passkey, it fails immediately.
             let pairing: PairingResponder? = updateProtocol == .smp ? .unattended : nil
             let identity = try await client.withConnection(request, pairing: pairing) { connection in
                 switch updateProtocol {

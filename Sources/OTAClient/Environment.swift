@@ -19,7 +19,7 @@ package enum Environment {
 
     /// Returns the state folder: `$OTAFLASH_STATE_DIR`, or else `$XDG_STATE_HOME/otaflash`, or else `~/.local/state/otaflash`.
     ///
-    /// - Returns: nil if none of the two variables is set and the home folder is unknown.
+    /// - Returns: nil if both variables are not set and the home folder is unknown.
     /// - Throws: `invalidStateFolder` if `OTAFLASH_STATE_DIR` is a relative path, which would depend on the current directory.
     package static func stateFolder() throws(ClientError) -> FilePath? {
         guard let text = value("OTAFLASH_STATE_DIR") else { return folder("XDG_STATE_HOME", orElse: ".local/state") }

@@ -5,7 +5,7 @@ import OTASigning
 
 /// Reads the images of a package for nRF Connect Device Manager.
 ///
-/// The package contains a manifest, which is not signed. The manifest assigns an image number to each file. The sizes and versions in the
+/// The package contains a manifest without a signature. The manifest assigns an image number to each file. The sizes and versions in the
 /// manifest must match the files.
 package enum ImagePackage {
     /// Returns the images in a zip archive.
@@ -156,7 +156,7 @@ private struct PackageManifest: Decodable {
 
     /// Parses `manifest.json`.
     ///
-    /// - Throws: `bad-package-manifest`.
+    /// - Throws: `badManifest` if the text does not have this format.
     init(parsing json: [UInt8]) throws(PackageError) {
         do {
             self = try JSONDecoder().decode(Self.self, from: Data(json))

@@ -9,8 +9,8 @@ import OTAUpdate
 /// transports.
 ///
 /// The start and the end of each link are logged at level `debug`. Each frame is logged at level `trace`, with its channel and its bytes
-/// as hex digits. The sign `>` marks a frame to the device, `<` a frame from the device. The log contains no passkey, because the transport
-/// handles pairing, and the session has no frames of it.
+/// as hex digits. The sign `>` marks a frame to the device, `<` a frame from the device. The log contains no passkey, because the session
+/// does not receive the frames of the pairing.
 struct LoggedSession<Session: UpdateLogic>: UpdateLogic {
     private var session: Session
     private let logger: Logger

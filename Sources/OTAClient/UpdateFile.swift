@@ -39,7 +39,7 @@ public enum UpdateFile: Sendable {
         try accepted(verifier.verify, verifier.verify)
     }
 
-    /// Verifies the file for the option `--unverified-image`, which accepts an MCUboot image that is not signed by a trusted key. A bundle
+    /// Verifies the file for the option `--unverified-image`. An MCUboot image is accepted even if no trusted key has signed it. A bundle
     /// must be signed by a trusted key, as in `verified(by:)`.
     public func acceptedUnverified(by verifier: Verifier) throws(VerificationError) -> VerifiedUpdate {
         try accepted(verifier.verify, verifier.accept)
@@ -73,7 +73,7 @@ public enum VerifiedUpdate: Sendable {
     case images([NumberedImage])
 }
 
-/// An MCUboot image, and the number of the device's image that this file replaces. The number is 0 if the device has one image.
+/// An MCUboot image, and the number of the device's image that this image replaces. The number is 0 if the device has one image.
 public struct NumberedFile: Sendable {
     public let number: UInt32
     /// The name of the file in its package; nil: the file is not from a package.
@@ -95,7 +95,7 @@ public struct NumberedFile: Sendable {
     }
 }
 
-/// A verified MCUboot image, and the number of the device's image that this file replaces.
+/// A verified MCUboot image, and the number of the device's image that this image replaces.
 public struct NumberedImage: Sendable {
     public let number: UInt32
     public let image: VerifiedImage

@@ -41,14 +41,15 @@ public struct Updater: Sendable {
         public var adapter: String?
         /// The object that responds to pairing requests.
         public var pairing = PairingResponder.unattended
-        /// The logger of the links and frames. The Bluetooth connection is logged at level `debug`, and each frame as hex digits at level
-        /// `trace`.
+        /// The logger for the links and frames. The start and the end of a link are logged at level `debug`. Each frame is logged at level
+        /// `trace`, as hex digits.
         public var logger = Logger(label: "ota.client")
         /// The record of the open Bluetooth links. If this process is killed, another process can close the links in the record. Nil: no
         /// record, so the links of a killed process stay open.
         public var links: (any LinkAccount)?
-        /// The trusted keys for a new virtual device. A push to `sim:` creates this device if it does not exist. Nil: a push creates no
-        /// device. A dry run never creates a device.
+        /// The trusted keys of a new virtual device; nil: a push creates no virtual device.
+        ///
+        /// A push to `sim:` creates the virtual device if it does not exist. A dry run never creates it.
         public var keysOfNewDevice: TrustStore?
         /// The folder of the virtual devices; nil: the folder of the command `otaflash`.
         public var virtualDeviceFolder: FilePath?
@@ -72,7 +73,8 @@ public struct Updater: Sendable {
         self.options = options
     }
 
-    /// Updates the device: sends the update, waits for the restart, and confirms the new image unless `options` exclude the confirmation.
+    /// Updates the device: sends the update, waits for the restart, and confirms the new image. `UpdateOptions.ending` can exclude some of
+    /// these steps.
     ///
     /// With `UpdateOptions.isDryRun`, only checks whether the device would accept the update.
     ///
@@ -135,12 +137,12 @@ public struct UpdateResult: Sendable {
     public let report: UpdateReport
     /// The address that the caller gave, such as `ble:name=Thermostat`.
     public let given: String
-    /// The address for the next task, such as `ble:AA:BB:CC:DD:EE:FF`.
+    /// The exact address of the device, such as `ble:AA:BB:CC:DD:EE:FF`. With this address, the next task uses the same device.
     public let address: String
     /// The name of the device; nil: the transport has no device names (UDP, serial), or the device has no name.
     public var name: String?
-    /// The highest possible transfer rate over the simulated link if no packet is lost, in bytes per second; nil: the link is not
-    /// simulated, or no image transfer began.
+    /// The highest possible transfer rate over the simulated link without packet loss, in bytes per second. Nil if the link is not
+    /// simulated, or if no image transfer began.
     public var linkBound: Double?
 }
 
@@ -148,7 +150,7 @@ public struct UpdateResult: Sendable {
 private struct Run {
     let choice: ProtocolChoice
     let options: Updater.Options
-    /// The address that the user gave.
+    /// The address that the caller gave.
     let text: String
     let interrupts: AsyncStream<Void>
     let report: @Sendable (UpdateProgress, Duration) -> Void
@@ -202,7 +204,7 @@ private struct Run {
             let time = VirtualTime()
             report = try time.run { try await run(session, on: device, address, time) }
         }
-        // With SMP, a chunk can be longer than one GATT value. The highest possible rate depends on the length of a value.
+        // The highest possible rate depends on the length of a GATT value. With SMP, a chunk can be longer than one value.
         let value = min(report.transfer?.chunkSize ?? 0, address.radio.mtu - 3)
         return UpdateResult(
             report: report, given: text, address: "sim:\(name)", name: name,

@@ -4,7 +4,7 @@ package import OTASimulator
 import OTAUpdate
 package import SystemPackage
 
-/// The virtual devices of this user, which are stored in the state folder.
+/// The virtual devices in a folder, usually in the state folder of the user.
 package struct VirtualDevices {
     /// The name of the virtual device for the address `sim:`.
     package static let demoName = "demo"
@@ -26,11 +26,11 @@ package struct VirtualDevices {
 
     /// Locks a virtual device.
     ///
-    /// The lock file is in the folder of the virtual devices. So every process that uses the device's flash finds the lock. The name of
-    /// the lock file begins with a dot. The name of a device cannot begin with a dot, so no device can have the name of a lock file.
+    /// The lock file is in the folder of the virtual devices, so every process that uses the device finds the lock. The name of the lock
+    /// file begins with a dot. The name of a device cannot begin with a dot, so the two names always differ.
     ///
-    /// - Parameter mayBeMissing: true if the command will create the device. If false, a missing device is an error, and no lock file is
-    ///   created. So a mistyped name leaves no file.
+    /// - Parameter mayBeMissing: true if the caller will create a missing device. If false, a missing device is an error, and no lock file
+    ///   is created. So a mistyped name leaves no file.
     package func lock(_ name: String, mayBeMissing: Bool = false) throws -> DeviceLock {
         if !mayBeMissing { try store.expect(name) }
         return try DeviceLock(store.folder.appending(".\(name).lock"), of: "sim:\(name)")
@@ -54,7 +54,7 @@ package struct VirtualDevices {
 
     private static func demo(for bundle: VerifiedBundle, _ trust: TrustStore) -> VirtualDeviceConfiguration {
         let manifest = bundle.manifest
-        // A device stores at most 16 trusted keys. So the list starts with the keys that signed the bundle.
+        // A device stores at most 16 trusted keys. The keys that signed the bundle are first, so that they are among these 16.
         let signers = trust.keys.filter { bundle.signers.contains($0.id) }
         let others = trust.keys.filter { !bundle.signers.contains($0.id) }
         var configuration = VirtualDeviceConfiguration(
