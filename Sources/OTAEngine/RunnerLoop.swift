@@ -1,7 +1,7 @@
 import OTATransport
 import OTAUpdate
 
-/// The loop of an ``UpdateRunner``. It receives messages, passes events to the session and performs the session's actions.
+/// The loop of an ``UpdateRunner``. The loop receives messages, passes events to the session and performs the session's actions.
 struct RunnerLoop<Session: UpdateLogic, TransportType: Transport, C: Clock> where C.Duration == Duration {
     private var session: Session
     private let transport: TransportType
@@ -101,15 +101,17 @@ struct RunnerLoop<Session: UpdateLogic, TransportType: Transport, C: Clock> wher
         }
     }
 
-    /// Closes the link. After that, the loop receives one `down` message. If the link is open, its child task posts this message. If the
-    /// link is not open yet, this method posts the message, and the loop discards all messages that the child task posts later.
+    /// Closes the link. After that, the loop receives one `down` message.
+    ///
+    /// If the link is open, the link's child task posts this message. If the link is not open yet, this method posts the message, and the
+    /// loop discards all later messages of the child task.
     private mutating func disconnect() {
         if let link { return link.close() }
         leave()
         post.yield(.down(LinkError(.lost, "abandoned before it was open"), connection: connection))
     }
 
-    /// Closes the link and increases the connection number. The later messages of the link have the old number, so the loop discards them.
+    /// Closes the link and increases the connection number. The later messages of this link have the old number, so the loop discards them.
     private mutating func leave() {
         link?.close()
         link = nil
@@ -118,7 +120,7 @@ struct RunnerLoop<Session: UpdateLogic, TransportType: Transport, C: Clock> wher
 
     /// Starts a timer for the session's deadline. Does nothing if a pending timer fires at the deadline or earlier.
     ///
-    /// If a timer fires before the deadline, the loop calls this method again.
+    /// If a timer fires before the deadline, the loop calls `arm` again.
     private mutating func arm(_ group: inout DiscardingTaskGroup) {
         guard let deadline = session.deadline else { return }
         let instant = start.advanced(by: deadline)

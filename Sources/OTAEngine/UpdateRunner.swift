@@ -27,11 +27,11 @@ public struct UpdateRunner<C: Clock>: Sendable where C.Duration == Duration {
 
     /// Runs a session until the session ends.
     ///
-    /// To stop a session early, send an element in `interrupts`; do not cancel the task. After an interrupt, the session can still perform
-    /// its last actions over the link. A cancellation ends the link at once, so the session cannot perform these actions.
+    /// To stop a session early, send an element in `interrupts`. The session then closes the link and fails with `interrupted`. If the task
+    /// is cancelled, this method throws `interrupted`, too, but the session receives no event.
     ///
     /// - Parameter interrupts: each element interrupts the session.
-    /// - Throws: the error of the session.
+    /// - Throws: the error of the session; `timedOut` if the run reached `limit`; `interrupted` if the task was cancelled.
     public func run(
         _ session: some UpdateLogic, over transport: some Transport,
         interrupts: some AsyncSequence<Void, Never> & Sendable
