@@ -24,10 +24,10 @@ public struct SMPImage: Sendable {
     /// The types of the TLVs (type-length-value records) with a SHA-256, a SHA-384 or a SHA-512 digest (MCUboot, `image.h`).
     private static let digestTypes: Set<UInt16> = [0x10, 0x11, 0x12]
 
-    /// The length of a SHA-256 in bytes. The images of most devices have this digest.
+    /// The length in bytes of a SHA-256, which is the digest in most images.
     static let usualDigestLength = 32
 
-    /// Returns the digest with this length in bytes from the image's TLVs; nil if the TLVs do not have such a digest.
+    /// Returns the digest with this length in bytes from the image's TLVs; nil if no digest in the TLVs has this length.
     func digest(ofLength length: Int) -> [UInt8]? {
         verified.image.tlvs.first { Self.digestTypes.contains($0.type) && $0.value.count == length }?.value
     }

@@ -2,7 +2,7 @@ internal import CCBOR
 
 /// Decodes one CBOR value of an SMP packet.
 ///
-/// A device may be hostile. So the decoder limits the nesting depth. It also refuses an item count for which too few bytes follow.
+/// A device may be hostile. So the decoder limits the nesting depth, and refuses an item count that is too high for the following bytes.
 package struct CBORDecoder {
     /// The maximum nesting depth. SMP needs five levels: the answer's map, the image list, an image's map, its slot list, a slot's map.
     package static let deepest = 8

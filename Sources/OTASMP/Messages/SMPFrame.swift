@@ -135,7 +135,7 @@ package struct SMPFrameAssembler {
 public enum SMPChannel {
     /// The GATT characteristic of SMP. The host writes requests to it without response, and the device notifies the answers.
     ///
-    /// UDP and serial links have no characteristics. These links use the same value as the name of their only channel.
+    /// UDP and serial links have no characteristics. On these links, the same value identifies the only channel.
     public static let value = Channel(
         service: 0x8D53DC1D_1DB7_4CD3_868B_8A527460AA84, characteristic: 0xDA2E7828_FBCE_4E01_AE9E_261174997C48)
 }

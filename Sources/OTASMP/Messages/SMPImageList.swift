@@ -43,7 +43,7 @@ package struct SMPImageList: Sendable, Equatable {
         self.init(entries)
     }
 
-    /// Returns the running image with this image number; nil if the list does not have this image.
+    /// Returns the running image with this image number; nil if no image with this number runs.
     package func running(_ number: Int) -> Entry? { entries.first { $0.image == number && $0.active } }
 
     /// The digests of the running images, by image number. A digest is nil if the device does not report it.
@@ -54,10 +54,11 @@ package struct SMPImageList: Sendable, Equatable {
     /// Returns the images with this image number that do not run.
     package func others(_ number: Int) -> [Entry] { entries.filter { $0.image == number && !$0.active } }
 
-    /// Returns the slot of this image number that has no running image, which is the slot to erase; nil if images run in both slots.
+    /// Returns the number, in an erase request, of the slot without the running image; nil if images run in both slots.
     ///
-    /// The result is the slot number for an erase request. Zephyr counts these numbers across all images: image 0 has the slots 0 and 1,
-    /// and image 1 has the slots 2 and 3.
+    /// In an erase request, Zephyr counts the slots across all images: image 0 has the slots 0 and 1, and image 1 has the slots 2 and 3.
+    ///
+    /// - Parameter number: the image number.
     func slotToErase(_ number: Int) -> Int? {
         let running = entries.filter { $0.image == number && $0.active }.map(\.slot)
         return [1, 0].first { !running.contains($0) }.map { 2 * number + $0 }
@@ -101,7 +102,7 @@ package struct SMPSlotList: Sendable, Equatable {
         }
     }
     package var slots: [Slot] = []
-    /// The maximum size of an image in bytes, by image number, without the space for the bootloader's trailer.
+    /// The maximum size of an image in bytes, by image number. The space that the bootloader's trailer needs is already subtracted.
     ///
     /// An image number has no entry if the device does not report the size.
     package var largestImages: [Int: Int] = [:]

@@ -27,8 +27,8 @@ package struct SMPParameters: Sendable, Equatable {
 
     /// The maximum number of packets in flight.
     ///
-    /// It is one less than the number of buffers, because the device needs one buffer for its answer. Without a free buffer for the answer,
-    /// the device refuses the packet.
+    /// One buffer is not counted, because the device needs this buffer for its answer. Without a free buffer for the answer, the device
+    /// refuses the packet.
     package var window: Int { min(max(1, bufferCount - 1), Self.longestWindow) }
 
     /// The maximum window in packets, which is less than half of the 256 sequence numbers.

@@ -125,7 +125,7 @@ package struct SMPChunk: Sendable, Equatable {
         }
     }
 
-    /// The properties of the image file. The first chunk has these properties; in all later chunks the value is nil.
+    /// The properties of the image file in the first chunk; nil in all later chunks.
     package var opening: Opening?
     /// The offset of the chunk in the image file, in bytes.
     package var offset: Int
@@ -162,7 +162,7 @@ package struct SMPChunk: Sendable, Equatable {
         let empty = SMPRequest.upload(SMPChunk(opening: opening, offset: offset, data: []))
         let room = longest - empty.frame(sequence: 0, version: .second).bytes.count
         // The CBOR head of a byte string has one byte for up to 23 bytes of data, two for up to 255, and three for up to 65535. The empty
-        // packet already has a head of one byte.
+        // packet already contains a head of one byte, so only the additional bytes of the head are subtracted.
         return [(23, 0), (255, 1), (65535, 2)].map { min($0.0, room - $0.1) }.max() ?? 0
     }
 }

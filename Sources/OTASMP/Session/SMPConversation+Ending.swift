@@ -66,7 +66,7 @@ extension SMPConversation {
             ))
     }
 
-    /// Marks an image for boot, or confirms it.
+    /// Requests that the device marks or confirms an image.
     ///
     /// - Parameter digest: the digest of the image in the image list; nil for the running image of the main processor.
     mutating func askToMark(_ digest: [UInt8]?, confirm: Bool) {
@@ -149,8 +149,8 @@ extension SMPConversation {
     mutating func erased(wasEmpty: Bool = false) {
         if let number = push?.toErase { return begin(afterErasing: number) }
         guard let list else { return }
-        // If the slot had an image (`held`), it was not empty at first. A refusal then means that an earlier erase request, whose answer
-        // was lost, has erased the slot.
+        // If `held` is not nil, the slot contained an image at first. A refusal then means that an earlier erase request has erased the
+        // slot, and that the answer to this request was lost.
         if shared.erased?.held == nil { shared.erased?.wasEmpty = wasEmpty }
         finish(.done, describe(list))
     }

@@ -1,6 +1,6 @@
 import OTAUpdate
 
-/// The state of a push. It remains when the link changes. Each set in it contains image numbers.
+/// The state of a push, for all links of the session. The sets contain image numbers.
 struct SMPPush {
     let images: [SMPImage]
     let options: UpdateOptions
@@ -25,7 +25,8 @@ struct SMPPush {
     var wasOpened = false
     /// The images whose bytes on the device may be damaged.
     ///
-    /// The set contains an image if an earlier session sent some of its bytes, or if the device did not acknowledge its last bytes.
+    /// The set contains an image in two cases: an earlier session sent some bytes of the image, or the device did not acknowledge the last
+    /// bytes of the image.
     var uncertain: Set<Int> = []
     /// The images that were sent a second time from offset 0, because the device's image list did not have them.
     var sentAgain: Set<Int> = []

@@ -15,8 +15,8 @@ extension SMPConversation {
 
     /// The queries to send before an upload.
     ///
-    /// The mark request without a digest tests whether the device can mark images. Every device refuses this request. Only a device that
-    /// cannot mark images refuses it with the error `SMPError.unsupported`.
+    /// The mark request without a digest tests whether the device can mark images. Every device refuses this request. Only the error
+    /// `SMPError.unsupported` shows that the device cannot mark images.
     private var surveyQuestions: [SMPRequest] {
         var questions: [SMPRequest] = [.bootloaderMode, .slots]
         if push?.options.ending != .uploadOnly { questions.append(.setState(digest: nil, confirm: false)) }
@@ -25,8 +25,8 @@ extension SMPConversation {
 
     /// Sends the next queries, as many as the device has buffers for.
     ///
-    /// When all queries have been answered, the function requests the image list if `list` is nil. Otherwise it starts the next step
-    /// of the `UpdateTask`.
+    /// When all queries have been answered, requests the image list if `list` is nil. If `list` is not nil, starts the next step of the
+    /// `UpdateTask`.
     mutating func askNext() {
         while asked < device.questionsInFlight, !questions.isEmpty { ask(questions.removeFirst()) }
         guard asked == 0 else { return }
@@ -92,8 +92,8 @@ extension SMPConversation {
 
     /// Handles the result of the reassembly test, whose echo request was sent as two values.
     ///
-    /// Without an echo, the device may still wait for the rest of a packet. So the session opens a new link, on which the device discards
-    /// the incomplete packet. If no answer arrived, the echo may have been lost. The conversation then repeats the test once.
+    /// Without an echo, the device may have an incomplete packet. The device discards this packet when the link ends. So the session opens
+    /// a new link. If no answer arrived, the echo may have been lost, and the conversation repeats the test once.
     private mutating func reassemblyProbed(_ result: SMPProbe.Result) {
         if result == .echoed {
             device.reassembles = true

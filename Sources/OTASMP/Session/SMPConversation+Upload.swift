@@ -60,13 +60,13 @@ extension SMPConversation {
 
     /// Requests the erase of a slot.
     ///
-    /// The request for slot 1 has no slot number. The reason is that older servers do not support the number, and always erase slot 1.
+    /// The request for slot 1 has no slot number, because older servers do not support the number and always erase slot 1.
     mutating func erase(slot: Int) {
         ask(.erase(slot: slot == 1 ? nil : slot))
     }
 
-    /// Begins the upload after the answer to an erase request, even if the device refused the erase. The reason is that some servers refuse
-    /// to erase an empty slot.
+    /// Begins the upload after the answer to an erase request, even if the device refused the erase, because some servers refuse to erase
+    /// an empty slot.
     mutating func begin(afterErasing number: Int) {
         guard let push, let image = push.images.first(where: { $0.number == number }) else { return }
         self.push?.toErase = nil
@@ -250,7 +250,7 @@ extension SMPConversation {
         askNext()
     }
 
-    /// Records that the device has received the whole image, as its last offset or its image list shows.
+    /// Records that the device has received the whole image. The device's last offset or image list shows this.
     mutating func arrived() {
         if let number = push?.underWay { push?.complete.insert(number) }
         uploaded(since: push?.firstByteAt)

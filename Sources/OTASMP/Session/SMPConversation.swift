@@ -24,7 +24,7 @@ package struct SMPConversation: Conversation {
     enum Step {
         /// Send the request. The device may answer *busy* until `busyEnd`. After this time, the answer *busy* fails the session.
         case ask(SMPRequest, busyEnd: Duration)
-        /// Send chunks. The pause before this step gave the device time to free its buffers.
+        /// Send chunks.
         case upload
         /// Send the echo requests of a test (``SMPProbe``).
         case probe
@@ -49,7 +49,7 @@ package struct SMPConversation: Conversation {
         case none
         /// The restart request was sent, and the conversation waits for the answer.
         case asked
-        /// The device accepted the restart request, or the answer did not arrive. `since` is the time of this event.
+        /// The device accepted the restart request, or did not answer. `since` is the end of the wait for the answer.
         case under(since: Duration)
     }
 
@@ -233,12 +233,13 @@ package struct SMPConversation: Conversation {
 
     /// Returns an error if the request is too long for one value on this link; nil if the request may be sent.
     ///
-    /// A device that does not reassemble packets needs each packet in one value. The caller reconnects after the error, because the next
+    /// A device that does not reassemble packets needs each packet in one value. After the error, the caller reconnects, because the next
     /// link may have longer values.
     ///
-    /// If it is unknown whether the device reassembles packets, the function returns the error only if an earlier link had values that were
-    /// long enough. Otherwise a new link would probably not help, so the request is sent in several values. A query never causes the error,
-    /// because the session can continue if the device refuses the query.
+    /// If it is unknown whether the device reassembles packets, the request is normally sent in several values. The function returns the
+    /// error only if an earlier link had values that were long enough, because a new link can have them again.
+    ///
+    /// A query never causes the error, because the session can continue without the answer to a query.
     private func excess(of request: SMPRequest) -> LinkError? {
         guard device.reassembles != true, !request.isQuestion else { return nil }
         let length = request.frame(sequence: 0, version: version).bytes.count
@@ -291,7 +292,7 @@ package struct SMPConversation: Conversation {
         }
     }
 
-    /// Handles a received packet. Ignores a late answer, which is a packet that answers no open request and no chunk in flight.
+    /// Handles a received packet. Ignores a packet that answers no open request and no chunk in flight, such as a late answer.
     private mutating func take(_ frame: SMPFrame) throws(SMPFrameError) {
         if let upload, upload.awaits(frame.sequence), frame.group == SMPRequest.imageGroup, frame.command == 1 {
             let answer = try SMPAnswer(parsing: frame.body)

@@ -11,7 +11,7 @@ struct SMPDevice {
     static let mostProbes = 2
     /// The maximum number of packets in flight if the device does not report its buffers.
     ///
-    /// The value is about the number of packets for which one connection event of Bluetooth LE has room.
+    /// One connection event of Bluetooth LE carries about this number of packets.
     private static let mostRoom = 6
 
     /// The device's buffers; nil if the device does not report them.
@@ -65,15 +65,15 @@ struct SMPDevice {
     /// - Parameter valueLength: the maximum length in bytes of a value that the host can send on this link.
     func nextProbe(valueLength: Int) -> (SMPProbe, text: String)? {
         guard let parameters else {
-            // Each test has one packet more than the previous test. The tests end when an echo is missing.
+            // Each test has one packet more than the previous test. The tests end at `mostRoom` packets, or when an echo is missing.
             guard room == triedRoom, room < Self.mostRoom else { return nil }
             let frame = longestFrame(valueLength: valueLength) - Self.echoMargin
             return Self.text(ofFrame: frame).map { (.room(room + 1), $0) }
         }
         guard reassembles == nil, probes < Self.mostProbes else { return nil }
-        // The echo request needs two values. A device that does not reassemble packets handles the second value as a packet of its own. All
-        // bytes of the second value are 0x2E (`.`), because it is the end of the text. A header of these bytes has an unknown operation,
-        // and a length that is too large. So the device refuses or drops the second value.
+        // The echo request needs two values. A device that does not reassemble packets handles the second value as another packet. The
+        // second value is the end of the text, so all its bytes are 0x2E (`.`). As a header, these bytes have an unknown operation and a
+        // length that is too large. So the device refuses or drops the second value.
         let frame = min(parameters.bufferSize - Self.echoMargin, valueLength + 2 * SMPFrame.headerLength)
         guard frame > valueLength else { return nil }
         return Self.text(ofFrame: frame).map { (.reassembly, $0) }

@@ -22,7 +22,7 @@ struct SMPPlan {
         /// Fail with this error, because another update is in progress on the device.
         case blocked(UpdateError)
     }
-    /// The state that an image of the push has on the device.
+    /// The state of an image on the device.
     enum ImageState {
         /// The image list does not have the image.
         case absent

@@ -5,7 +5,7 @@ import OTAUpdate
 /// Checks whether a bundle is for the device: compares the bundle's manifest with the properties that the device reports over SMP.
 ///
 /// otaflash makes this check because an SMP server receives only the MCUboot image, without the manifest. (A device with the GATT OTA
-/// profile receives the manifest and checks it itself.)
+/// profile receives the manifest, and makes this check itself.)
 struct SMPTarget {
     /// The bundle's manifest.
     let manifest: Manifest
@@ -13,20 +13,21 @@ struct SMPTarget {
     let image: MCUbootImage
     /// The board's name from the answer to `SMPRequest.system(format: "i")`; nil if the device does not support this request.
     let board: String?
-    /// The version of the image that the bundle's image replaces or has replaced; nil if the image list does not have this version.
+    /// The version of the image that the bundle's image replaces or has replaced; nil if the image list does not have that image.
     let previousVersion: String?
 
     /// Compares the fields of the manifest with the properties of the device.
     ///
     /// - Returns: the fields that cannot be checked, by their names in the JSON form of a manifest.
-    /// - Throws: `wrongProduct`, `requiresNewer`, or `wrongImageFormat` if the image has another version than the manifest.
+    /// - Throws: `wrongImageFormat` if the image has another version than the manifest. `wrongProduct` if the product does not fit the
+    ///   board. `requiresNewer` if the previous version is lower than the required version.
     func uncheckedFields() throws(UpdateError) -> [String] {
         try checkImageVersion()
         var unchecked: [String] = []
         if !(try checkProduct()) { unchecked.append("product") }
         if manifest.hardware != nil { unchecked.append("hardware") }
         // The manifest is not sent to the device, so MCUboot compares only the counter in the image. If the counter in the manifest is
-        // higher, neither otaflash nor the device can check it.
+        // higher than this counter, neither otaflash nor the device can check the counter in the manifest.
         if manifest.securityCounter > image.securityCounter ?? 0 { unchecked.append("security_counter") }
         if !(try checkPreviousVersion()) { unchecked.append("requires") }
         if let least = manifest.minimumBattery, least > 0 { unchecked.append("minimum_battery") }

@@ -1,8 +1,10 @@
 /// The upload of one image: selects the next chunks, and evaluates the device's answers.
 ///
 /// The device drops a chunk with an unexpected offset, and answers with the expected offset. Answers arrive in the order of the chunks.
-/// So an answer shows that each earlier chunk was answered or lost. After a lost chunk, the device drops all later chunks in flight. The
-/// upload then waits for the answers to these chunks before it sends chunks again, because only the last answer has the final offset.
+/// So an answer shows that each earlier chunk was answered or lost.
+///
+/// After a lost chunk, the device drops all later chunks in flight. The upload waits for the answers to these chunks before it sends chunks
+/// again. The reason is that only the last of these answers has the offset at which the upload continues.
 package struct SMPUpload {
     /// The effect of an answer or a timeout on the upload.
     package enum Verdict: Equatable {
@@ -10,9 +12,9 @@ package struct SMPUpload {
         case agreed
         /// Chunks were lost, or the device had no buffer for them. The upload sends `resent` bytes again.
         case rewound(resent: Int)
-        /// The last byte was sent, but the device reports that no upload is in progress.
+        /// The last byte was sent, but the device's offset is 0, which means that no upload is in progress.
         ///
-        /// Either the device has the whole image and its last answer was lost, or the device has restarted.
+        /// Either the device has the whole image, and its last answer was lost. Or the device has restarted and lost the received bytes.
         case stateLost
         /// The device's offset is negative or after the end of the image.
         case impossible(offset: Int)
@@ -22,15 +24,15 @@ package struct SMPUpload {
         var sequence: UInt8
         /// The offset after the chunk, in bytes.
         var end: Int
-        /// The time at which the chunk was sent. If an earlier chunk was answered after that, the time of this answer.
+        /// The time at which the chunk was sent, or at which an earlier chunk was answered: the later of these two times.
         var since: Duration
         /// The time at which the chunk times out.
         var due: Duration
     }
 
-    /// The maximum timeout of the first chunk, which is long because a device may erase its whole slot before it answers.
+    /// The maximum timeout of the first chunk. It is long, because a device may erase its whole slot before it answers.
     ///
-    /// After the timeout, the first chunk is sent again. If the device had already received it, the repeated chunk has no effect.
+    /// After the timeout, the first chunk is sent again. If the device receives this chunk twice, the second one has no effect.
     package static let openingLimit = Duration.seconds(10)
     /// The timeout of a chunk is `slowest` multiplied by this factor.
     private static let timeoutFactor = 4
@@ -58,14 +60,14 @@ package struct SMPUpload {
     /// True after the device accepted the first chunk, which has the image's properties.
     package private(set) var isOpen = false
     /// True if an answer showed that a chunk was lost or refused, and later chunks are still in flight. The device drops these later
-    /// chunks. So the upload sends no chunk until no chunk is in flight.
+    /// chunks. So the upload waits until all of them are answered or have timed out.
     package private(set) var isDraining = false
     /// The offset of the last rewind, and the number of consecutive rewinds to this offset. Before the first rewind, the offset is -1.
     private var rewinds = (offset: -1, count: 0)
     /// The number of timeouts in a row.
     private var timeouts = 0
-    /// The device's comparison of the bytes that it received with the file's digest: true if they match, false if not, nil if the device
-    /// has not reported a result.
+    /// True if the device reported that the received bytes match the file's digest. False if the device reported that they do not match.
+    /// Nil if the device has not reported a result.
     package private(set) var match: Bool?
 
     /// Creates an upload.
@@ -121,14 +123,17 @@ package struct SMPUpload {
         wasSent = wasSent || end == bytes.count
     }
 
-    /// The timeout of the next attempt to send the first chunk. On a lossy link, it is 1 s for the first attempt, and twice as long for
-    /// each further attempt, up to the maximum. On other links, it is always the maximum.
+    /// The timeout of the next attempt to send the first chunk.
+    ///
+    /// On a lossy link, the first attempt has a timeout of 1 s. The timeout doubles for each further attempt, up to the maximum. On other
+    /// links, the timeout is always the maximum.
     private var openingLimit: Duration {
         delivery == .lossy ? min(.seconds(1) * (1 << timeouts), Self.openingLimit) : Self.openingLimit
     }
 
-    /// The timeout of a chunk after the first chunk. It depends on the slowest answer so far. It doubles after each timeout, and returns to
-    /// its usual value after an answer.
+    /// The timeout of a chunk after the first chunk, which depends on the slowest answer so far.
+    ///
+    /// The timeout doubles each time a chunk times out. After an answer, the timeout has its usual value again.
     private var answerLimit: Duration {
         guard let slowest else { return delivery.longestWait }
         return min(max(delivery.shortestWait, slowest * Self.timeoutFactor) * (1 << timeouts), delivery.longestWait)
@@ -139,7 +144,7 @@ package struct SMPUpload {
     /// - Parameters:
     ///   - sequence: the sequence number of the chunk.
     ///   - offset: the offset of the next byte that the device expects.
-    ///   - match: whether the bytes that the device received match the file's digest; nil if the answer does not report this.
+    ///   - match: whether the received bytes match the file's digest; nil if the answer does not report this.
     package mutating func answered(_ sequence: UInt8, offset: Int, match: Bool?, at now: Duration) -> Verdict {
         guard let chunk = take(sequence, at: now) else { return .agreed }
         guard 0...bytes.count ~= offset else { return .impossible(offset: offset) }

@@ -28,8 +28,8 @@ package struct SMPWindow: Sendable, Equatable {
     package private(set) var pause = Duration.zero
     /// The size at which the last gap occurred. After a gap at size 1, the value is 2, so that the window does not soon grow above 1.
     ///
-    /// Nil before the first gap. Also nil after the window has returned to this size, and `trial(of:)` further chunks were answered without
-    /// a gap.
+    /// Nil before the first gap. Also nil after the window has returned to this size, and `trial(of:)` chunks at this size were answered
+    /// without a gap.
     private var overflow: Int?
     /// The number of further gaps at the size `overflow`. It is 0 after the first gap at this size.
     private var failures = 0
