@@ -12,7 +12,7 @@ package protocol Conversation: Sendable {
     static var codeAfterTimeout: UpdateError.Code { get }
 
     var shared: ConversationState { get set }
-    /// True if the device is known to answer. If false, errors such as `noSuchDevice` end the session without a retry.
+    /// True if it is certain that the device answers. If false, errors such as `noSuchDevice` end the session without a retry.
     var isDeviceReached: Bool { get }
     /// The maximum duration of one restart of the device.
     ///
@@ -39,7 +39,7 @@ package protocol Conversation: Sendable {
 
 /// The state that a conversation shares with its session.
 package struct ConversationState: Sendable {
-    /// The reason for a new link. It determines how the session reconnects.
+    /// The reason for a new link, which determines how the session reconnects.
     package enum Reconnection: Sendable {
         /// The link became unusable because of this error. The session counts a failed attempt.
         case afterLoss(LinkError)

@@ -71,8 +71,8 @@ package struct ProgressBudget: Sendable, Equatable {
     /// - A *loss* means that the device continues below the acknowledged offset, so it has lost received bytes. Only progress resets the
     ///   count of losses.
     ///
-    /// One count for both would refuse a correct device that restarts near the end of a push. If the link loses a tenth of the packets,
-    /// more than 64 rewinds follow before this device reaches the highest offset again.
+    /// The counts are separate because a correct device can restart near the end of a push. The host then sends all bytes again. If the
+    /// link loses a tenth of the packets, more than 64 rewinds follow before the next progress. These rewinds must not end the push.
     package static let mostRewinds = 64
     /// The constant in the time limit of the transfer, which is `spareTime` + progress / `slowestRate`.
     package static let spareTime = Duration.seconds(20 * 60)

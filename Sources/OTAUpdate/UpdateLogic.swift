@@ -1,4 +1,4 @@
-/// The logic of one update, as a value without input or output: it receives events and returns actions.
+/// The logic of one update, as a value without side effects. The value receives events and returns actions.
 ///
 /// The value has no clock, socket, file, task or lock. The caller passes the current time with each event. So the same code runs in real
 /// and in virtual time, and a test can inject a fault after each event. `UpdateSession` is the implementation.

@@ -94,8 +94,8 @@ public struct TransferReport: Sendable, Equatable {
     public var flushes = 0
     public var gaps = 0
     public var disconnects = 0
-    /// The time from the first image byte that was passed to the link until the device acknowledged the last image byte, with the time of
-    /// all reconnections.
+    /// The time from the first image byte that was passed to the link until the device acknowledged the last image byte. Reconnections are
+    /// included.
     public var duration: Duration = .zero
 
     /// The average rate of this run, in image bytes per second; nil: this run sent no image byte, or has not completed the upload.
@@ -112,7 +112,7 @@ public struct DeviceDescription: Sendable, Equatable {
         case idle
         /// The device has received a part of an update.
         case receiving
-        /// The running image is on trial: the device rolls back unless the image is confirmed.
+        /// The running image is on trial. If the image is not confirmed, the device rolls back.
         case trial
     }
     /// A partial upload: the received bytes of an incomplete image.

@@ -57,7 +57,7 @@ public struct UpdateOptions: Sendable, Equatable {
     }
     /// The treatment of a partial upload that an earlier run left on the device.
     ///
-    /// A push never continues a partial upload of another bundle or image. To recognize its partial upload, the device compares the SHA-256
+    /// A push never continues a partial upload of another bundle or image. To recognize a partial upload, the device compares the SHA-256
     /// of the manifest (GATT OTA profile) or of the image (SMP).
     public enum Resume: Sendable, Equatable {
         /// Continues a partial upload of the same bundle or image. Otherwise starts at 0.
