@@ -156,7 +156,7 @@ private struct PackageManifest: Decodable {
 
     /// Parses `manifest.json`.
     ///
-    /// - Throws: `badManifest` if the text does not have this format.
+    /// - Throws: `badManifest` if the text is not a manifest for nRF Connect Device Manager.
     init(parsing json: [UInt8]) throws(PackageError) {
         do {
             self = try JSONDecoder().decode(Self.self, from: Data(json))

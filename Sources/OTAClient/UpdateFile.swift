@@ -78,7 +78,7 @@ public struct NumberedFile: Sendable {
     public let number: UInt32
     /// The name of the file in its package; nil: the file is not from a package.
     public let name: String?
-    /// The board name in the package's manifest, which is not signed; nil: not listed.
+    /// The board name in the package's manifest, which is not signed; nil: the manifest lists no board.
     public let board: String?
     public let file: MCUbootFile
 
