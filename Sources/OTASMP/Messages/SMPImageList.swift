@@ -54,9 +54,10 @@ package struct SMPImageList: Sendable, Equatable {
     /// Returns the images with this image number that do not run.
     package func others(_ number: Int) -> [Entry] { entries.filter { $0.image == number && !$0.active } }
 
-    /// Returns the number, in an erase request, of the slot without the running image; nil if images run in both slots.
+    /// Returns the slot to erase, which is the slot without the running image; nil if images run in both slots.
     ///
-    /// In an erase request, Zephyr counts the slots across all images: image 0 has the slots 0 and 1, and image 1 has the slots 2 and 3.
+    /// The result is a slot number for an erase request. In an erase request, Zephyr counts the slots across all images: image 0 has the
+    /// slots 0 and 1, and image 1 has the slots 2 and 3.
     ///
     /// - Parameter number: the image number.
     func slotToErase(_ number: Int) -> Int? {

@@ -31,10 +31,10 @@ package struct SMPParameters: Sendable, Equatable {
     /// refuses the packet.
     package var window: Int { min(max(1, bufferCount - 1), Self.longestWindow) }
 
-    /// The maximum window in packets, which is less than half of the 256 sequence numbers.
+    /// The maximum window in packets.
     ///
-    /// Over UDP, an answer can arrive late or twice. With this limit, a late answer does not have the sequence number of a packet in
-    /// flight.
+    /// Over UDP, an answer can arrive late or twice. The window is less than half of the 256 sequence numbers, so that a late answer does
+    /// not have the sequence number of a packet in flight.
     private static let longestWindow = 127
 }
 

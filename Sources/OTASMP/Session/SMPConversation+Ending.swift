@@ -2,7 +2,7 @@ import OTAUpdate
 
 /// The last part of a push (marks, restart and confirmation), and the tasks `UpdateTask.confirm` and `UpdateTask.discard`.
 extension SMPConversation {
-    /// The minimum time from a restart request to the next restart request.
+    /// The minimum time from the answer to a restart request until the next restart request.
     ///
     /// A device may still answer for a short time after it has accepted a restart request. So an early answer does not show that the
     /// restart failed.

@@ -82,7 +82,7 @@ extension SMPConversation {
             return breakLink(LinkError(.lost, "packets of \(longest) bytes are too short for an upload"))
         }
         let before = shared.transfer?.chunkSize ?? 0
-        // A later link may have a smaller MTU. The report shows the longest packet of all links.
+        // The report shows the longest packet of all links. A later link may have a smaller MTU, so the value must not decrease.
         shared.transfer?.chunkSize = max(longest, before)
         if !shared.link.preservesMessageBoundaries { shared.transfer?.mtu = shared.link.maximumValueLength + 3 }
         let delivery: SMPUpload.Delivery =

@@ -9,7 +9,7 @@
 package struct SMPWindow: Sendable, Equatable {
     /// The default first size in chunks. Two chunks in flight keep most links busy.
     private static let firstSize = 2
-    /// The maximum of `failures`, which limits the result of `trial(of:)`.
+    /// The maximum of `failures`, which is the number of doublings in `trial(of:)`.
     private static let mostDoublings = 8
     /// The first `pause` above zero. The pause doubles with each further gap at size 1.
     private static let shortestPause = Duration.milliseconds(20)
