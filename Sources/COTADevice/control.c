@@ -31,8 +31,8 @@ static enum ota_status begin_image(struct ota_device *device, const struct reque
         memcmp(request->arguments + 9, envelope.manifest.image_digest, OTA_PREFIX_SIZE) != 0)
         return OTA_BAD_ARGUMENT;
     uint32_t offset = ota_image_resume(device, ota_u32(request->arguments + 5), size);
-    /* Refuse the download if the wear limit does not also allow the APPLY after it. Otherwise the device would receive
-     * an image that it cannot install. */
+    /* Refuse the download if the wear limit does not allow the erases of the download and the APPLY after it. Otherwise
+     * the device would receive an image that it cannot install. */
     if (ota_image_erases_again(device, offset, size) && !ota_wear_allows(device, OTA_WEAR_ERASE + OTA_WEAR_APPLY))
         return OTA_BUSY;
     if (!ota_image_begin(device, offset)) return OTA_FLASH_FAILED;
@@ -86,9 +86,10 @@ static enum ota_status apply(struct ota_device *device, const struct request *re
     if (!device->port->mark(device->context, boot, &envelope.manifest)) return OTA_FLASH_FAILED;
     ota_wear_charge(device, OTA_WEAR_APPLY);
     /* From now on the bootloader uses the slot. After a trial without CONFIRM, the slot usually contains the downloaded
-     * image again, so keep its record: a host then need not send the image again. If the slot contains other bytes,
-     * FINISH detects this by the digest. After a permanent installation, the slot contains another image, so discard
-     * the download. In both cases the appended record also stores the wear points, which the reboot would lose. */
+     * image again. So keep the record of the download, and a host need not send the image again. If the slot contains
+     * other bytes, FINISH detects this by the digest. After a permanent installation, the slot contains another image,
+     * so discard the download. In both cases the appended record also stores the wear points, which the reboot would
+     * lose. */
     (void)(boot == OTA_BOOT_PERMANENT ? ota_image_discard(device) : ota_record_append(device, device->held_flushed));
     ota_schedule_reboot(device, request->connection, request->now + OTA_REBOOT_DELAY);
     return OTA_OK;

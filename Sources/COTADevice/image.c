@@ -69,8 +69,8 @@ bool ota_image_write(struct ota_device *device, const uint8_t *bytes, uint32_t c
 }
 
 /* Returns how many of the bytes in flash can be kept for an image of `size` bytes: all of them if the image is
- * complete, otherwise only whole pages. Firmware with another page size may have written the record. Then the recorded
- * offset may be inside a page of this firmware. */
+ * complete, otherwise only whole pages. The recorded offset may be inside a page, because firmware with another page
+ * size may have written the record. */
 static uint32_t usable(const struct ota_device *device, uint32_t size) {
     if (device->held_flushed == size) return size;
     return ota_round_down(ota_min(device->held_flushed, size), device->config->page_size);
@@ -107,8 +107,8 @@ bool ota_image_begin(struct ota_device *device, uint32_t offset) {
 }
 
 bool ota_image_discard(struct ota_device *device) {
-    /* Append a record with offset 0 if a record with a higher offset may be in flash. If an append failed, the record
-     * can still be in flash, and `held_recorded` does not count it (record.c). So check `held_flushed`, too. */
+    /* Append a record with offset 0 if a record with a higher offset may be in flash. The record of a failed append may
+     * be in flash, although `held_recorded` does not have its offset (record.c). So check `held_flushed`, too. */
     if ((device->held_recorded > 0 || device->held_flushed > 0) && !ota_record_append(device, 0)) return false;
     device->held_offset = device->held_flushed = device->erased_until = 0;
     return true;

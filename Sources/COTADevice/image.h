@@ -6,26 +6,26 @@
 
 /* ---- record.c ---- */
 
-/* Reads the newest record into `held_digest`, `held_recorded` and `wear`. Returns false if a record could not be
- * read. In this case `held_recorded` is 0, so no upload can be resumed. `wear` is from the newest readable record. */
+/* Reads the newest record into `held_digest`, `held_recorded` and `wear`. Returns false if a record could not be read.
+ * In this case `held_recorded` is 0, so no download can be resumed, and `wear` is from the newest readable record. */
 bool ota_record_load(struct ota_device *device);
 
-/* Returns the number of pages that the core writes from one record to the next during the download of an image of
- * `size` bytes. */
+/* Returns the number of image pages after which the core appends a record, for an image of `size` bytes. */
 uint32_t ota_record_interval(const struct ota_device *device, uint32_t size);
 
-/* Appends a record: the first `offset` bytes of the image whose manifest digest is `held_digest` are in flash. Returns
+/* Appends a record, which states that the first `offset` bytes of the download (`held_digest`) are in flash. Returns
  * false if the flash failed. */
 bool ota_record_append(struct ota_device *device, uint32_t offset);
 
 /* ---- wear.c ---- */
 
-/* The wear points for a round of erases (wear.c) and for an APPLY, and the largest sum of points. An APPLY counts as
- * four rounds, because MCUboot's swap using move erases a page twice for the swap and twice for the swap back. */
+/* The wear points of a round of erases (wear.c), the wear points of an APPLY, and the maximum sum of the points. An
+ * APPLY counts as four rounds, because MCUboot's swap using move erases each page twice for the trial and twice for the
+ * roll back. */
 enum { OTA_WEAR_ERASE = 8, OTA_WEAR_APPLY = 4 * OTA_WEAR_ERASE, OTA_WEAR_LARGEST = OTA_WEAR_BURST * OTA_WEAR_ERASE };
 
-/* In milliseconds. If `now` is lower than in an earlier call by less than this, two calls were out of order. If `now`
- * is lower by more, the clock has wrapped. */
+/* Milliseconds. If `now` is lower than the `now` of an earlier call, the difference shows the reason. If the difference
+ * is below this limit, the calls were out of order. Otherwise the clock has wrapped. */
 enum { OTA_CLOCK_STEP_BACK = 60000 };
 
 /* Returns whether the wear limit allows `charge` more points. */
@@ -40,11 +40,11 @@ void ota_wear_start(struct ota_device *device, uint32_t now);
 /* ---- image.c ---- */
 
 /* Returns the offset at which the download of the accepted image begins or resumes. The offset is at most `from`, which
- * the host sent in BEGIN. `size` is the size of the image. Changes nothing. */
+ * the host sent in BEGIN. `size` is the size of the image. */
 uint32_t ota_image_resume(const struct ota_device *device, uint32_t from, uint32_t size);
 
 /* Returns whether the download of an image of `size` bytes from `offset` must start a new round of erases (wear.c). The
- * core charges a new round, but no further erase of the current round. */
+ * core charges wear points only for a new round. */
 bool ota_image_erases_again(const struct ota_device *device, uint32_t offset, uint32_t size);
 
 /* Begins or resumes the download of the accepted image at `offset`, which `ota_image_resume` has returned. Returns

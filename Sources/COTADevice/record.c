@@ -7,8 +7,9 @@
  * the 44 bytes before it.
  *
  * The core appends records to one of two pages. It uses the valid record with the highest generation. When a page is
- * full, the core erases the other page, writes a record there, and reads it back. Only after that can it erase the full
- * page. Therefore after a power cut at any moment the newest record or the record before it is valid.
+ * full, the core erases the other page, writes a record there, and reads it back. The core erases the full page only
+ * after these three steps. Therefore, after a power cut at any moment, the newest record or the record before it is
+ * valid.
  *
  * The core ignores a record with a wrong CRC: a power cut interrupted the write of this record, so no erase of the slot
  * followed. A record that the flash cannot read is different: it may be the newest record, which lowered the offset
@@ -28,8 +29,8 @@ static uint32_t stride(const struct ota_device *device) {
 
 static uint32_t records_per_page(const struct ota_device *device) { return device->config->page_size / stride(device); }
 
-/* How often the records of one download may erase each record page. The erase for the first record is not included. The
- * number is small, because the wear limit counts only the erases of the slot and not of the record pages. */
+/* The maximum number of erases of each record page during one download, without the erase for the first record. The
+ * number is small, because the wear limit counts the erases of the slot, but not the erases of the record pages. */
 enum { ERASES = 2 };
 
 uint32_t ota_record_interval(const struct ota_device *device, uint32_t size) {
@@ -100,7 +101,7 @@ bool ota_record_load(struct ota_device *device) {
         return false;
     }
     /* A power cut may have interrupted the write of a record after the newest one. The next record goes after the bytes
-     * of this write, because they are not blank and cannot be written again. */
+     * of the interrupted write, because bytes that are not blank cannot be written again. */
     if (device->record_generation != 0) device->record_index = end[device->record_page];
     return true;
 }

@@ -2,8 +2,8 @@
  * Layer 1 of the core: functions that use only their arguments. They do not use `struct ota_device`.
  *
  * The list shows the layers and their files, from the lowest layer to the highest. Each header includes only the layer
- * below it. A function calls only functions of its own file, of an earlier file in the list, or of a lower layer.
- * `scripts/lint` checks that the calls between the files form no circle.
+ * below it. A function calls only functions of its own file or of an earlier file in the list. `scripts/lint` checks
+ * that the calls between the files form no circle.
  *
  *   1 values.h    crc32.c, text.c, config.c (checks a configuration), envelope.c (parses an envelope)
  *   2 image.h     record.c (the download's offset across a power cut), wear.c (limits the erases), image.c (the slot)
@@ -60,7 +60,7 @@ bool ota_is_product(const uint8_t *text, uint32_t size);
 bool ota_is_version(const uint8_t *text, uint32_t size, uint32_t numbers[3]);
 /* Returns whether the text is UTF-8 with 1..127 bytes and without control characters. */
 bool ota_is_source(const uint8_t *text, uint32_t size);
-/* Returns the length in bytes of a text that ends with NUL, at most `largest` + 1. */
+/* Returns the length in bytes of a text that ends with NUL, or `largest` + 1 if the text is longer than `largest`. */
 uint32_t ota_text_size(const char *text, uint32_t largest);
 
 /* ---- config.c ---- */
@@ -82,7 +82,8 @@ struct ota_envelope {
     uint8_t signature_count;
 };
 
-/* A signature in an envelope: the size of its entry, and the offsets of the key id and of the signature's bytes. */
+/* The entry of a signature in an envelope, in bytes: the size of the entry, the offset of the key id, and the offset of
+ * the Ed25519 signature. */
 enum { OTA_SIGNATURE_ENTRY = 76, OTA_SIGNATURE_KEY = 4, OTA_SIGNATURE_VALUE = 12 };
 
 /* Returns OTA_OK, OTA_MALFORMED or OTA_UNKNOWN_CRITICAL. */
