@@ -15,8 +15,8 @@ package enum Request: Equatable {
     case begin(TransferObject, size: Int, from: UInt32, digestPrefix: [UInt8])
     /// The flush: requests the device's ``Position``.
     ///
-    /// `sequence` is the sequence number of the host's next chunk. The device compares it with its own, and so detects that the last
-    /// chunks were lost.
+    /// `sequence` is the sequence number of the host's next chunk. The device compares `sequence` with the sequence number that it expects,
+    /// and so detects a loss of the last chunks.
     case sync(sequence: UInt16)
     /// Verifies the open object. The device must have received the object completely.
     case finish(TransferObject)
@@ -29,7 +29,7 @@ package enum Request: Equatable {
     /// Makes the device blink for this number of seconds. 0 stops the blinking.
     case identify(seconds: UInt8)
 
-    /// The value of `from` in BEGIN with which the device resumes at its own offset.
+    /// The value of `from` in BEGIN that makes the device resume at its own offset.
     package static let resume = UInt32.max
 
     package var opcode: UInt8 {
@@ -100,8 +100,8 @@ package struct ControlAnswer: Equatable {
 
     /// Parses a notification of Control.
     ///
-    /// - Returns: nil if the notification is not the answer to `request`: the opcode or the tag differs, or it has fewer than 2 bytes. In
-    ///   this case, the rest of the notification is not checked.
+    /// - Returns: nil if the notification is not the answer to `request`: the opcode or the tag differs, or the notification has fewer than
+    ///   2 bytes. The rest of such a notification is not checked.
     /// - Throws: ``FrameError`` if the answer to `request` has a wrong length or an unknown status.
     package init?(to request: Request, tag: UInt8, parsing bytes: [UInt8]) throws(FrameError) {
         guard bytes.count >= 2, bytes[0] == 0x80 | request.opcode, bytes[1] == tag else { return nil }

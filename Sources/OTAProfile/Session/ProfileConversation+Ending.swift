@@ -6,7 +6,7 @@ import OTAUpdate
 extension ProfileConversation {
     /// The time after APPLY during which the old image may still answer.
     ///
-    /// A device restarts when the host disconnects, at the latest 2 s after APPLY. The constant is twice this time.
+    /// A device restarts when the host disconnects, at the latest 2 s after APPLY. 4 s include a margin of 2 s.
     private static let earliestVerdict = Duration.seconds(4)
     /// The maximum number of times that a push begins again because APPLY had no effect (docs/ota-profile.md, "What the host does").
     private static let mostApplies = 2
@@ -61,8 +61,8 @@ extension ProfileConversation {
 
     /// Returns whether the device certainly runs the new image permanently. The caller has checked that the new version runs.
     ///
-    /// Some devices do not report the digest of the running image. If the old image has the same version, the version proves nothing.
-    /// The function then requires another proof: the session ended a trial, or the device answered a permanent APPLY.
+    /// Some devices do not report the digest of the running image. If such a device ran an old image of the same version, the version
+    /// proves nothing. The function then requires another proof: the session ended a trial, or the device answered a permanent APPLY.
     private func isPermanent(_ push: Push, _ snapshot: DeviceSnapshot) -> Bool {
         if snapshot.info.running != nil || push.previous?.version != snapshot.version { return true }
         if hasEndedTrial { return true }
@@ -93,8 +93,8 @@ extension ProfileConversation {
     }
 
     private mutating func askToConfirm(_ snapshot: DeviceSnapshot) {
-        // The device must end the trial within the restart window, which began with the first CONFIRM. Without this time limit, a device
-        // that always returns on trial could keep the session running for a long time.
+        // The device must end the trial before `shared.restartDeadline`, which the first CONFIRM of the session has set. Without this time limit,
+        // a device that always returns on trial could keep the session running for a long time.
         if hasEndedTrial, let end = shared.restartDeadline, shared.now >= end {
             return fail(
                 UpdateError(.didNotReturn, "the device answers, and is still on trial when the time limit has passed"))
@@ -115,7 +115,7 @@ extension ProfileConversation {
     /// Handles the answer *ok* to CONFIRM.
     mutating func confirmed() {
         guard let snapshot else { return }
-        // Without a push, the conversation has no bundle with the new security counter. So it reads the status from the device again.
+        // The task `confirm` has no bundle, so the new security counter is not known here. Therefore read the status from the device again.
         guard let push else { return begin() }
         report(.confirmed(version: snapshot.version.text))
         var device = described(snapshot)

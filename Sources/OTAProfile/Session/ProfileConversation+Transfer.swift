@@ -68,8 +68,9 @@ extension ProfileConversation {
 
     /// Starts a push with the device's status on a new link.
     ///
-    /// If the device already runs the bundle's image, the push ends. If this image is on trial, the conversation first confirms it.
-    /// Otherwise the conversation compares the bundle with the device's properties, and begins the transfer of the envelope.
+    /// If the device already runs the bundle's image permanently, the push ends. If the device runs this image on trial, the push continues
+    /// with `confirmOrLeave(_:)`. Otherwise the conversation compares the bundle with the device's properties, and begins the transfer of
+    /// the envelope.
     mutating func beginPush(_ snapshot: DeviceSnapshot) {
         guard let push else { return }
         do throws(UpdateError) {
@@ -213,8 +214,8 @@ extension ProfileConversation {
         // A malformed notification is ignored, because the answer to the next SYNC has the position, too.
         guard let object = transfer?.object, let progress = try? ProgressValue(parsing: bytes) else { return }
         if object == .image, progress.status == .flashFailed {
-            // While a SYNC waits for its answer, the conversation cannot send BEGIN, because only one request may be open. It then waits
-            // for the answer to the SYNC, which reports the flash error, too.
+            // While a SYNC waits for its answer, the conversation cannot send BEGIN, because only one request may be open. The answer to
+            // the SYNC reports the flash error, too.
             if !isAsking { mismatched(object, as: .flashFailed, "the device's flash failed") }
             return
         }
@@ -259,8 +260,8 @@ extension ProfileConversation {
 
     /// Begins the transfer of an object again after a position mismatch or a flash error.
     ///
-    /// After the first mismatch, the image continues at the last acknowledged offset. After the second mismatch, the image starts at 0.
-    /// The third mismatch fails the session.
+    /// Both count as mismatches. After the first mismatch, the transfer of the image continues at the last acknowledged offset. After the
+    /// second mismatch, the transfer starts at 0. The third mismatch fails the session.
     ///
     /// - Parameters:
     ///   - code: the error code for the third mismatch.

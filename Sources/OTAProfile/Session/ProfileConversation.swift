@@ -13,7 +13,7 @@ package struct ProfileConversation: Conversation {
     private enum State {
         /// The conversation expects nothing from the device.
         case idle
-        /// The survey reads the device's status. If it is not complete at the time `due`, the conversation requests a new link.
+        /// The survey reads the device's status. If the survey is not complete at the time `due`, the conversation requests a new link.
         case surveying(Survey, due: Duration)
         /// The conversation waits for the answer to a request, or for the acknowledgment of chunks.
         case exchanging

@@ -3,8 +3,8 @@ import OTAUpdate
 
 /// Reads the device's status at the start of each link.
 ///
-/// A survey subscribes to Control and Progress. It then reads Info, Version, Progress and the battery level. A device that runs on mains
-/// power does not have a battery level.
+/// A survey subscribes to Control and Progress. It then reads Info, Version and Progress. If the device has a battery, the survey also
+/// reads the battery level.
 struct Survey {
     private var info: DeviceInfo?
     private var version: SemanticVersion?

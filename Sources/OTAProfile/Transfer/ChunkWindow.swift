@@ -59,7 +59,7 @@ package struct ChunkWindow {
     /// A window has at most 2047 chunks. So a larger difference modulo 65536 means that `acknowledged` is before `sequence`.
     package func isAcknowledged(upTo sequence: UInt16) -> Bool { acknowledged &- sequence < 2048 }
 
-    /// Updates the window from a position that the device reported. The results `stale` and `disagrees` do not change the window.
+    /// Updates the window from a position that the device reported. If the result is `stale` or `disagrees`, the window does not change.
     package mutating func read(_ position: Position) -> Reading {
         let ahead = position.next &- acknowledged
         let reported = Mark(offset: position.offset, crc: position.crc)

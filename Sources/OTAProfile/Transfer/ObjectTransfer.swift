@@ -117,8 +117,8 @@ package struct ObjectTransfer {
 
     /// Handles the position in the answer to the last SYNC.
     ///
-    /// The position must acknowledge all chunks before the SYNC, unless a rewind arrived after the SYNC was sent. Otherwise the result is
-    /// `mismatch`.
+    /// The result is `mismatch` in two cases. Either the position contradicts the sent bytes. Or the position does not acknowledge all
+    /// chunks before the SYNC, and no rewind arrived after the SYNC was sent.
     package mutating func flushed(to position: Position, at now: Duration) -> Verdict {
         lastHeardAt = now
         lastFlushAt = now
