@@ -18,10 +18,11 @@ let swift: [SwiftSetting] = [
 let c: [CSetting] = [
     .treatAllWarnings(as: .error), .enableWarning("all"), .enableWarning("extra"), .enableWarning("conversion"),
 ]
-// A release binary contains the Swift runtime, and neither symbols nor exported names, which would be 760 kB. Only the linker gets flags for
-// this. --static-swift-stdlib would change every compilation, and the tests link the runtime dynamically, so they could not share the
-// compiled modules. Without that flag, the linker does not find two parts of FoundationEssentials by itself, so they are named here. Under a
-// sanitizer (scripts/sanitize) the runtime is linked dynamically, because the sanitizer must be between the program and the runtime.
+// A release binary contains the Swift runtime. It contains no symbols and no exported names, because these would take 760 kB. The flags are
+// only for the linker. `--static-swift-stdlib` would also change each compilation. The tests link the runtime dynamically, so they could
+// then not use the same compiled modules. Without `--static-swift-stdlib`, the linker does not find two parts of FoundationEssentials, so
+// the flags name them. Under a sanitizer (scripts/sanitize), the runtime is linked dynamically, because the sanitizer must be between the
+// program and the runtime.
 let selfContained: [LinkerSetting] =
     Context.environment["OTAFLASH_SANITIZED"] != nil
     ? []
@@ -42,9 +43,9 @@ let package = Package(
     name: "otaflash",
     products: [
         .executable(name: "otaflash", targets: ["otaflash"]),
-        // The libraries for other packages. No target that they need has unsafe flags (docs/decisions/0016-products.md). scripts/examples
-        // checks this, and builds another package with them.
-        // The interface of OTAClient uses the types of the other three.
+        // The libraries for other packages. The targets of these libraries have no unsafe flags (docs/decisions/0016-products.md).
+        // scripts/examples checks this, and builds another package with the libraries.
+        // This product has four targets, because the interface of OTAClient uses the types of the other three.
         .library(name: "OTAClient", targets: ["OTAClient", "OTASigning", "OTAFirmware", "OTAUpdate"]),
         .library(name: "BlueZ", targets: ["BlueZ"]),
         .library(name: "DBus", targets: ["DBus"]),
@@ -263,17 +264,18 @@ let package = Package(
     cLanguageStandard: .c99
 )
 
-// A release build optimizes the code under test. The tests themselves are not optimized, because that takes longer than it saves. The
-// exceptions are the two targets with the most computation of their own.
+// A release build optimizes the code under test. The tests themselves are not optimized, because the optimization takes longer than it
+// saves. Two test targets are exceptions, because they compute the most.
 for target in package.targets
 where target.type == .test && !["OTAProfileTests", "OTASimulatorTests"].contains(target.name) {
     target.swiftSettings = (target.swiftSettings ?? []) + [.unsafeFlags(["-Onone"], .when(configuration: .release))]
 }
 
-// Under a sanitizer, only the modules with the most computation are optimized, which use hardly any threads. The build needs half the time,
-// and a sanitizer does not see an access that the optimizer removed. The thread sanitizer also requires it: it does not see how the Swift
-// runtime orders threads (by reference counts, and by a continuation that is resumed before its task waits). The optimizer copies the
-// standard library's container code into our modules, and the sanitizer then reports false races in that code.
+// Under a sanitizer, only the modules in `computing` are optimized. They compute the most, and use hardly any threads. The other modules
+// are not optimized, for three reasons. The build needs half the time. A sanitizer does not see an access that the optimizer removed. The
+// thread sanitizer would report false races: the optimizer copies the standard library's container code into our modules, and the thread
+// sanitizer does not see how the Swift runtime orders threads (by reference counts, and by a continuation that is resumed before its task
+// waits).
 let sanitizer = Context.environment["OTAFLASH_SANITIZED"]
 if sanitizer != nil {
     let computing = ["OTAFirmware", "OTASigning", "OTAUpdate", "OTAProfile", "OTASMP", "OTASimulator"]
