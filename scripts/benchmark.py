@@ -97,7 +97,7 @@ def throughput():
 def alternated(rounds, *commands, output=None):
     """Runs the commands in turn, and returns the median time of each. The first round does not count.
 
-    The output file of the previous round is deleted before each round, so that no command spends time on freeing its memory.
+    The output file of the previous round is deleted before each round, so that no command spends time to free the memory of this file.
     """
     times = [[] for _ in commands]
     for number in range(rounds + 1):

@@ -8,9 +8,9 @@ cd "$root" || exit
 binary=$root/.build/release/otaflash
 tests=$root/.build/release/otaflashPackageTests.xctest
 
-# Builds the product, its tests, the gauntlet and the sanitizer builds with the same flags, so that no script invalidates the build of
-# another script. An import that the manifest does not allow is an error. Each module's compiler also writes the module interface; for
-# modules with macros this halves the build time. The debug information contains only line tables.
+# Runs `swift build`. All scripts build with the same flags, so that no script invalidates the build of another script. An import that the
+# manifest does not allow is an error. With -no-emit-module-separately-wmo, the process that compiles a module also writes the module's
+# interface. This halves the build time of modules with macros. The debug information contains only line tables.
 #
 # The product contains libcbor and libdbus (scripts/static-libraries).
 build_release() { # OPTIONS OF swift build...

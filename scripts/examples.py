@@ -11,7 +11,7 @@ targets = {target["name"]: target for target in package["targets"]}
 
 
 def needed(name, found):
-    """Adds the target and all targets of this package that it needs."""
+    """Adds the target `name` to `found`, and all targets of this package that the target needs."""
     if name not in targets or name in found:
         return
     found.add(name)

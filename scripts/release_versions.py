@@ -41,7 +41,7 @@ def tree_hash(folder):
 
 
 def pins():
-    """Each Swift package: its pin in Package.resolved and the hash of its files."""
+    """Yields the pin in Package.resolved and the hash of the files, for each Swift package."""
     for pin in json.loads((root / "Package.resolved").read_text())["pins"]:
         name = pin["location"].rstrip("/").rsplit("/", 1)[-1].removesuffix(".git")
         yield pin, tree_hash(root / ".build" / "checkouts" / name)
@@ -52,7 +52,7 @@ def toolchain():
 
 
 def present():
-    """What is on this machine, by kind and name."""
+    """Returns the versions on this machine, by kind and name."""
     found = {("swift", "toolchain"): (toolchain(),)}
     for pin, digest in pins():
         state = pin["state"]
@@ -75,7 +75,7 @@ def recorded():
 
 
 def differences(old, new):
-    """A line for each difference, and what to type to get the recorded packages."""
+    """Returns a line for each difference, and hints with the commands that get the recorded packages."""
     lines, hints = [], []
     for kind, name in sorted(old.keys() | new.keys()):
         before, now = old.get((kind, name)), new.get((kind, name))

@@ -59,7 +59,8 @@ def system_libraries(binary):
         path = re.search(r"=> (/\S+)", line)
         if not path:
             continue
-        # dpkg knows the path in the package. On a system with a merged /usr, the loader may find the file at another path.
+        # dpkg knows the path in the package. On a system with a merged /usr, the loader may find the file at another path. So the query has
+        # all forms of the path.
         places = {path[1], os.path.realpath(path[1])}
         places |= {place.removeprefix("/usr") for place in places}
         found = subprocess.run(["dpkg-query", "-S", *places], capture_output=True, text=True).stdout

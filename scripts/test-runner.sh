@@ -1,20 +1,21 @@
 # shellcheck shell=bash
-# Sourced after common.sh by the scripts that run tests. It runs groups of tests in parallel, each in a process of its own, and prints the
-# output of a group when the group ends. At the end it prints the summary lines of all groups.
+# The scripts that run tests source this file after common.sh. Its functions run groups of tests in parallel, each in a process of its own.
+# They print the output of a group when the group ends, and at the end the summary lines of all groups.
 
 # The test targets whose tests start processes and mostly wait for them.
 command_tests='^OTACommandsTests\.'
 # The test targets that need D-Bus daemons.
 bus_tests='^(DBusTests|BlueZTests|OTABlueZTests)\.'
 
-# Many times the duration of the slowest group. A group that hangs is ended, and the tests that were still running are printed.
+# The time limit of a group in seconds: many times the duration of the slowest group. After this time the group is ended, and the tests that
+# were still running are printed.
 group_seconds=900
 groups_at_once=5
 declare -A groups=()
 summaries=() failed=0
 outputs=$(mktemp -d)
 
-# Ctrl-C does not reach processes in the background.
+# Ends the groups, because Ctrl-C does not reach processes in the background.
 end_groups() {
     ((${#groups[@]} == 0)) || kill "${!groups[@]}" 2>/dev/null || true
     rm -rf "$outputs"
@@ -22,7 +23,7 @@ end_groups() {
 trap end_groups EXIT
 trap 'exit 143' TERM INT HUP
 
-# Starts a command. It waits first if too many groups are running.
+# Starts a command as a group. If too many groups are running, first waits for one of them.
 start_group() { # NAME COMMAND...
     ((${#groups[@]} < groups_at_once)) || await_group
     timeout "$group_seconds" "${@:2}" >"$outputs/$1" 2>&1 &
@@ -34,12 +35,13 @@ start_tests() { # NAME OPTIONS OF swift test...
     start_group "$1" "$tests" --testing-library swift-testing "${@:2}"
 }
 
-# At most N tests of a group run at the same time. If all ran at once, dozens of processes would compete, and tests would miss their time limits.
+# Prints the option for at most N tests of a group at the same time. If all tests ran at once, dozens of processes would compete, and tests
+# would miss their time limits.
 at_most() { # N
     echo "--experimental-maximum-parallelization-width=$1"
 }
 
-# The tests that were started and did not end.
+# Prints the names of the tests that were started and did not end.
 still_running() { # OUTPUT
     sed 's/\x1b\[[0-9;]*m//g' "$1" | awk '
         $2 != "Test" || $3 == "run" || $3 == "case" { next }

@@ -36,7 +36,7 @@ class Result:
 
 
 def play(tree, mutant, number, limit):
-    """Runs the check that must notice the mutant, until it notices it. With number 0 no mutant is active."""
+    """Runs the check that must notice the mutant, until the check notices the mutant. With number 0 no mutant is active."""
     if mutant.seed is None:
         command = [str(tree.tests), "--testing-library", "swift-testing"]
         for name in mutant.noticed_by:
@@ -87,7 +87,7 @@ class Run:
         """Builds the copy. Returns None, or the path of the log of a failed build."""
         targets = {
             self.target(name) if mutant.seed is None else "otaflash-gauntlet" for mutant in chosen for name in mutant.noticed_by}
-        # These tests also start the program otaflash.
+        # The tests in OTACommandsTests also start the program otaflash.
         self.tree.lay_out(targets | ({"otaflash"} if "OTACommandsTests" in targets else set()), texts)
         log = self.tree.folder / "build.log"
         options = ["--product", "otaflash-gauntlet"] if targets == {"otaflash-gauntlet"} else ["--build-tests"]
@@ -115,7 +115,8 @@ class Run:
 
     def play(self, chosen):
         def one(mutant):
-            # A run takes twice as long if two run at the same time. A busy machine needs more time to start a process.
+            # A run takes twice as long if two run at the same time, so the limit is four times the usual time. The 30 s are for the start
+            # of the process on a busy machine.
             limit = 30 + 4 * self.usual[tuple(mutant.noticed_by)]
             result = play(self.tree, mutant, mutant.number, limit)
             self.results[mutant.name] = result

@@ -54,7 +54,7 @@ class Tree:
     def lay_out(self, targets, replaced):
         """Copies the sources, with the texts in `replaced` in place of the originals.
 
-        Files with the same content are not written, so that they are not compiled again.
+        A file with unchanged content is not written again, so that it is not compiled again.
         """
         listed = subprocess.run(
             ["git", "ls-files", "-co", "--exclude-standard", "-z"], cwd=self.root, check=True, capture_output=True)
@@ -121,7 +121,7 @@ class Tree:
                 lines = pathlib.Path(path).read_text().splitlines()[:int(line)]
             except OSError:
                 continue
-            # The nearest switch in or above the line.
+            # Find the nearest switch, in the line itself or above it.
             for text in reversed(lines[-12:]):
                 numbers = re.findall(r"(?:plantedMutant|ota_planted_mutant) == (\d+)", text)
                 if numbers:

@@ -238,7 +238,7 @@ class Radio:
         return True
 
     def look(self):
-        """Detects a killed host: the kernel closes the device of a user channel without a command to the controller."""
+        """Detects that a host with a user channel was killed: the kernel closes the device, but sends no command to the controller."""
         if self.index is None:
             return
         info = bytearray(struct.pack("<H", self.index) + bytes(126))

@@ -2,7 +2,7 @@
 """Writes a manual page in mdoc for each verb: manuals.py BINARY FOLDER
 
 The text is the binary's own help, which --experimental-dump-help prints as JSON. The argument parser's plugin for manual pages is not used:
-its pages have no correct name line for apropos, show the date of the build, and it compiles for two minutes.
+its pages have no correct name line for apropos and show the date of the build, and the plugin compiles for two minutes.
 The date of the pages is SOURCE_DATE_EPOCH.
 """
 import datetime
@@ -15,7 +15,7 @@ import sys
 import textwrap
 
 def text(words):
-    """Words as roff text: no character acts as a macro or an escape, each sentence begins a line, and no line is long."""
+    """Returns the words as roff text: no character acts as a macro or an escape, each sentence begins a line, and no line is long."""
     sentences = re.split(r"""(?<=[A-Za-z0-9)'"]\.) (?=[A-Z$])""", words)
     lines = [line for sentence in sentences for line in textwrap.wrap(sentence, 78, break_long_words=False, break_on_hyphens=False) or [""]]
     lines = [line.replace("\\", "\\e").replace("-", "\\-") for line in lines]
@@ -23,13 +23,13 @@ def text(words):
 
 
 def literal(line):
-    """A line that keeps its spaces."""
+    """Returns roff text for a line that keeps its spaces."""
     line = line.replace("\\", "\\e").replace("-", "\\-")
     return "\\&" + line if line.startswith((".", "'")) else line
 
 
 def paragraphs(discussion):
-    """Paragraphs of a discussion. A paragraph with an indented line keeps its line breaks."""
+    """Yields the paragraphs of a discussion as roff text. A paragraph with an indented line keeps its line breaks."""
     for paragraph in re.split(r"\n\s*\n", discussion.strip("\n")):
         lines = paragraph.split("\n")
         yield ".Pp"
@@ -44,7 +44,7 @@ def value(argument):
 
 
 def spelled(argument):
-    """The names of an option as mdoc: Fl -device Ar address."""
+    """Returns the names and the value of an option in mdoc, such as: Fl -device Ar address."""
     if argument["kind"] == "positional":
         return f"Ar {text(argument['valueName'])}"
     names = " , ".join("Fl " + ("\\-" if name["kind"] == "long" else "") + text(name["name"]) for name in argument["names"])

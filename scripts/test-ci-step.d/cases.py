@@ -16,7 +16,7 @@ def require(condition, result):
 
 
 def require_failure(job, before, result, exit, code, stage, file="fw.bin"):
-    """The step failed, reported it once and completely, and left no file."""
+    """Requires that the step failed, reported the failure once and completely, and left no file."""
     require(result.exit == exit, result)
     require([command for command, *_ in result.commands] == ["error"], result)
     _, properties, message = result.commands[0]
@@ -32,7 +32,7 @@ def fails(job, exit, code, stage, **arguments):
 
 
 def sum_holds(job, bundle):
-    """sha256sum accepts the published checksum."""
+    """Returns whether sha256sum accepts the published checksum."""
     folder, name = os.path.split(bundle)
     return subprocess.run(
         ["sha256sum", "--check", "--strict", "--status", "--", name + ".sha256"], cwd=job.checkout / folder).returncode == 0

@@ -109,7 +109,7 @@ def the_provenance_and_the_SBOM_are_signed_and_published_with_the_bundle(job):
         for statement in statements:
             require({"name": "fw.bin.otaf", "digest": {"sha256": digest}} in statement["subject"], statement)
     require("/attempts/2" in json.dumps(statements[0]["predicate"]), statements)
-    # A run without attestations does not leave those of the run before it.
+    # A run without attestations removes the attestations of the run before it.
     result = job.run(github=False)
     require(result.exit == 0 and json.loads(result.out)["attestation"] is None, result)
     require(not (job.checkout / "fw.bin.otaf.intoto.jsonl").exists(), result)

@@ -130,7 +130,7 @@ class Job:
         return folder
 
     def files(self):
-        """The files of the checkout and of the runner's temporary folder."""
+        """Returns the paths of the files in the checkout and in the runner's temporary folder."""
         found = (path for top in (self.checkout, self.temporary) for path in top.rglob("*") if ".git" not in path.parts)
         return {str(path.relative_to(self.folder)) for path in found}
 
