@@ -27,7 +27,7 @@ public struct BlueZError: Error, Sendable, Equatable {
         /// For this operation, the device requires an encrypted link or an authenticated bond.
         case notPaired = "not-paired"
         case notPermitted = "not-permitted"
-        /// Another program uses the device, or a program has acquired the characteristic for exclusive use.
+        /// Another program uses the device. Or a program, possibly this one, has acquired the characteristic for exclusive use.
         case acquiredElsewhere = "acquired-elsewhere"
         case invalidLength = "invalid-length"
         /// The device replied with an ATT error. The property `attributeError` has the error code.
@@ -48,7 +48,7 @@ public struct BlueZError: Error, Sendable, Equatable {
     public var code: Code
     /// A description of the error for the user, without a full stop.
     public var context: String
-    /// The ATT error code (Core Specification, Vol 3, Part F, 3.4.1.1). Only an error with the code `attributeError` has a value.
+    /// The ATT error code (Core Specification, Vol 3, Part F, 3.4.1.1). Nil if `code` is not `attributeError`.
     public var attributeError: UInt8?
 
     public init(_ code: Code, _ context: String, attributeError: UInt8? = nil) {
@@ -66,8 +66,8 @@ extension BlueZError: CustomStringConvertible {
     public var description: String { "\(code.rawValue): \(context)" }
 }
 
-/// Maps D-Bus errors to errors of this module. Only this extension maps them. The meanings of BlueZ's errors come from the source of BlueZ
-/// 5.66: `src/error.c`, `create_gatt_dbus_error` in `src/gatt-client.c`, and `device_bonding_failed` in `src/device.c`.
+/// Maps D-Bus errors to errors of this module. The meanings of BlueZ's errors come from the source of BlueZ 5.66: `src/error.c`,
+/// `create_gatt_dbus_error` in `src/gatt-client.c`, and `device_bonding_failed` in `src/device.c`.
 extension BlueZError {
     /// Creates the error of this module for a D-Bus error.
     ///
@@ -91,8 +91,7 @@ extension BlueZError {
         if name.hasPrefix(bluez) {
             return ofBlueZ(String(name.dropFirst(bluez.count)), message, context)
         }
-        // The bus could not start bluetoothd. The text of the bus describes only the failed start. Therefore it is replaced by a text for
-        // the user.
+        // The bus has failed to start bluetoothd. The text of this error describes only the failed start, so replace the text.
         if name.hasPrefix("org.freedesktop.DBus.Error.Spawn.") {
             return BlueZError(.serviceUnavailable, "bluetoothd is not running")
         }
@@ -100,7 +99,7 @@ extension BlueZError {
             switch name {
             case DBusError.Name.serviceUnknown, DBusError.Name.nameHasNoOwner, "org.freedesktop.systemd1.NoSuchUnit":
                 .serviceUnavailable
-            // The bus sends this error if bluetoothd exits before it replies.
+            // The bus sends this error if bluetoothd exits before bluetoothd has replied to the call.
             case DBusError.Name.noReply: .serviceUnavailable
             case DBusError.Name.accessDenied: .accessDenied
             case DBusError.Name.unknownObject: .noSuchObject

@@ -1,8 +1,8 @@
 import DBus
 import Logging
 
-/// Coordinates the scans and connection attempts of this program over one adapter. Several tasks may scan at the same time, but only
-/// one task may connect. All scans pause while a task connects.
+/// Coordinates the scans and connection attempts of this program over one adapter. Several tasks may scan at the same time, but
+/// only one task at a time may connect. All scans pause while a task connects.
 ///
 /// bluetoothd and the controller cannot reliably scan and connect at the same time. During a connection attempt, a scan or a second
 /// attempt fails with `InProgress`. All scans share one discovery, because bluetoothd allows only one discovery per bus connection.
@@ -42,8 +42,8 @@ actor AdapterRadio {
 
     // MARK: - Scanning
 
-    /// Starts a scan and returns when bluetoothd's discovery is active. If a task is connecting, this method does not wait for the
-    /// discovery, which then starts later. Call `endScan` afterwards, even if this method throws.
+    /// Starts a scan and returns when bluetoothd's discovery is active. Exception: if a task is connecting, this method returns at
+    /// once, and the discovery starts later. At the end of the scan, call `endScan`, even if this method has thrown an error.
     func startScan(_ ticket: Int, _ filter: ScanFilter) async throws(BlueZError) {
         scans[ticket] = filter
         try await reconcile().get()
@@ -58,9 +58,9 @@ actor AdapterRadio {
 
     // MARK: - Connecting
 
-    /// Waits for the turn: the exclusive permission in this program to connect over this adapter. Then pauses all scans of this
-    /// program. If bluetoothd refuses to stop the discovery, this method ignores the error. If the task is cancelled during the wait,
-    /// this method returns without the turn. Call `endTurn` afterwards in all cases.
+    /// Waits for the turn: the exclusive permission in this program to connect over this adapter. Then pauses all scans of this program.
+    /// If bluetoothd refuses to stop the discovery, this method continues nevertheless. If the task is cancelled during the wait, this
+    /// method returns without the turn. Call `endTurn` after each call of this method, even if the task was cancelled.
     func takeTurn(_ ticket: Int) async {
         if turn == nil {
             turn = ticket

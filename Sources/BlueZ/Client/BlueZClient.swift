@@ -32,8 +32,8 @@ public actor BlueZClient {
     var reasons: [DBusObjectPath: DisconnectReason] = [:]
     var connections: [DBusObjectPath: DeviceConnection] = [:]
 
-    /// The pairing agent, with the value of `tree.generation` at the creation of the agent. When bluetoothd stops, `tree.generation`
-    /// changes. The client then needs a new agent.
+    /// The pairing agent, and the value of `tree.generation` when the agent was created. If bluetoothd stops, `tree.generation`
+    /// changes, and the client needs a new agent.
     private var agent: (generation: Int, PairingAgent)?
 
     private init(_ bus: DBusConnection, _ logger: Logger, _ links: (any LinkAccount)?) {
@@ -47,8 +47,8 @@ public actor BlueZClient {
         for listener in listeners { listener.cancel() }
     }
 
-    /// Connects to the bus and reads bluetoothd's objects. If bluetoothd is not running, asks the bus to start it, and returns even
-    /// if the start fails.
+    /// Connects to the bus and reads bluetoothd's objects. If bluetoothd is not running, this method asks the bus to start
+    /// bluetoothd. A failed start is not an error of this method.
     ///
     /// - Parameter links: records the links that this client must end. If this program is killed, another program can read the record and
     ///   end these links.
@@ -82,8 +82,8 @@ public actor BlueZClient {
         }
     }
 
-    /// Removes a device from bluetoothd. The removal deletes the bond and the cached attributes, and ends the device's link. Does
-    /// nothing if bluetoothd does not know the device.
+    /// Removes a device from bluetoothd. The removal deletes the bond and the cached attributes, and ends the link to the device.
+    /// This method does nothing if bluetoothd does not know the device.
     ///
     /// - Throws: ``BlueZError/Code/serviceUnavailable``, ``BlueZError/Code/noSuchAdapter``, ``BlueZError/Code/adapterOff``, and the errors
     ///   of the D-Bus call `RemoveDevice`.
@@ -131,7 +131,7 @@ public actor BlueZClient {
         let (first, readiness) = AsyncStream.makeStream(of: Void.self)
         listeners = [
             Task { [weak self] in
-                // A bus error also ends this loop. The second task reports the error.
+                // A bus error ends this loop, too. The task below reports the error.
                 var signals = signals.makeAsyncIterator()
                 while let signal = try? await signals.next() { await self?.note(signal) }
             },
@@ -162,9 +162,10 @@ public actor BlueZClient {
         }
     }
 
-    /// Reads all objects of bluetoothd again, from the snapshot at the start of a new object stream. After this method, the client's own
-    /// stream may still deliver changes that are older than the snapshot, so a property may have an old value for a short time. The
-    /// property then gets its correct value, because the same stream also delivers all later changes.
+    /// Reads all objects of bluetoothd again: opens a new object stream and applies its first element, a snapshot of all objects.
+    ///
+    /// The stream of `listen` may afterwards deliver changes that are older than the snapshot. A property then has an old value
+    /// until this stream has delivered the newer changes.
     func refresh() async throws(BlueZError) {
         do throws(DBusError) {
             for try await change in try await bus.managedObjects(of: BlueZName.service) {
@@ -203,8 +204,8 @@ public actor BlueZClient {
         for observer in observers.values { observer.yield() }
     }
 
-    /// Returns a stream that signals changes of `tree`. The first element is available at once. After each change, at least one more
-    /// element follows. The stream is for one task, which reads `tree` after each element.
+    /// Returns a stream that signals changes of `tree`. The first element is available at once. Several changes can cause a single
+    /// element, so the reader must read `tree` after each element. Only one task may read the stream.
     func changes() -> AsyncStream<Void> {
         let (stream, feed) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
         lastObserver += 1

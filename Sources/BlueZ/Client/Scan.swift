@@ -1,7 +1,7 @@
 import DBus
 
 /// The events of a running scan. Each iterator first reports the devices that are already present. The sequence throws when
-/// bluetoothd has stopped or the adapter is not available. It ends without an error when the reading task is cancelled.
+/// bluetoothd has stopped or the adapter is not available. The sequence ends without an error when the reading task is cancelled.
 public struct Scan: AsyncSequence, Sendable {
     let client: BlueZClient
     let adapter: DBusObjectPath
@@ -38,8 +38,8 @@ public struct Scan: AsyncSequence, Sendable {
         }
 
         /// Creates the events for the differences between `devices` and the previous list. A known device without a signal strength
-        /// counts as present and unchanged. Reason: bluetoothd clears all signal strengths when a scan pauses or the scan of another
-        /// program ends.
+        /// counts as present and unchanged, because bluetoothd clears all signal strengths in two cases: when a scan pauses, and
+        /// when the scan of another program ends.
         private mutating func look(at devices: [BluetoothDevice]) {
             let present = devices.compactMap { $0.rssi == nil ? seen[$0.path] : $0 }
                 .filter { scan.filter.admits($0, known: seen[$0.path] != nil) }
@@ -63,11 +63,12 @@ public enum ScanEvent: Sendable, Equatable {
 
 /// A filter for the devices of a scan. A device must match all conditions that are set.
 public struct ScanFilter: Sendable, Hashable {
-    /// The services to search for. A device must advertise at least one of them. An empty set matches every device.
+    /// The services to search for. A device must advertise at least one of these services. If the set is empty, every device matches.
     public var services: Set<BluetoothUUID>
-    /// The minimum signal strength in dBm. The scan omits devices with a weaker signal. Nil: no minimum.
+    /// The minimum signal strength in dBm. The scan omits devices with a weaker signal. Nil: the signal strength has no effect.
     public var minimumRSSI: Int?
-    /// The device's own name or its alias on this machine. Nil: any name.
+    /// The name to search for. It must equal the device's own name or the device's alias on this machine. Nil: devices with any
+    /// name match.
     public var name: String?
 
     public init(services: Set<BluetoothUUID> = [], minimumRSSI: Int? = nil, name: String? = nil) {
@@ -76,8 +77,8 @@ public struct ScanFilter: Sendable, Hashable {
         self.name = name
     }
 
-    /// Returns whether the device matches. `known`: whether the device has matched before. For a known device, only the signal
-    /// strength is checked, because the device's name may have changed. After a connection, bluetoothd replaces the advertised name
+    /// Returns whether the device matches. `known` is true if the device has matched before. For a known device, this method checks
+    /// only the signal strength, because the name may have changed: after a connection, bluetoothd replaces the advertised name
     /// with the name in the GAP service.
     func admits(_ device: BluetoothDevice, known: Bool) -> Bool {
         guard let rssi = device.rssi, rssi >= minimumRSSI ?? .min else { return false }
@@ -88,7 +89,7 @@ public struct ScanFilter: Sendable, Hashable {
 }
 
 extension BlueZClient {
-    /// Scans while `body` runs. The discovery always ends afterwards: after a return, an error or a cancellation.
+    /// Scans while `body` runs. The scan always ends when `body` has returned or has thrown an error.
     ///
     /// Scans and connections over one adapter do not disturb each other, because all scans pause while this client connects.
     ///

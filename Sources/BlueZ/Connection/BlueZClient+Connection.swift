@@ -2,16 +2,17 @@ import DBus
 import Logging
 
 extension BlueZClient {
-    /// Connects to a device and runs `body` with the connection. The connection always ends afterwards: after a return, an error or a
-    /// cancellation.
+    /// Connects to a device and runs `body` with the connection. The connection always ends when `body` has returned or has thrown
+    /// an error.
     ///
-    /// After `body`, this method waits until the link is down. The wait takes about 2 s, because bluetoothd first gives its profiles
-    /// time to stop. If the task is cancelled, this method only requests the end of the link and does not wait. A shared link stays
-    /// connected (``ConnectionRequest/takesOver``). If the program is killed, bluetoothd keeps the link until a program ends the link
-    /// (``LinkAccount``).
+    /// After `body`, this method ends the link and waits until the link is down. The wait takes about 2 s, because bluetoothd first
+    /// gives its profiles time to stop. If the task is cancelled, this method requests the end of the link, but does not wait. This
+    /// method does not end the link of another program (``ConnectionRequest/takesOver``).
     ///
-    /// - Parameter responder: answers the device's pairing requests. The responder is registered only after the device is found. Nil:
-    ///   this program does not take part in pairing, and agents of other programs can answer.
+    /// If this program is killed, bluetoothd keeps the link. ``LinkAccount`` describes how another program can end the link.
+    ///
+    /// - Parameter responder: answers the pairing requests of this device. Nil: this program does not answer pairing requests, but
+    ///   agents of other programs can answer.
     ///
     /// - Throws: the errors of `body` and of ``ConnectionRequest/admits``; ``BlueZError/Code/busUnavailable``,
     ///   ``BlueZError/Code/serviceUnavailable``, ``BlueZError/Code/noSuchAdapter``, ``BlueZError/Code/adapterOff``,
@@ -47,14 +48,13 @@ extension BlueZClient {
             self, device, tree.table(of: device.path), mtu: tree.mtu(of: device.path),
             isShared: established.machine.isShared)
         connections[device.path] = connection
-        // The object's path contains the adapter (/org/bluez/hci0/dev_…), so the log needs no separate entry for the adapter.
         logger.debug(
             "connected", metadata: ["object": "\(device.path)", "mtu": "\(connection.mtu)"])
         return (connection, established.attempt, Task { await self.watch(connection, established) })
     }
 
-    /// Passes the changes of bluetoothd's objects to the connection machine until the link has ended. Then reports the end to the
-    /// connection.
+    /// Passes the changes of bluetoothd's objects to the connection machine until the link has ended. Then reports the end of the
+    /// link to `connection`.
     private func watch(_ connection: DeviceConnection, _ established: Established) async {
         var machine = established.machine
         for await _ in changes() {
@@ -83,7 +83,7 @@ extension BlueZClient {
         connections[connection.device.path] = nil
         let isOver = await connection.ended != nil
         let isCancelled = Task.isCancelled
-        // Calls fail in a cancelled task. Therefore a new task ends the connection.
+        // The current task may be cancelled, and calls fail in a cancelled task. Therefore a new task ends the connection.
         let ending = Task {
             if !isOver, connection.isShared { await connection.releaseAll() }
             await connection.finish(
@@ -104,7 +104,7 @@ extension BlueZClient {
 
 /// Runs the connection machine: passes events to the machine and performs its actions.
 extension BlueZClient {
-    /// A connection machine in the phase `ready`, with its device and the resources of the attempt.
+    /// The result of a successful attempt: the connection machine in the phase `ready`, the device, and the resources of the attempt.
     private struct Established: Sendable {
         var machine: ConnectionMachine
         var device: DBusObjectPath
@@ -167,8 +167,8 @@ extension BlueZClient {
                 case .fail(let error): return .failure(error)
                 }
             }
-            // Start a timer only if no timer is running, or if the running timer would fire after the deadline. If the running timer
-            // fires before the deadline, the timer's event runs this code again. This code then starts the next timer.
+            // Start a timer if no timer is running, or if the running timer would fire after the deadline. A timer that fires
+            // before the deadline is not a problem: its event runs this code again, and this code starts the next timer.
             guard let deadline = machine.deadline,
                 armed.map({ deadline < $0 || $0 <= start.duration(to: .now) }) ?? true
             else { continue }
@@ -187,8 +187,8 @@ extension BlueZClient {
     }
 
     /// Waits until bluetoothd reports the end of the link, for at most 1 s. bluetoothd replies to `Disconnect` before this report
-    /// (BlueZ 5.66, `device_remove_connection`). Without the wait, the next connection attempt would find the old link, and treat it
-    /// as a link of another program.
+    /// (BlueZ 5.66, `device_remove_connection`). Without this wait, the next connection attempt would treat the old link as a link
+    /// of another program.
     private func waitForDisconnect(of device: DBusObjectPath, since endedLinks: Int) async {
         let changes = changes()
         await withTaskGroup(of: Void.self) { group in

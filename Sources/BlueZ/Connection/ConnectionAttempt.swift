@@ -1,8 +1,8 @@
 import DBus
 
-/// The resources that one connection uses: the scan, the turn to connect (`AdapterRadio.takeTurn`), the pairing agent and the record of the
-/// link. `cleanUp` releases the resources that only the attempt to connect needs. `close` releases the other resources at the end of the
-/// connection.
+/// The resources that one connection uses: the scan, the turn to connect (`AdapterRadio.takeTurn`), the pairing agent and the
+/// record of the link. `cleanUp` releases the scan and the turn when the device is connected or the attempt has failed. `close`
+/// releases the agent and the record at the end of the connection.
 actor ConnectionAttempt {
     nonisolated let executor: DBusExecutor
     nonisolated var unownedExecutor: UnownedSerialExecutor { executor.unownedExecutor }
@@ -58,7 +58,7 @@ actor ConnectionAttempt {
     private func connect(_ device: DBusObjectPath, _ isShared: Bool) async throws(BlueZError) {
         if let responder, agent == nil { try await register(responder, for: device) }
         if !isShared { own(device) }
-        // This timeout does not limit the attempt, because the time limit of the connection machine is shorter.
+        // The connection machine ends the attempt before this timeout, because its own time limit is shorter.
         _ = try await client.call("connect to \(target)", device, BlueZName.device, "Connect", timeout: .seconds(60))
     }
 
@@ -97,8 +97,8 @@ actor ConnectionAttempt {
         endings.append(Task { await client.bus.releaseLink(device) })
     }
 
-    /// Ends the scan and the turn, and waits until all resources of the attempt are released. Call this method only when no call of
-    /// the connection machine is pending.
+    /// Ends the scan and the turn, and waits for all tasks in `endings`. Call this method only when no call of the connection
+    /// machine is pending.
     func cleanUp() async {
         stopScan()
         yieldTurn()

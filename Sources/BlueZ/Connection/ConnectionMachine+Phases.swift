@@ -10,8 +10,7 @@ extension ConnectionMachine {
             generation = tree.generation
             find(tree, adapter.path)
         } catch {
-            // The error may be temporary: after its start, bluetoothd announces the adapters one by one and powers them on
-            // last.
+            // The error may be temporary: after its start, bluetoothd first announces the adapters one by one, and then powers them on.
             if !request.waitsForAdapter || now >= until { fail(error) }
         }
     }
@@ -101,8 +100,8 @@ extension ConnectionMachine {
     mutating func clear(_ event: Event, _ tree: BlueZObjectTree, _ call: Call, _ until: Duration) {
         guard event == .finished(call) || event.isFailure(of: call) || now >= until else { return }
         guard now < until else { return fail(BlueZError(.timedOut, "an earlier link to the device did not end")) }
-        // Continue even after an error reply, because bluetoothd also replies with an error if the link or the device's object
-        // no longer exists. If the object does not exist, the next phase scans for the device.
+        // Continue even after an error reply, because bluetoothd also replies with an error if the link or the device's object no
+        // longer exists. The next phase scans for the device if its object no longer exists.
         phase = .reconnecting(at: now + Self.settleTime, until: nil)
     }
 }
@@ -198,8 +197,8 @@ extension ConnectionMachine {
             }
             phase = .discovering(until: until, wasConnected: true)
         } else if wasConnected {
-            // The link has ended. A known cause: bluetoothd confuses the new link with the previous link and aborts the discovery.
-            // bluetoothd then logs "Device is already connected".
+            // The link has ended. One known cause is a bug of bluetoothd, which confuses the new link with the previous link and
+            // aborts the discovery. bluetoothd then logs "Device is already connected".
             return again()
         }
         if now >= until {
@@ -219,9 +218,9 @@ extension ConnectionMachine {
     private mutating func checkServices(_ tree: BlueZObjectTree) {
         guard let device, let record = tree.devices[device], record.isConnected else { return again() }
         let missing = request.services.subtracting(tree.services(of: device).map(\.uuid))
-        // bluetoothd caches the attribute table, so the table may be from older firmware. A device cannot announce a new table if it
-        // has no bond, no Service Changed characteristic and no database hash. A paired device is not removed, because the removal
-        // would delete the bond. A device with a shared link is not removed, because the removal would end the link.
+        // bluetoothd caches the attribute table, so the table may be from older firmware. Not every device can announce a new
+        // table. Do not remove a paired device, because the removal would delete the bond. Do not remove a device with a shared
+        // link, because the removal would end the link.
         let hasNone = !missing.isEmpty && missing == request.services
         let isStale = hadServices && hasNone || !advertised.isDisjoint(with: missing)
         if isStale, !hasRefreshedCache, !isShared, !record.isPaired { return removeDevice(record) }

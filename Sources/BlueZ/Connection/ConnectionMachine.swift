@@ -11,16 +11,17 @@ package struct ConnectionMachine: Sendable {
         case idle
         /// Waits until bluetoothd runs and the adapter is powered.
         case waiting(until: Duration)
-        /// Scans for the device. `decision` is the time at which the machine counts the matching devices. If one device matches, the
-        /// machine uses it. If several devices match, the attempt fails. Nil: no device has matched yet.
+        /// Scans for the device. `decision` is nil until a device matches. Then `decision` is the time at which the machine counts
+        /// the matching devices. If only one device matches, the machine connects to this device. If several devices match, the
+        /// attempt fails.
         case scanning(until: Duration, decision: Duration?)
         /// Waits for the result of `ConnectionRequest.admits` for the found device.
         case admitting
         /// Waits until the call has ended the device's earlier link, or has removed the device from bluetoothd.
         case clearing(Call, until: Duration)
-        /// Waits for the turn to connect (`AdapterRadio.takeTurn`). `until` is not the deadline of this phase, but of the phase
-        /// `connecting` that follows. It is not nil if `Connect` has failed with a temporary error: the new attempt keeps the deadline of
-        /// the failed attempt. Nil: the phase `connecting` gets the full time limit.
+        /// Waits for the turn to connect (`AdapterRadio.takeTurn`). This phase has no deadline. `until` is the deadline of the next
+        /// phase, `connecting`. Nil: the phase `connecting` gets the full time limit. After a temporary error of `Connect`, `until`
+        /// is not nil, because the new attempt keeps the deadline of the failed attempt.
         case queueing(until: Duration?)
         case connecting(until: Duration)
         /// Waits until the time `at`, and then connects again. `until` has the same meaning as in `queueing`.
@@ -74,15 +75,15 @@ package struct ConnectionMachine: Sendable {
         case fail(BlueZError)
     }
 
-    /// The time from the first matching device to the decision, if the target can match several devices. During this time, a
-    /// second matching device can appear. The attempt then fails with `ambiguousDevice`.
+    /// The time from the first matching device to the decision, for a target that can match several devices. If a second matching
+    /// device appears during this time, the attempt fails with `ambiguousDevice`.
     package static let decisionTime = Duration.milliseconds(1500)
-    /// The wait before the next attempt, after a link has ended or an attempt has failed. The wait is necessary because bluetoothd replies
-    /// to `Disconnect` before the link is down. An attempt without the wait can fail, and the failure may be reported only after 30 s. With
-    /// this wait, 0 of 16 attempts failed (BlueZ 5.66).
+    /// The wait before the next attempt, after a link has ended or an attempt has failed. bluetoothd replies to `Disconnect` before
+    /// the link is down. An immediate new attempt can fail, and bluetoothd may report this failure only after 30 s. With this wait,
+    /// 0 of 16 attempts failed (BlueZ 5.66).
     package static let settleTime = Duration.milliseconds(500)
-    /// The maximum number of new attempts in two cases: a link ends before it is ready, or bluetoothd has removed the device's
-    /// object. New attempts after other temporary failures of `Connect` do not count.
+    /// The maximum number of new attempts after one of two failures: the link has ended before it was ready, or bluetoothd has
+    /// removed the device's object. The time limit, not this number, limits the new attempts after other failures.
     package static let repetitions = 2
 
     let request: ConnectionRequest
@@ -98,8 +99,8 @@ package struct ConnectionMachine: Sendable {
     var hadServices = false
     /// Whether another program has opened the link to the device. If so, this program must not end the link.
     package internal(set) var isShared = false
-    /// The value of `BlueZObjectTree.endedLinks(of:)` before the current link. A higher value shows that the current link has
-    /// ended.
+    /// The value of `BlueZObjectTree.endedLinks(of:)` before the end of the current link. If the tree has a higher value, the
+    /// current link has ended.
     var endedLinks = 0
 
     var now = Duration.zero

@@ -3,25 +3,26 @@ public struct ConnectionRequest: Sendable {
     public var target: DeviceTarget
     /// The name of the adapter to use, such as `hci1`. Nil: the first powered adapter.
     public var adapter: String?
-    /// The services that the device should have. After the connection, this library checks whether bluetoothd's cached
-    /// attribute table is old. The table counts as old if it lacks an expected service that the device advertised. It also
-    /// counts as old if bluetoothd knew services of the device before the connection, but the table has none of the expected
-    /// services.
+    /// The services that the device should have. This library uses them to detect an old attribute table in bluetoothd's cache. A
+    /// table counts as old in two cases:
     ///
-    /// If the table is old, this library removes the device from bluetoothd once and connects again. It never does so for a
-    /// paired device or a shared link. Missing services are not an error: the connection is then ready without them.
+    /// - The table does not contain one of these services, although the device advertised this service.
+    /// - The table contains none of these services, and bluetoothd knew services of the device before the connection.
+    ///
+    /// If the table is old, this library removes the device from bluetoothd once and connects again, so that bluetoothd reads a new
+    /// table. Exceptions: this library does not remove a paired device, or a device with a link of another program. A missing
+    /// service is not an error.
     public var services: Set<BluetoothUUID>
-    /// Whether to end an existing link to the device before this library connects, for exclusive use of the device. If false,
-    /// the connection shares an existing link. A shared link stays connected when the connection ends.
+    /// Whether to end the link of another program to the device, for exclusive use of the device. If false, this program shares a
+    /// link that exists already. A shared link stays connected when this program ends its use of the link.
     public var takesOver: Bool
-    /// Whether to remove the device from bluetoothd first, so that bluetoothd reads the device's attributes again. The removal
-    /// also deletes the bond.
+    /// Whether to remove the device from bluetoothd before the connection, so that bluetoothd reads the device's attributes again.
+    /// The removal also deletes the bond.
     public var refreshesCache: Bool
     /// A check of the found device before this library connects to the device. Nil: every device is accepted. If the check
     /// throws, the connection attempt fails with that error.
     public var admits: (@Sendable (BluetoothDevice) async throws(BlueZError) -> Void)?
-    /// The time limit of each step: the wait for the adapter, the scan, the end of an earlier link, the connection, the
-    /// discovery.
+    /// The time limit of each step. The steps are: wait for the adapter, scan, end an earlier link, connect, discover the services.
     package var limit = Duration.seconds(10)
     /// Whether to wait until bluetoothd runs and the adapter is powered. `BlueZClient` sets the value to true if the adapter
     /// has been powered before, because such an adapter probably becomes available again.

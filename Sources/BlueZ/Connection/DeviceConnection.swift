@@ -83,9 +83,9 @@ public actor DeviceConnection {
         notifying = [:]
     }
 
-    /// Records a pairing request of the device. If the request was not answered, aborts all pending calls. Reason: if a device
-    /// requires pairing for a read or a write, bluetoothd starts the pairing itself. If this pairing fails, bluetoothd replies to the
-    /// read or write only after the device's timeout of 30 s, and then ends the link (BlueZ 5.66).
+    /// Records a pairing request of the device. If the request was not answered, this method aborts all pending calls. One of these
+    /// calls may be the read or write that made bluetoothd start the pairing. After a failed pairing, bluetoothd replies to this
+    /// call only after 30 s, and then ends the link (BlueZ 5.66).
     func askedToPair(wasAnswered: Bool) {
         wasAskedToPair = true
         guard !wasAnswered else { return }
@@ -106,7 +106,8 @@ public actor DeviceConnection {
         lastCall += 1
         let number = lastCall
         let client = client
-        // If the device disappears, bluetoothd may not reply to the call. In this case, `finish` cancels the task when the link ends.
+        // The call runs in a separate task, so that `finish` can cancel this task when the link ends. Without the cancellation, the
+        // caller could wait until the timeout, because bluetoothd may not reply after a device has disappeared.
         let task = Task {
             try await client.call(operation, path, interface, member, arguments, timeout: timeout)
         }
@@ -145,11 +146,10 @@ extension DeviceConnection {
         _ = try await call(characteristic, "write", "WriteValue", [.bytes(value), ["type": "request"]])
     }
 
-    /// Writes the values without response, in this order. Returns when bluetoothd has queued all values. If one value fails, later
-    /// values may still be written, because up to 16 calls are in flight at the same time.
+    /// Writes the values without response, in this order. Returns when bluetoothd has queued all values. If bluetoothd refuses a
+    /// value, it may have accepted later values, because up to 16 calls are in flight at the same time.
     public func send(_ values: [[UInt8]], to characteristic: GATTCharacteristic) async throws(BlueZError) {
-        // Several calls are in flight at once, so that a value does not wait for the reply to the previous value. bluetoothd replies
-        // when the value is in bluetoothd's queue, before the value is sent over the link.
+        // Several calls are in flight at once, so that a value does not wait for the reply to the previous value.
         var rest = values[...]
         while !rest.isEmpty {
             let calls = rest.prefix(16).map {
@@ -177,10 +177,10 @@ extension DeviceConnection {
 
     /// Subscribes to notifications or indications of the characteristic. Returns when the device has confirmed the subscription.
     ///
-    /// - Parameter overSocket: whether to use a socket if bluetoothd provides a socket. A socket is faster than D-Bus signals. Use
-    ///   false if the device may require a bond and no program answers the pairing request. Reason: if the link ends before the bond
-    ///   exists, BlueZ 5.66 counts the socket as in use permanently. bluetoothd then provides no other socket, and crashes when it
-    ///   removes the device.
+    /// - Parameter overSocket: whether to ask bluetoothd for a socket. A socket is faster than D-Bus signals. If bluetoothd
+    ///   provides no socket, this method uses D-Bus signals. Pass false if the device may require a bond and no program answers the
+    ///   pairing request, because BlueZ 5.66 has a bug: if the link ends before the bond exists, bluetoothd counts the socket as in
+    ///   use for ever. bluetoothd then provides no other socket for the characteristic, and crashes when the device is removed.
     public func subscribe(
         to characteristic: GATTCharacteristic, overSocket: Bool = true
     ) async throws(BlueZError) -> Notifications {
@@ -210,7 +210,7 @@ extension DeviceConnection {
         _ = try await call(characteristic, "subscribe", "StartNotify")
         let (values, feed) = AsyncStream.makeStream(of: [UInt8].self)
         let task = Task {
-            // A bus error also ends this loop. `BlueZClient` reports such an error as the end of the link.
+            // A bus error ends this loop, too. `BlueZClient` reports a bus error as the end of the link.
             var changes = changes.makeAsyncIterator()
             while let change = try? await changes.next() {
                 if let value = change.changed["Value"]?.bytes { feed.yield(value) }
@@ -221,7 +221,7 @@ extension DeviceConnection {
         return values
     }
 
-    /// Ends the subscription to a characteristic, and closes its writer.
+    /// Ends the subscription to a characteristic, and closes the socket of the characteristic.
     public func release(_ characteristic: GATTCharacteristic) async throws(BlueZError) {
         if let socket = sockets.removeValue(forKey: characteristic) { await socket.close() }
         if let task = notifying.removeValue(forKey: characteristic) {
@@ -258,7 +258,8 @@ extension DeviceConnection {
 }
 
 extension DeviceConnection {
-    /// Ends all subscriptions and closes all sockets. This method is for a shared link, because a shared link stays connected.
+    /// Ends all subscriptions and closes all sockets. A shared link needs this method, because the link stays connected, and
+    /// bluetoothd would keep the subscriptions.
     func releaseAll() async {
         for characteristic in Set(notifying.keys).union(sockets.keys) { try? await release(characteristic) }
     }
@@ -270,9 +271,9 @@ extension DeviceConnection {
     /// - Throws: ``BlueZError/Code/pairingFailed`` if this machine or the device refused the pairing, or if the passkey was wrong;
     ///   ``BlueZError/Code/inProgress`` if another pairing is running; the error that ended the link.
     public func pair() async throws(BlueZError) {
-        // Do not call `Pair` if an LE bond exists, because bluetoothd then tries to create a second bond over BR/EDR (BlueZ 5.66,
-        // `pair_device`). Ask bluetoothd for the current state, because the client's tree may be old: the reply to a write can arrive
-        // before the report of the bond that the write caused.
+        // Do not call `Pair` if an LE bond exists, because bluetoothd would then try to create a second bond over BR/EDR (BlueZ
+        // 5.66, `pair_device`). Ask bluetoothd whether the bond exists, because `client.tree` may be old: bluetoothd can reply to a
+        // write before it reports the bond that the write has caused.
         let isPaired = try await call(
             "pair", device.path, BlueZName.properties, "Get", [.string(BlueZName.device), .string("Paired")])
         guard isPaired.first?.unwrapped.boolean != true else { return }

@@ -38,8 +38,8 @@ extension BlueZObjectTree {
         }
     }
 
-    /// Returns the MTU of the link in bytes. Nil: bluetoothd does not report the MTU. Every characteristic of a device reports the
-    /// same MTU, so the first reported value is used.
+    /// Returns the MTU of the link in bytes. Nil: bluetoothd does not report the MTU. All characteristics of a device report the
+    /// same MTU.
     package func mtu(of device: DBusObjectPath) -> Int? {
         services(of: device).flatMap { characteristics(of: $0.path) }.lazy.compactMap(\.mtu).first
     }
@@ -51,8 +51,7 @@ public struct Notifications: AsyncSequence, Sendable {
     enum Source: Sendable {
         /// A socket in which each packet is one notification.
         case socket(PacketSocket)
-        /// D-Bus signals. bluetoothd also sends a signal when it has read the characteristic, so the sequence can contain read
-        /// values.
+        /// D-Bus signals. bluetoothd sends the same signal after a read of the characteristic, so the sequence can contain read values.
         case signals(AsyncStream<[UInt8]>)
     }
     let source: Source
@@ -71,7 +70,7 @@ public struct Notifications: AsyncSequence, Sendable {
         public mutating func next() async -> [UInt8]? { await next(isolation: #isolation) }
 
         public mutating func next(isolation actor: isolated (any Actor)?) async -> [UInt8]? {
-            // A socket error also ends the sequence. `DeviceConnection.waitForEnd` reports the end of the link.
+            // A socket error ends the sequence, too. The caller gets the reason from `DeviceConnection.waitForEnd`.
             if packets != nil { return try? await packets?.next(isolation: actor) }
             return await signals?.next(isolation: actor)
         }
@@ -82,8 +81,8 @@ public struct Notifications: AsyncSequence, Sendable {
 /// way to write, because a value needs no D-Bus message and no reply. While the socket is open, bluetoothd refuses every other write
 /// to the characteristic.
 ///
-/// The socket has no flow control: bluetoothd accepts all values into a queue without limit. When the link ends, bluetoothd discards
-/// the queue without an error. Therefore only the device can report how many values it has received.
+/// The socket has no flow control: bluetoothd accepts all values into a queue without limit. When the link ends, bluetoothd
+/// discards the queue without an error. Therefore only the device knows which values have arrived.
 public struct AcquiredWriter: Sendable {
     private let socket: PacketSocket
     /// The maximum length of a value in bytes: MTU − 3, and at most 512. The limit 512 is the size of bluetoothd's buffer and the
@@ -104,8 +103,8 @@ public struct AcquiredWriter: Sendable {
         do throws(DBusError) { try await socket.send(values) } catch { throw BlueZError(error, "write") }
     }
 
-    /// Waits until bluetoothd has read all values from the socket. If a request follows, it reaches the device after these values,
-    /// because bluetoothd sends queued writes without response before queued requests.
+    /// Waits until bluetoothd has read all values from the socket. A later request, such as a read, then reaches the device after
+    /// these values, because bluetoothd sends queued writes without response before queued requests.
     public func waitUntilDrained() async throws(BlueZError) {
         do throws(DBusError) { try await socket.waitUntilDrained() } catch { throw BlueZError(error, "write") }
     }

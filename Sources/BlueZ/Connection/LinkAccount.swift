@@ -3,11 +3,12 @@ public import DBus
 /// A record of the links that a client must end. bluetoothd keeps the links of a killed program. With the record, another program can
 /// end those links (``BlueZClient/endLinks(to:on:)``).
 public protocol LinkAccount: Sendable {
-    /// Records a link that this program must end. The client calls this method once per connection: before it asks bluetoothd to
-    /// connect to a device that is not connected, or when a shared link ends during the attempt.
+    /// Records a link that this program must end. The client calls this method at most once per connection, before it asks
+    /// bluetoothd to connect. If the connection shares the link of another program, the client calls this method only if that link
+    /// ends during the connection attempt.
     func opened(_ device: DBusObjectPath)
     /// Removes the record of a link. The client calls this method when the link has ended, when bluetoothd has received the request
-    /// to end the link, or when the attempt failed without a link.
+    /// to end the link, or when no link was created.
     func ended(_ device: DBusObjectPath)
 }
 
@@ -30,8 +31,8 @@ extension BlueZClient {
 }
 
 extension DBusConnection {
-    /// Asks bluetoothd to end a link, but does not wait for the end. The end takes 2 s, because bluetoothd first gives its profiles
-    /// time to stop. bluetoothd ends the link even if this program exits first.
+    /// Asks bluetoothd to end a link, but does not wait for the end. bluetoothd ends the link after 2 s, because it first gives its
+    /// profiles time to stop. This program may exit before that.
     func releaseLink(_ device: DBusObjectPath) async {
         try? callWithoutReply(BlueZName.service, device, BlueZName.device, "Disconnect")
         // The bus handles messages in order. Therefore a reply to `GetId` shows that the bus has received `Disconnect`.

@@ -4,9 +4,9 @@ import DBus
 /// agent forwards each request to the responder for the device. The agent is registered only while it has a responder. Only
 /// bluetoothd may call the agent.
 ///
-/// A registered agent is the default agent: bluetoothd uses it instead of the agents of other programs. If a device refuses a read or
-/// a write with "insufficient authentication", bluetoothd itself starts a pairing and asks the default agent. After the pairing,
-/// bluetoothd repeats the read or the write.
+/// This agent is also the default agent: bluetoothd uses this agent instead of the agents of other programs. If a device refuses a
+/// read or a write with "insufficient authentication", bluetoothd itself starts a pairing and sends its requests to the default
+/// agent. After the pairing, bluetoothd repeats the read or the write.
 actor PairingAgent {
     nonisolated let executor: DBusExecutor
     nonisolated var unownedExecutor: UnownedSerialExecutor { executor.unownedExecutor }
@@ -74,7 +74,7 @@ actor PairingAgent {
                 try await bus.export(Self.path, [interface], onlyFor: BlueZName.service)
                 try await call("RegisterAgent", [.objectPath(Self.path), .string(wanted)])
                 registered = wanted
-                // An error of this call is ignored. bluetoothd then still uses this agent for the `Pair` calls of this program.
+                // Ignore an error of this call. After an error, bluetoothd uses this agent only for the `Pair` calls of this program.
                 _ = try? await call("RequestDefaultAgent", [.objectPath(Self.path)])
             }
             return .success(())
@@ -117,8 +117,8 @@ actor PairingAgent {
                             return await responder.confirmation?(device, shown) == true ? [] : nil
                         })
                 },
-                // bluetoothd sends this request before it creates an unauthenticated bond, if bluetoothd itself started the pairing.
-                // The agent accepts, except if the responder refuses each pairing.
+                // bluetoothd sends this request before it creates an unauthenticated bond, if bluetoothd itself started the
+                // pairing. The agent refuses the request only if the responder refuses all pairings.
                 DBusMethod("RequestAuthorization", takes: [device]) { [weak self] call throws(DBusError) in
                     try await Self.answer(self?.ask(call) { responder, _ in responder.refusesAll ? nil : [] })
                 },
@@ -157,14 +157,15 @@ actor PairingAgent {
     private func released() { registered = nil }
 }
 
-/// Answers a device's requests during pairing. The properties that are not nil determine the I/O capability that bluetoothd sends to
-/// the device (Core Specification, Vol 3, Part H, 2.3.2). The I/O capability determines whether the bond is authenticated.
+/// Answers a device's requests during pairing. bluetoothd sends the I/O capability of this machine to the device. The I/O capability
+/// determines whether the bond is authenticated (Core Specification, Vol 3, Part H, 2.3.2). If `passkey` is not nil, this machine can
+/// enter digits. If `confirmation` is not nil, this machine can show a number and accept "yes" or "no".
 public struct PairingResponder: Sendable {
     /// Returns the passkey that the device shows, from 0 to 999 999 (six digits). The function returns nil to refuse the pairing.
     public var passkey: (@Sendable (BluetoothDevice) async -> UInt32?)?
     /// Returns whether the device shows the same number as the second argument. The number has six digits.
     public var confirmation: (@Sendable (BluetoothDevice, UInt32) async -> Bool)?
-    /// True for ``refusing``. This machine must then not start a pairing.
+    /// True for ``refusing``. If true, this program must not start a pairing.
     package private(set) var refusesAll = false
 
     public init(
@@ -183,8 +184,8 @@ public struct PairingResponder: Sendable {
     /// digits needs no passkey, so the pairing succeeds as with `justWorks`.
     public static let unattended = PairingResponder(passkey: { _ in nil })
 
-    /// Refuses each pairing, also a pairing without a passkey. A device that requires a bond then refuses this program, unless the bond
-    /// exists already.
+    /// Refuses each pairing, even a pairing without a passkey. If a device requires a bond and no bond exists, the device refuses
+    /// the reads and writes of this program.
     public static let refusing: PairingResponder = {
         var responder = unattended
         responder.refusesAll = true

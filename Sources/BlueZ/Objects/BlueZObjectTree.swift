@@ -102,8 +102,9 @@ package struct BlueZObjectTree: Sendable, Equatable {
     /// Returns the number of ended links to the device.
     package func endedLinks(of device: DBusObjectPath) -> Int { endedLinks[device] ?? 0 }
 
-    /// Returns whether a certain link to the device is still connected. `endedLinks` is the value of `endedLinks(of:)` during that
-    /// link. If the value has changed, that link has ended, even if the device is connected again.
+    /// Returns whether one particular link to the device is connected. `endedLinks` identifies the link: it is the value of
+    /// `endedLinks(of:)` before the end of the link. If `endedLinks(of:)` has changed, the link has ended, even if the device is
+    /// connected again.
     package func isConnected(_ device: DBusObjectPath, since endedLinks: Int) -> Bool {
         devices[device]?.isConnected == true && self.endedLinks(of: device) == endedLinks
     }

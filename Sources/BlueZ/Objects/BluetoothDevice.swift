@@ -6,13 +6,13 @@ public struct BluetoothDevice: Sendable, Equatable {
     package let adapter: DBusObjectPath
     public let address: BluetoothAddress
     public let addressKind: BluetoothAddress.Kind
-    /// The device's own name: the advertised name before a connection, and the name in the GAP service after a connection. The two
-    /// names may differ.
+    /// The device's own name. Before the first connection, this is the advertised name. After a connection, it is the name in the
+    /// GAP service, which may differ.
     public let name: String?
-    /// The device's name on this machine. The alias equals `name` unless a user has set another alias.
+    /// The device's name on this machine. If no user has set an alias, the alias equals `name`.
     public let alias: String?
-    /// The signal strength in dBm. Nil: bluetoothd has received no packet from the device since the end of the last scan. bluetoothd
-    /// clears the value at the end of a scan.
+    /// The signal strength in dBm. bluetoothd clears the value at the end of each scan. Nil: bluetoothd has not received a packet
+    /// from the device since then.
     public let rssi: Int?
     /// The transmit power in dBm, as the device reports it.
     public let transmitPower: Int?

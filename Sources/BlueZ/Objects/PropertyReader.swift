@@ -8,8 +8,8 @@ package struct MalformedObject: Error, Equatable {
     package let reason: String
 }
 
-/// Reads the properties of one interface. The methods throw if a property has the wrong type. They do not replace such a value with a
-/// default value.
+/// Reads the properties of one interface. A property with the wrong type is always an error. A missing property is an error for
+/// `require`, and nil for `read`.
 struct PropertyReader {
     let path: DBusObjectPath
     let interface: String

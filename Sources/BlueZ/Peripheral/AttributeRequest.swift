@@ -40,7 +40,7 @@ public final class WriteRequest: Sendable {
     public let offset: Int
     /// The written bytes, at most 512.
     public let value: [UInt8]
-    /// The ATT MTU of the link in bytes. Nil if bluetoothd did not report it.
+    /// The ATT MTU of the link in bytes. Nil: bluetoothd did not report the MTU.
     public let mtu: Int?
     /// The pending answer. Nil: bluetoothd does not wait for an answer.
     private let answer: PeripheralAnswer<Void>?
@@ -61,7 +61,7 @@ public final class WriteRequest: Sendable {
     /// without response, no answer has an effect, because BlueZ 5.66 has already reported success to the central.
     public func succeed() { answer?.give(.success(())) }
 
-    /// Answers the request with an error. `succeed` describes when an answer has no effect.
+    /// Answers the request with an error. The answer has no effect in the same cases as the answer of `succeed()`.
     public func fail(with error: AttributeError) { answer?.give(.failure(error)) }
 }
 

@@ -12,8 +12,8 @@ package struct ConnectionTable: Sendable {
     /// The delay between the end of a link and the event `disconnected`.
     ///
     /// bluetoothd may report the end of a link before it has read the last packets from the link's socket. In a test under load, 59
-    /// writes arrived up to 16 ms after this report. These writes are valid. Therefore the event comes after this delay. The event
-    /// comes earlier if the device connects again.
+    /// writes arrived up to 16 ms after this report. The program must get these writes before the event `disconnected`. If the
+    /// device connects again during the delay, the event comes at once.
     package static let linger = Duration.milliseconds(250)
 
     private struct Entry {

@@ -17,8 +17,8 @@ public struct LocalCharacteristic: Sendable, Hashable {
         case read, write, writeWithoutResponse, notify, indicate
     }
 
-    /// The security of the link that an operation requires. If the link is less secure, bluetoothd refuses the operation, and the
-    /// program gets no event.
+    /// The link security that the operations of a characteristic require. If the link is less secure, bluetoothd refuses the
+    /// operation, and this program gets no event.
     public enum Protection: Sendable, Hashable, CaseIterable {
         case none
         case encrypted
@@ -26,15 +26,16 @@ public struct LocalCharacteristic: Sendable, Hashable {
         case authenticated
     }
 
-    /// An operation for which bluetoothd gets a packet socket instead of D-Bus messages. The socket belongs to the characteristic,
-    /// not to a connection: bluetoothd uses one socket for all centrals, and keeps the socket after a disconnection.
+    /// An operation for which bluetoothd and this program use a packet socket instead of D-Bus messages. The socket belongs to the
+    /// characteristic, not to a connection: bluetoothd uses one socket for all centrals, and keeps the socket after a disconnection.
     public enum Socket: Sendable, Hashable, CaseIterable {
         /// Writes through a socket. Do not use a socket for values that must arrive complete and in order, because a socket has two
         /// faults:
         ///
-        /// - If a write arrives before bluetoothd has its first socket, bluetoothd asks this program for a second socket. When the reply
-        ///   arrives, BlueZ 5.66 does not send the written value, but the bytes that its buffer contains at that time. These bytes can be
-        ///   from a later write. In a test with five chunks, the first four arrived as copies of the fifth.
+        /// - bluetoothd asks this program for the socket when the first write arrives. If another write arrives before this program
+        ///   has replied, bluetoothd asks again. After each reply, BlueZ 5.66 does not send the value of the write, but the current
+        ///   content of its buffer. This can be the value of a later write. In a test with five chunks, the first four arrived as
+        ///   copies of the fifth.
         /// - The order between values in the socket and D-Bus messages is undefined.
         ///
         /// D-Bus messages do not have these faults. Their throughput is much higher than the throughput of any Bluetooth LE link.
@@ -115,8 +116,8 @@ struct LocalApplication: Sendable {
         }
     }
 
-    /// Returns the number as text with at least four digits, because bluetoothd assigns handles in the alphabetical order of the
-    /// paths.
+    /// Returns the number as text with at least four digits, so that the alphabetical order of the paths is the order of the
+    /// numbers. bluetoothd assigns the attribute handles in this order, because `MessageWriter` sorts the objects by path.
     private static func ordinal(_ index: Int) -> String {
         let digits = String(index)
         return String(repeating: "0", count: max(0, 4 - digits.count)) + digits

@@ -73,12 +73,12 @@ extension Peripheral {
         return []
     }
 
-    /// Returns the connection of a device that has sent a request. Adds the connection to the table if it is missing.
+    /// Returns the connection of a device that has sent a request. Adds a connection to the table if the device is not in the table.
     private func connection(of device: DBusObjectPath) throws(DBusError) -> PeripheralConnection {
         if let connection = table.use(by: device) { return connection }
-        // A device that is not connected in the table can send a request for two reasons. bluetoothd may read the first packet of a
-        // link before it gets the kernel's connection event. Or the packet is the last packet of a link that ended more than `linger`
-        // ago. Therefore `check` asks bluetoothd for the state of the link.
+        // There are two reasons for a request from a device that is not in the table. First: bluetoothd may read the first packet of a
+        // link before it gets the kernel's connection event. Second: the request may be a late request of a link that ended more than
+        // `linger` ago. Add the connection in both cases. If the device is not connected, `check` then ends this connection.
         emit(table.connected(device))
         Task { await check(device) }
         guard let connection = table.use(by: device) else { throw AttributeError.unlikely.asDBusError }
@@ -140,7 +140,8 @@ private struct Request {
     let device: DBusObjectPath
     let offset: Int
     let mtu: Int?
-    /// The MTU that bluetoothd gets together with a socket, in bytes. It is 23, the minimum, if bluetoothd did not report the MTU.
+    /// The MTU that this program returns together with a socket, in bytes. If the options do not contain the MTU, the value is 23,
+    /// the minimum.
     var acquiredMTU: UInt16 { UInt16(clamping: mtu ?? 23) }
 
     /// Reads the options. Throws `unexpectedValue` if the device is missing.

@@ -13,8 +13,8 @@ extension Peripheral {
         }
     }
 
-    /// Registers all services and advertisements that are not registered, after all earlier attempts have ended. Throws the first
-    /// error of bluetoothd.
+    /// Waits until all earlier attempts have ended. Then registers all services and advertisements that are not registered. Throws
+    /// the first error of bluetoothd.
     func registerAll() async throws(BlueZError) {
         let previous = registration.attempt
         let attempt = Task { () -> Result<Void, BlueZError> in
@@ -39,12 +39,12 @@ extension Peripheral {
     }
 
     /// Advertises while `body` runs. Centrals can connect, and the advertising resumes after each connection. If bluetoothd or the
-    /// adapter is not available, `body` still starts, and the advertising starts later.
+    /// adapter is not available, `body` runs nevertheless, and the advertising starts when both are available again.
     ///
     /// - Throws: the errors of `body`; ``BlueZError/Code/invalidLength`` if the data does not fit into 31 bytes;
-    ///   ``BlueZError/Code/notPermitted`` if the adapter already has the maximum number of advertisements; the other errors of the
-    ///   registration, except ``BlueZError/Code/serviceUnavailable``, ``BlueZError/Code/adapterOff`` and ``BlueZError/Code/noSuchObject``.
-    ///   After these three errors, `body` runs, and the advertising starts later.
+    ///   ``BlueZError/Code/notPermitted`` if the adapter already has the maximum number of advertisements; other errors of the
+    ///   registration. The errors ``BlueZError/Code/serviceUnavailable``, ``BlueZError/Code/adapterOff`` and
+    ///   ``BlueZError/Code/noSuchObject`` are not thrown: they mean that bluetoothd or the adapter is not available.
     public nonisolated func withAdvertisement<Result>(
         _ advertisement: Advertisement, _ body: () async throws -> Result
     ) async throws -> Result {
@@ -105,7 +105,7 @@ extension Peripheral {
         } catch { throw BlueZError(error, "\(operation) over \(adapter.lastElement)") }
     }
 
-    /// Removes a registration. An error is only logged, because the registration no longer exists if bluetoothd has stopped.
+    /// Removes a registration from bluetoothd. This method only logs an error, because an error is normal after bluetoothd has stopped.
     func retract(_ interface: String, _ member: String, _ path: DBusObjectPath) async {
         do throws(BlueZError) { try await call(interface, member, [.objectPath(path)], "remove \(path)") } catch {
             logger.debug("the registration was not removed", metadata: ["reason": "\(error)"])
@@ -113,8 +113,7 @@ extension Peripheral {
     }
 }
 
-/// Runs `body` in a new task and waits until `body` has ended. Therefore a cancellation of the current task does not interrupt
-/// `body`.
+/// Runs `body` in a new task and waits until `body` has ended, so that a cancellation of the current task does not interrupt `body`.
 func uncancelled(_ body: @escaping @Sendable () async -> Void) async { await Task { await body() }.value }
 
 /// The services and advertisements that should be registered, and whether bluetoothd has registered them.

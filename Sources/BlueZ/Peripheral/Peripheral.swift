@@ -8,7 +8,7 @@ import Logging
 /// the air, because bluetoothd reports all of them over one bus connection. Writes through a socket are the exception
 /// (``LocalCharacteristic/Socket/write``).
 ///
-/// When bluetoothd runs again after a stop, or a removed adapter exists again, the services and advertisements are registered again.
+/// After a restart of bluetoothd, or when a removed adapter exists again, the peripheral registers its services and advertisements again.
 public actor Peripheral {
     public nonisolated let executor: DBusExecutor
     public nonisolated var unownedExecutor: UnownedSerialExecutor { executor.unownedExecutor }
@@ -53,9 +53,9 @@ public actor Peripheral {
     /// The adapter's name, such as `hci1`.
     public nonisolated var adapterName: String { adapter.lastElement }
 
-    /// Queues a notification or indication for all subscribed centrals, because bluetoothd cannot send to a single central. The
-    /// values are sent in the order of the calls. If a value is longer than a central's MTU − 3 bytes, bluetoothd truncates the value
-    /// for this central. This method does not suspend, and does not report whether a value arrives.
+    /// Queues a notification or indication for all subscribed centrals. bluetoothd cannot send a value to only one of several
+    /// centrals. The values are sent in the order of the calls. If a value is longer than a central's MTU − 3 bytes, bluetoothd
+    /// truncates the value for this central. This method does not suspend, and does not report whether a value arrives.
     public nonisolated func notify(_ value: [UInt8], on attribute: LocalAttribute) {
         feed.yield(.notification(value, attribute))
     }
@@ -91,7 +91,7 @@ public actor Peripheral {
 
     // MARK: - Opening and closing
 
-    /// Exports and registers the services. Returns the changes of bluetoothd's objects for `follow`.
+    /// Exports and registers the services. Returns a stream of the changes of bluetoothd's objects, for `follow`.
     func open() async throws(BlueZError) -> DBusStream<DBusObjectChange> {
         let changes: DBusStream<DBusObjectChange>
         do throws(DBusError) {
@@ -158,7 +158,8 @@ extension Peripheral {
             if path == adapter, names.contains(BlueZName.gattManager) { registration.reset() }
         case .changed(let change):
             if change.interface == BlueZName.device { noticed(change.path, change.changed) }
-            // bluetoothd cannot advertise while the adapter is off. Now the adapter is on, so register the missing advertisements.
+            // bluetoothd refuses advertisements while the adapter is off. Now the adapter is on, so register the advertisements
+            // that are not registered.
             if change.path == adapter, change.changed["Powered"]?.boolean == true { register() }
         case .serviceLost:
             emit(table.clear())
@@ -219,8 +220,8 @@ extension Peripheral {
 }
 
 extension BlueZClient {
-    /// Offers services over an adapter while `body` runs. The services are always removed afterwards: after a return, an error or a
-    /// cancellation.
+    /// Offers services over an adapter while `body` runs. This method always removes the services when `body` has returned or has
+    /// thrown an error.
     ///
     /// - Parameter adapter: the name of the adapter, such as `hci1`. Nil: the first powered adapter. A client can offer only one set
     ///   of services per adapter at a time.

@@ -3,9 +3,9 @@ public enum PeripheralEvent: Sendable {
     case connected(PeripheralConnection)
     /// A central disconnected. This event comes after all other events of the connection.
     case disconnected(PeripheralConnection)
-    /// A central turned notifications or indications on or off. bluetoothd does not report which central did so. Therefore there is
-    /// one event for each connected central. If a central connects while notifications are on, there is also an event for that
-    /// central.
+    /// A central turned notifications or indications on or off. bluetoothd does not report which central this was. Therefore the
+    /// peripheral sends one event for each connected central. If a central connects while notifications or indications are on, the
+    /// peripheral sends an event for this central, too.
     case subscribed(PeripheralConnection, LocalAttribute, on: Bool)
     case read(ReadRequest)
     case write(WriteRequest)
@@ -29,8 +29,8 @@ public struct LocalAttribute: Sendable, Hashable {
     }
 }
 
-/// The events of a peripheral, in the order of bluetoothd's reports. Only one task may read them. The sequence ends when the
-/// peripheral is closed or the reading task is cancelled. It throws ``BlueZError/Code/busUnavailable`` when the bus connection ends.
+/// The events of a peripheral, in the order of bluetoothd's reports. Only one task may read them. The sequence ends when the peripheral
+/// is closed or the reading task is cancelled. The sequence throws ``BlueZError/Code/busUnavailable`` when the bus connection ends.
 public struct PeripheralEvents: AsyncSequence, Sendable {
     typealias Elements = AsyncStream<Result<PeripheralEvent, BlueZError>>
     let elements: Elements
