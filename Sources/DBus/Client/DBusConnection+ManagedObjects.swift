@@ -1,9 +1,8 @@
 extension DBusConnection {
     /// Returns a stream that reports each change of the objects of a service.
     ///
-    /// The first element is a snapshot of all objects. If the service is not running, the first element is `serviceLost`. The
-    /// later elements are changes, in the order of their arrival. If the service stops, the stream stays open. When the service
-    /// starts again, the stream sends a new snapshot.
+    /// The first element is a snapshot of all objects, or `serviceLost` if the service is not running. Each later element is a change.
+    /// The stream stays open when the service stops, and sends a new snapshot when the service starts.
     ///
     /// - Parameter root: the path of the object that has the interface `org.freedesktop.DBus.ObjectManager`.
     ///
@@ -17,9 +16,9 @@ extension DBusConnection {
         let follower = newTicket()
         followers[follower] = ObjectFollower(service: service, root: root, feed: feed)
         let signals = [
-            // The D-Bus specification requires that the object at `root` sends InterfacesAdded and InterfacesRemoved.
-            // However, services that use the library dbus-fast send these signals from the path of the added or removed
-            // object. Therefore the rule also matches the paths below `root`.
+            // The D-Bus specification requires that the object at `root` sends InterfacesAdded and InterfacesRemoved. However, services
+            // that use the library dbus-fast send these signals from the path of the added or removed object. Therefore this rule also
+            // matches the paths below `root`.
             DBusMatch(sender: service, pathNamespace: root, interface: Standard.objectManager),
             DBusMatch(
                 sender: service, pathNamespace: root, interface: Standard.properties, member: "PropertiesChanged"),
@@ -70,8 +69,8 @@ struct ObjectFollower {
     let service: String
     let root: DBusObjectPath
     let feed: DBusStream<DBusObjectChange>.Elements.Continuation
-    /// The unique name of the connection that owns the service's name; nil if the service is not running. The last call
-    /// of `GetManagedObjects` was sent to this connection.
+    /// The unique name of the connection that owns the service's name; nil if the service is not running. The latest call of
+    /// `GetManagedObjects` was sent to this connection.
     private var owner: String?
     private var hasSnapshot = false
 
@@ -96,15 +95,15 @@ struct ObjectFollower {
     }
 
     mutating func received(_ answer: PendingCalls.CallResult, from asked: String) {
-        // Ignore the reply if the owner has changed since the call, because the objects of the previous owner no longer
-        // exist. `serviceChanged` has already returned a call for the new owner.
+        // Ignore the reply if the owner has changed since the call, because the objects of the previous owner no longer exist.
+        // `serviceChanged` has returned a new call for the new owner.
         guard owner == asked else { return }
         do throws(DBusError) {
             feed.yield(.success(try DBusObjectChange(snapshot: answer.get())))
             hasSnapshot = true
         } catch {
-            // If the service exits before it replies, the bus sends the error `NoReply` or `ServiceUnknown`. Then the bus announces the
-            // change of the owner, and `serviceChanged` handles this change. Therefore these two errors do not end the stream.
+            // If the service exits before it replies, the bus sends the error `NoReply` or `ServiceUnknown`. These two errors do not end
+            // the stream, because the bus also announces the change of the owner, and `serviceChanged` handles this change.
             guard error.name != DBusError.Name.noReply, error.name != DBusError.Name.serviceUnknown else { return }
             feed.fail(error)
         }

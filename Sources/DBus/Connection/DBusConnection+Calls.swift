@@ -19,8 +19,8 @@ extension DBusConnection {
         try await request(DBusMethodCall(destination, path, interface, member, arguments), timeout: timeout)
     }
 
-    /// Sends all calls, then waits for all replies. Returns the replies in the order of the calls. If a call fails, the result of
-    /// this call is an error, and the other calls continue.
+    /// Sends all calls, then waits for all replies. Returns the replies in the order of the calls. If a call fails, its result is an
+    /// error, and the other calls continue.
     public func call(
         _ calls: [DBusMethodCall], timeout: Duration? = .seconds(25)
     ) async -> [Result<[DBusValue], DBusError>] {
@@ -41,9 +41,8 @@ extension DBusConnection {
 
     /// Calls a method and returns the values of the reply.
     ///
-    /// `onAnswer` runs on this actor before the connection processes the next message. The waiting task resumes later, and the
-    /// connection may process further messages before the task resumes. Therefore code that depends on the order of messages must
-    /// be in `onAnswer`.
+    /// `onAnswer` runs on this actor before the connection processes the next message. This method may return later, after the
+    /// connection has processed further messages. Therefore code that depends on the order of messages must be in `onAnswer`.
     @discardableResult
     func request(
         _ call: DBusMethodCall, timeout: Duration? = .seconds(25),
@@ -60,8 +59,8 @@ extension DBusConnection {
         guard !Task.isCancelled else { return batch.map { _ in .failure(.taskCancelled) } }
         let ticket = newTicket()
         return await withTaskCancellationHandler {
-            // This line captures `self`. If a closure does not capture `self`, the closure does not run on this actor. The
-            // compiler does not report this mistake.
+            // Without this line, the closure would not capture `self`, and then the closure would not run on this actor. The compiler
+            // does not report this mistake.
             _ = self
             return await withCheckedContinuation { continuation in
                 preconditionIsolated()
@@ -156,18 +155,17 @@ struct PendingCalls {
     typealias CallResult = Result<[DBusValue], DBusError>
 
     private struct Pending {
-        /// The identifier of the batch that contains the call. If the task that waits for the batch is cancelled, all
-        /// calls with this ticket are cancelled.
+        /// Identifies the batch that contains the call. A cancellation of the waiting task cancels all calls of the batch.
         var ticket: UInt64
         var deadline: ContinuousClock.Instant?
         var finish: (CallResult) -> Void
     }
 
     private var pending: [UInt32: Pending] = [:]
-    /// The time of the next check for timeouts; nil if no check is needed. Every pending call has this deadline, a
-    /// later deadline or no deadline. A reply does not change this time. Therefore a check may find no timeout.
+    /// The time of the next check for timeouts; nil if no check is needed. No pending call has an earlier deadline. A reply does not
+    /// change this time, so a check may find no timeout.
     private(set) var deadline: ContinuousClock.Instant?
-    /// The time of the previous run of `expire`.
+    /// The time when `expire` was last called.
     private var lastLook = ContinuousClock.now
 
     mutating func add(_ serial: UInt32, ticket: UInt64, timeout: Duration?, finish: @escaping (CallResult) -> Void) {
@@ -187,10 +185,11 @@ struct PendingCalls {
         }
     }
 
-    /// Ends each pending call with `timedOut` if the deadline of the call had already passed at the previous run of `expire`.
+    /// Ends pending calls with the error `timedOut`. A call times out if its deadline had already passed when `expire` was called the
+    /// previous time.
     ///
-    /// Between two runs, the thread reads the received replies. Therefore a reply that arrived before the deadline is accepted,
-    /// even if the computer was suspended or the thread did not run for some time.
+    /// Between two calls of `expire`, the thread processes the received replies. Therefore a reply that arrived before the deadline is
+    /// accepted, even if the thread did not run for some time, for example because the computer was suspended.
     mutating func expire() {
         let look = lastLook
         lastLook = .now

@@ -11,8 +11,8 @@ extension DBusConnection {
         _ name: String, isReplaceable: Bool = false, replacing: Bool = false
     ) async throws(DBusError) {
         try Names.check(bus: name)
-        // The D-Bus specification ("RequestName") defines the flags. Flag 4 means that the bus must not queue the
-        // request. A queued request could get the name after this method has thrown `nameTaken`.
+        // The D-Bus specification ("RequestName") defines the flags. Flag 4 means that the bus must not queue the request. With a queued
+        // request, this connection could get the name after this method has thrown `nameTaken`.
         let flags: UInt32 = (isReplaceable ? 1 : 0) | (replacing ? 2 : 0) | 4
         let answer = try await request(.bus("RequestName", [.string(name), .uint32(flags)])).require(0, \.uint32)
         // Reply 1 means that this connection has become the owner. Reply 4 means that this connection already was the
@@ -28,16 +28,14 @@ extension DBusConnection {
         try await request(.bus("ReleaseName", [.string(name)]))
     }
 
-    /// Returns a stream of the owners of a bus name. The first element is the current owner, and one element follows
-    /// for each change. An element is the unique name of the owner; nil if the name has no owner. Throws the errors of
-    /// `call`.
+    /// Returns a stream of the owners of a bus name. The first element is the current owner, and one element follows for each change.
+    /// Each element is the unique name of an owner. The element is nil if the name has no owner. Throws the errors of `call`.
     public func owners(of name: String) async throws(DBusError) -> DBusStream<String?> {
         try await track(name)
         let (stream, feed) = makeStream(of: String?.self)
         let ticket = newTicket()
         feed.yield(.success(owners[name] ?? nil))
-        // `track` has already added a match rule for this name to the bus, and never removes this rule. Therefore this
-        // subscription does not add a match rule.
+        // This subscription does not add a match rule to the bus, because `track` has added the same rule and never removes it.
         subscriptions.add(
             ticket,
             .init(match: .ownerChanges(of: name)) { signal in
@@ -51,8 +49,8 @@ extension DBusConnection {
 
     /// Tracks the owner of a bus name until the connection ends.
     ///
-    /// After this method returns, `owners[name]` always fits the message that the connection currently processes: it is the owner at the
-    /// time when the bus sent this message. The reason: the bus sends changes of owners and all other messages in one sequence, and the
+    /// After this method has returned, `owners[name]` is always the owner at the time when the bus sent the current message (the message
+    /// that the connection processes). Reason: the bus sends the changes of owners and all other messages in one sequence, and the
     /// connection processes them in this order.
     func track(_ name: String) async throws(DBusError) {
         guard owners[name] == nil else { return }

@@ -27,9 +27,8 @@ extension DBusConnection {
 
     /// Subscribes to signals and returns the identifier for `unsubscribe`.
     ///
-    /// `deliver` runs on this actor for each signal. The order of the signals and all other messages is the order of
-    /// their arrival. `deliver` can run for the first time before `subscribe` returns. `end` runs when the connection
-    /// ends.
+    /// `deliver` runs on this actor for each matching signal, in the order in which the messages arrive. `deliver` can run before
+    /// `subscribe` returns. `end` runs when the connection ends.
     func subscribe(
         _ match: DBusMatch, deliver: @escaping (DBusSignal) -> Void, end: @escaping (DBusError) -> Void
     ) async throws(DBusError) -> UInt64 {
@@ -46,8 +45,8 @@ extension DBusConnection {
 
     func unsubscribe(_ ticket: UInt64) {
         guard let rule = try? subscriptions.remove(ticket)?.match.rule() else { return }
-        // Errors are ignored. The bus refuses `RemoveMatch` only if it has refused the same rule in `subscribe`. `send` fails
-        // only after the connection has ended, and then the bus has already removed the rule.
+        // Ignore errors. `send` fails after the connection has ended, but the bus has then removed the rule itself. The bus refuses
+        // `RemoveMatch` only if it has no such rule.
         try? send(withoutReply: .bus("RemoveMatch", [.string(rule)]))
     }
 }

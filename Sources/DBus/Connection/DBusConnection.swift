@@ -2,7 +2,7 @@ import CDBus
 import DescriptorIO
 public import Logging
 
-/// A connection to a D-Bus bus. The connection uses a thread of its own.
+/// A connection to a D-Bus bus, on a separate thread.
 ///
 /// The connection ends when `close` is called, when the bus closes the connection, or when the last reference to the connection
 /// is released. Each stream holds a reference to its connection. When the connection ends, all waiting calls and streams throw
@@ -35,8 +35,8 @@ public actor DBusConnection {
     }
 
     isolated deinit {
-        // No task waits for a reply here, because a waiting task holds a reference to this actor. The deinitializer is
-        // isolated, because the libdbus connection must be closed on the connection's thread.
+        // The deinitializer is isolated, because the libdbus connection must be closed on the connection's thread. No call is pending
+        // here, because a task that waits for a reply holds a reference to this actor.
         wire = nil
     }
 
@@ -77,8 +77,8 @@ public actor DBusConnection {
     /// Closes the connection. Pending calls and streams throw `disconnected`, and the connection cancels its running
     /// method handlers. A second call of `close` has no effect.
     ///
-    /// Messages that are not yet written to the socket are lost. To be sure that the last message was sent, send it as
-    /// a call and wait for the reply before you call `close`.
+    /// Messages that are not yet written to the socket are lost. To make sure that the bus has received all messages, make a call and
+    /// wait for the reply before you call `close`.
     public func close() { end(with: DBusError(.disconnected, "the connection was closed")) }
 
     private func start(_ address: String, _ timeout: Duration) async throws(DBusError) {
@@ -88,7 +88,7 @@ public actor DBusConnection {
         self.wire = wire
         let answer: [DBusValue]
         do throws(DBusError) { answer = try await request(.bus("Hello"), timeout: timeout) } catch {
-            // A bus that refuses a connection closes the connection without a reply to `Hello`.
+            // To refuse a connection, a bus closes the connection and does not reply to `Hello`.
             throw error.code == .disconnected
                 ? DBusError(.connectionFailed, "\(address): the D-Bus daemon refused the connection") : error
         }
@@ -129,9 +129,8 @@ public actor DBusConnection {
         return try wire.send(message)
     }
 
-    /// The maximum number of received messages that the connection processes in one round of the event loop. Queued
-    /// work, such as a new call, runs between two rounds. Without this limit, a large number of signals could delay
-    /// this work.
+    /// The maximum number of received messages that the connection processes in one round of the event loop. Queued work, such as a new
+    /// call, runs between two rounds. Without this limit, a large number of signals could delay the queued work.
     private static let messagesPerRound = 64
 
     private func turn() -> Bool {
@@ -190,8 +189,8 @@ extension DBusConnection {
         let signal = DBusSignal(
             sender: message.sender, path: message.path, interface: message.interface, member: message.member,
             arguments: arguments)
-        // libdbus creates this signal when the connection ends. No other program can send this signal, because libdbus
-        // rejects received messages with this interface.
+        // libdbus itself creates this signal when the connection ends. Another program cannot send this signal, because libdbus rejects
+        // received messages with this interface.
         if signal.interface == Standard.local, signal.member == "Disconnected" {
             end(with: DBusError(.disconnected, "the bus closed the connection"))
             return
@@ -213,9 +212,8 @@ extension DBusConnection {
 ///         nonisolated var unownedExecutor: UnownedSerialExecutor { executor.unownedExecutor }
 ///     }
 ///
-/// The thread ends when the last reference to the executor is released. `unownedExecutor` does not hold a reference.
-/// Therefore the actor must store the executor itself. Code on the thread must not block, because the connection would
-/// have to wait.
+/// The thread ends when the last reference to the executor is released. Therefore the actor must store the executor. `unownedExecutor`
+/// does not keep the thread alive. Code on the thread must not block, because it would also block the connection.
 public final class DBusExecutor: Sendable {
     private let thread: LoopThread
     var loop: EventLoop { thread.loop }

@@ -53,8 +53,8 @@ public struct DBusMatch: Sendable, Hashable {
             sender: Bus.name, path: Bus.path, interface: Bus.name, member: "NameOwnerChanged", firstArgument: name)
     }
 
-    /// The value of `sender` if it is a well-known name; nil otherwise. A received signal contains only the unique name
-    /// of its sender. Therefore the connection must track the owner of the well-known name.
+    /// The value of `sender` if this value is a well-known name; nil otherwise. The connection must track the owner of a well-known
+    /// name, because a received signal contains only the unique name of its sender.
     var wellKnownSender: String? {
         guard let sender, !sender.hasPrefix(":"), sender != Bus.name else { return nil }
         return sender
@@ -75,17 +75,16 @@ public struct DBusMatch: Sendable, Hashable {
         return parts.compactMap { key, value in value.map { "\(key)='\($0)'" } }.joined(separator: ",")
     }
 
-    /// Escapes a string for use between apostrophes in a rule. A quoted string in a rule cannot contain an apostrophe.
-    /// Therefore each apostrophe becomes `'\''`: this ends the quoted string, adds an escaped apostrophe, and starts a
-    /// new quoted string.
+    /// Escapes a string for use between apostrophes in a rule. Each apostrophe becomes `'\''`: the end of the quoted string, an escaped
+    /// apostrophe, and the start of a new quoted string.
     private static func quoted(_ text: String) -> String {
         text.split(separator: "'", omittingEmptySubsequences: false).joined(separator: "'\\''")
     }
 
     /// Returns whether a signal matches this rule. `ownerOf` returns the unique name of the owner of a well-known name.
     ///
-    /// If several rules match a signal, the bus sends the signal once and does not report the rules. Therefore the
-    /// connection compares each received signal with every rule.
+    /// The bus sends a signal once, even if several rules match, and does not report which rules match. Therefore the connection
+    /// compares each received signal with every rule.
     func fits(_ signal: DBusSignal, ownerOf: (String) -> String?) -> Bool {
         if let wellKnownSender {
             guard ownerOf(wellKnownSender) == signal.sender else { return false }

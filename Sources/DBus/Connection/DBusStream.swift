@@ -1,8 +1,8 @@
 /// An asynchronous sequence of signals or changes from the bus. Only one task may read the sequence.
 ///
 /// The stream buffers all elements, in order and without a limit, until the task reads them. If the connection ends, the stream throws
-/// `disconnected`. If the reading task is cancelled, the stream ends without an error. The stream holds a reference to the connection.
-/// Therefore the connection stays open while the stream exists, unless it is closed.
+/// `disconnected`. If the reading task is cancelled, the stream ends without an error. The stream holds a reference to the connection,
+/// so the release of all other references does not end the connection.
 public struct DBusStream<Element: Sendable>: AsyncSequence, Sendable {
     typealias Elements = AsyncStream<Result<Element, DBusError>>
 

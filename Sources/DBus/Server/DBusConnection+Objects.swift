@@ -38,8 +38,8 @@ extension DBusConnection {
         }
     }
 
-    /// Sets new values of properties and announces them as declared in ``DBusProperty/announcement``. A value is announced
-    /// even if it equals the old value.
+    /// Sets new values of properties. Announces each value as declared in ``DBusProperty/announcement``, even if the new value equals
+    /// the old value.
     ///
     /// - Throws: `invalidArguments` if a value has the wrong type or a property is constant; `remote` if the object, the
     ///   interface or a property does not exist; `disconnected`; `resourcesExhausted`.
@@ -60,8 +60,8 @@ extension DBusConnection {
             ])
     }
 
-    /// Sends a signal to all subscribers. Throws `disconnected`, `resourcesExhausted`, and `invalidArguments` if a name or
-    /// a value is malformed.
+    /// Sends a signal to all subscribers. Throws `disconnected` and `resourcesExhausted`. Throws `invalidArguments` if a name or a value
+    /// is malformed.
     public func emit(
         _ path: DBusObjectPath, _ interface: String, _ member: String, _ arguments: [DBusValue] = []
     ) throws(DBusError) {
@@ -101,8 +101,8 @@ extension DBusConnection {
 
     /// Throws `remote` with the name `AccessDenied` if the sender of the message may not call the object.
     ///
-    /// The check compares the sender with the owner of the object's `caller` name at the time of the call. `owners` contains this owner,
-    /// because the connection processes calls and changes of owners in the order of their arrival.
+    /// If the object has a `caller`, only the owner of this bus name may call the object. `owners` contains the owner at the time when
+    /// the bus sent the call (see `track`).
     private func checkCaller(_ message: Message) throws(DBusError) {
         guard let name = objects.objects[message.path]?.caller, owners[name] != .some(message.sender) else { return }
         throw .remote(DBusError.Name.accessDenied, "only the owner of \(name) may call \(message.path)")
@@ -135,8 +135,7 @@ extension DBusConnection {
 
     private func refuse(_ address: ReturnAddress?, _ error: DBusError) {
         logger.debug("a call failed", metadata: ["error": "\(error)"])
-        // `send` fails if the connection has ended. The error of `send` is ignored, because in this case the bus sends an
-        // error reply to the caller.
+        // Ignore an error of `send`. It means that the connection has ended, and then the bus sends an error reply to the caller.
         if let address { _ = try? send(.failure(to: address, error)) }
     }
 }

@@ -60,9 +60,8 @@ public struct DBusInterface: Sendable {
 public struct DBusMethod: Sendable {
     /// The code that executes a call of the method and returns the values of the reply.
     ///
-    /// Handlers start in the order in which the calls arrive. Handlers run on the connection's thread and must not block this
-    /// thread. A handler may wait with `await`, and other handlers can run during this time. The connection cancels all running
-    /// handlers when the connection ends.
+    /// Handlers start in the order in which the calls arrive. Handlers run on the connection's thread and must not block this thread.
+    /// While a handler waits with `await`, other handlers can run. The connection cancels all running handlers when the connection ends.
     ///
     /// If a handler throws an error, the caller gets an error reply. If the error is a `DBusError` with the code `remote`, the
     /// D-Bus name of the reply is `DBusError.name`. If the code is `unexpectedValue`, the name is `InvalidArgs`. For every other
@@ -103,9 +102,8 @@ public struct DBusIncomingCall: Sendable, Hashable {
 /// The declaration of a property of an exported interface. The connection stores the property's value and answers read
 /// requests. `DBusConnection.update` changes the value.
 public struct DBusProperty: Sendable {
-    /// Defines whether the signal `PropertiesChanged` announces a new value of the property, and whether the signal contains the
-    /// value. The raw values are the values of the annotation `EmitsChangedSignal` (D-Bus specification, "Introspection Data
-    /// Format").
+    /// Defines how the signal `PropertiesChanged` announces a new value of the property. The raw values are the values of the annotation
+    /// `EmitsChangedSignal` (D-Bus specification, "Introspection Data Format").
     public enum Announcement: String, Sendable {
         case value = "true"
         /// The signal contains the property's name, but not the new value.
@@ -115,11 +113,11 @@ public struct DBusProperty: Sendable {
         case constant = "const"
     }
 
-    /// The code that accepts or refuses a new value from another program. The code runs before the connection stores the value.
-    /// The value already has the declared type.
+    /// Accepts or refuses a new value from another program. The setter runs before the connection stores the value. The value has the
+    /// declared type.
     ///
-    /// To refuse the value, the code throws an error. The other program gets an error reply, as described for
-    /// `DBusMethod.Handler`.
+    /// To refuse the value, the setter throws an error. The other program then gets an error reply. `DBusMethod.Handler` describes the
+    /// D-Bus name of this error reply.
     public typealias Setter = @Sendable (DBusValue) async throws -> Void
 
     public let name: String
@@ -138,7 +136,8 @@ public struct DBusProperty: Sendable {
     }
 }
 
-/// The declaration of an argument of a method or a signal. Only introspection uses the name.
+/// The declaration of an argument of a method or a signal. The name has no effect on calls and signals. Other programs see the name in
+/// the introspection data.
 public struct DBusArgument: Sendable, Hashable {
     public var name: String
     public var type: DBusType

@@ -43,8 +43,8 @@ struct ExportedObjects {
             caller: caller)
     }
 
-    /// Removes the object at `path` and all objects below `path`. Returns the removed objects. Objects with longer paths
-    /// come before the objects above them.
+    /// Removes the object at `path` and all objects below `path`. Returns the removed objects. In the result, each object comes after
+    /// all objects below it.
     mutating func remove(_ path: DBusObjectPath) -> [(DBusObjectPath, Object)] {
         objects.keys.filter { $0 == path || $0.isDescendant(of: path) }.sorted(by: >).compactMap { path in
             objects.removeValue(forKey: path).map { (path, $0) }
@@ -130,8 +130,8 @@ extension ExportedObjects {
         }
     }
 
-    /// Returns the call with the name of its interface. D-Bus permits calls without an interface (specification, "Message
-    /// Types"). For such a call, this method searches for an interface of the object that has the called method.
+    /// Returns the call with the name of its interface. D-Bus permits calls without an interface (specification, "Message Types"). For
+    /// such a call, this method searches the interfaces of the object for the called method.
     func completed(_ call: DBusIncomingCall) -> DBusIncomingCall {
         guard call.interface.isEmpty else { return call }
         var call = call
@@ -163,8 +163,8 @@ extension ExportedObjects {
         guard call.member == "Introspect" else { throw .unknownMethod(call) }
         try call.expect([])
         let children = children(of: call.path)
-        // Clients introspect all paths from the root downwards to find the objects. Therefore introspection must also work
-        // for a path without an object, if there are objects below this path.
+        // To find the objects, clients introspect all paths from the root downwards. Therefore introspection must also work for a path
+        // without an object, if objects below this path exist.
         let object = objects[call.path]
         if object == nil, children.isEmpty, call.path != .root { _ = try self.object(call.path) }
         return [.string(Introspection.describe(object, children: children))]

@@ -77,8 +77,8 @@ enum Standard {
 }
 
 enum Machine {
-    /// Returns the machine ID of this computer. Throws `remote` if the computer has no machine ID, because the caller of
-    /// `GetMachineId` then needs an error reply.
+    /// Returns the machine ID of this computer. Throws `remote` if the computer has no machine ID. The caller of `GetMachineId` then
+    /// gets this error as the reply.
     static func id() throws(DBusError) -> String {
         guard let text = dbus_try_get_local_machine_id(nil) else {
             throw .remote(DBusError.Name.failed, "this machine has no machine ID")

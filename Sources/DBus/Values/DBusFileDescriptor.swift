@@ -3,8 +3,8 @@ import Glibc
 
 /// Owns an open file descriptor, and closes the descriptor when the last reference to this object is released.
 ///
-/// A message contains a duplicate of the descriptor. Therefore sending a message does not close the descriptor. Two
-/// references are equal only if they refer to the same object.
+/// If a message contains this object, the connection sends a duplicate of the descriptor, and the descriptor stays open. Two references
+/// are equal only if they refer to the same object.
 public final class DBusFileDescriptor: Sendable {
     private let held: Guarded<CInt?>
 

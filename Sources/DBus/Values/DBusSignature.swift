@@ -17,9 +17,8 @@ public struct DBusSignature: Sendable, Hashable {
         self.text = text
     }
 
-    /// Creates a signature from types. Throws `invalidArguments` if the signature is too long, if the types are nested too
-    /// deeply, or if a type is invalid. A structure without fields is invalid. A dictionary is invalid if its key is a
-    /// container.
+    /// Creates a signature from types. Throws `invalidArguments` if the signature is too long, if the types are nested too deeply, or if
+    /// a type is invalid. There are two invalid types: a structure without fields, and a dictionary with a container as its key.
     public init(_ types: [DBusType]) throws(DBusError) {
         try self.init(types.map(\.text).joined())
     }
@@ -137,8 +136,7 @@ public indirect enum DBusType: Sendable, Hashable {
         return CInt(character.value)
     }
 
-    /// Creates a type from a signature of one character. Returns nil for a character that is not a complete type, for example `a`
-    /// or `(`.
+    /// Creates a type from a signature of one character. Returns nil if the character alone is not a type, for example `a` or `(`.
     fileprivate init?(code: UInt8) {
         switch code {
         case UInt8(ascii: "y"): self = .byte

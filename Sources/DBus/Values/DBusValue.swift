@@ -1,12 +1,12 @@
 /// A D-Bus value.
 ///
-/// ``DBusConnection`` checks a value before it sends the value, and throws `invalidArguments` for a malformed value. The
-/// elements of an array and the entries of a dictionary must have the declared types. Object paths must be well-formed.
-/// Strings must not contain a NUL character.
+/// ``DBusConnection`` checks each value before it is sent, and throws `invalidArguments` for a malformed value. The elements of an array
+/// and the entries of a dictionary must have the declared types. Object paths must be well-formed. Strings must not contain a NUL
+/// character.
 ///
-/// A string, Boolean or floating-point literal has the corresponding D-Bus type. An integer literal is an `int32`. An array
-/// literal has the type of its first element; an empty array literal is an array of variants. A dictionary literal is an
-/// `a{sv}`, and each value that is not a variant is put into a variant.
+/// A string, Boolean or floating-point literal has the corresponding D-Bus type. An integer literal is an `int32`. The element type of
+/// an array literal is the type of its first element. An empty array literal is an array of variants. A dictionary literal is an
+/// `a{sv}`: each value that is not a variant is put into a variant.
 public indirect enum DBusValue: Sendable, Hashable {
     case byte(UInt8)
     case boolean(Bool)
@@ -22,8 +22,8 @@ public indirect enum DBusValue: Sendable, Hashable {
     case signature(DBusSignature)
     case unixFileDescriptor(DBusFileDescriptor)
     case variant(DBusValue)
-    /// An array of bytes (`ay`). Use this case for every array of bytes, because sending a value of the case `array` with
-    /// bytes throws `invalidArguments`.
+    /// An array of bytes (`ay`). Use this case for every array of bytes. The methods of ``DBusConnection`` throw `invalidArguments` for
+    /// the case `array` with bytes.
     case bytes([UInt8])
     case array(of: DBusType, [DBusValue])
     case dictionary(key: DBusType, value: DBusType, [DBusValue: DBusValue])
@@ -151,8 +151,8 @@ extension DBusValue {
         return Dictionary(pairs) { _, last in last }
     }
 
-    /// Returns the property `content` of the value. If the property is nil, the value has another type, and this method throws
-    /// `unexpectedValue`. Example: `try value.require(\.string)`.
+    /// Returns the property `content` of the value. Throws `unexpectedValue` if this property is nil, because the value has another
+    /// type. Example: `try value.require(\.string)`.
     public func require<Content>(_ content: KeyPath<DBusValue, Content?>) throws(DBusError) -> Content {
         guard let found = self[keyPath: content] else {
             throw DBusError(.unexpectedValue, "expected \(Content.self), got type \(unwrapped.type.text)")

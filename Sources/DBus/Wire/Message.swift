@@ -15,8 +15,7 @@ final class Message {
 
     // MARK: - Created messages
 
-    /// Creates a method call. Throws `invalidArguments` if a name, the path or an argument is malformed, and
-    /// `resourcesExhausted`.
+    /// Creates a method call. Throws `resourcesExhausted`. Throws `invalidArguments` if a name, the path or an argument is malformed.
     static func call(_ call: DBusMethodCall, wantsReply: Bool = true) throws(DBusError) -> Message {
         try Names.check(bus: call.destination)
         try Names.check(path: call.path)
@@ -29,8 +28,7 @@ final class Message {
         return message
     }
 
-    /// Creates a signal. Throws `invalidArguments` if a name, the path or an argument is malformed, and
-    /// `resourcesExhausted`.
+    /// Creates a signal. Throws `resourcesExhausted`. Throws `invalidArguments` if a name, the path or an argument is malformed.
     static func signal(
         _ path: DBusObjectPath, _ interface: String, _ member: String, _ arguments: [DBusValue]
     ) throws(DBusError) -> Message {
@@ -42,15 +40,15 @@ final class Message {
         return message
     }
 
-    /// Creates a reply. Throws `invalidArguments` if an argument is malformed, and `resourcesExhausted`.
+    /// Creates a reply. Throws `resourcesExhausted`. Throws `invalidArguments` if an argument is malformed.
     static func reply(to address: ReturnAddress, _ arguments: [DBusValue]) throws(DBusError) -> Message {
         let message = try reply(to: address, DBUS_MESSAGE_TYPE_METHOD_RETURN)
         try message.append(arguments)
         return message
     }
 
-    /// Creates an error reply. If the name of the error is malformed, the name of the reply is `Failed`. A reply is always
-    /// necessary, because the caller would otherwise wait until its timeout.
+    /// Creates an error reply. If the name of the error is malformed, this method uses the name `Failed` and does not throw, because the
+    /// caller would wait until its timeout without a reply.
     static func failure(to address: ReturnAddress, _ error: DBusError) throws(DBusError) -> Message {
         let message = try reply(to: address, DBUS_MESSAGE_TYPE_ERROR)
         let general = error.code == .unexpectedValue ? DBusError.Name.invalidArguments : DBusError.Name.failed
@@ -91,14 +89,14 @@ final class Message {
     private func text(_ pointer: UnsafePointer<CChar>?) -> String { pointer.map { String(cString: $0) } ?? "" }
 }
 
-/// The serial number and the sender of a received call. The reply needs both.
+/// The serial number and the sender of a received call. A reply contains both.
 struct ReturnAddress: Sendable {
     var serial: UInt32
     var sender: String
 }
 
-/// Converts between values and the bytes of a message, without a bus, for tests. libdbus checks the bytes first, in the
-/// same way as bytes from a connection.
+/// Converts between values and the bytes of a message, without a bus, for tests. libdbus checks the bytes in the same way as the bytes
+/// from a bus.
 package enum WireMessage {
     /// Returns the arguments of a message. Throws `unexpectedValue` if the message or a value is malformed. Throws
     /// `resourcesExhausted` if no memory or file descriptor is available.

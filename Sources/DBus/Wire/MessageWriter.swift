@@ -1,7 +1,6 @@
 import CDBus
 
-/// Appends values to messages. `ValueChecker` must have accepted the values before, because libdbus aborts the process on
-/// some malformed values.
+/// Appends values to messages. Check the values with `ValueChecker` first, because libdbus aborts the process on some malformed values.
 enum MessageWriter {
     /// Appends values to a message. Throws `resourcesExhausted`. Throws `invalidArguments` if a file descriptor is closed.
     static func append(_ values: [DBusValue], to message: Message) throws(DBusError) {
@@ -53,8 +52,8 @@ enum MessageWriter {
 
     /// Returns the entries, sorted by key if the keys are strings or object paths.
     ///
-    /// The order must be the same each time, because it determines the attribute handles of a GATT application. bluetoothd assigns the
-    /// handles in the order of the entries, and centrals cache the handles.
+    /// The order must be the same each time: bluetoothd assigns the attribute handles of a GATT application in this order, and centrals
+    /// cache the handles.
     private static func ordered(_ entries: [DBusValue: DBusValue]) -> [(key: DBusValue, value: DBusValue)] {
         func text(_ key: DBusValue) -> String { key.string ?? key.objectPath?.text ?? "" }
         return entries.sorted { text($0.key) < text($1.key) }

@@ -3,9 +3,9 @@ import Glibc
 
 /// A socket that keeps the boundaries of packets (SOCK_SEQPACKET).
 ///
-/// A D-Bus service and its client can exchange packets over a pair of such sockets, without the bus. For example, BlueZ
-/// sends GATT notifications over such a socket. `PacketSocket` runs on the thread of a ``DBusConnection``. Therefore an
-/// actor on this thread can send packets without a thread switch.
+/// A D-Bus service and its client can exchange packets over a pair of such sockets, without the bus. For example, BlueZ sends GATT
+/// notifications over such a socket. A packet socket runs on the thread of a ``DBusConnection``. An actor on the same thread
+/// (``DBusExecutor``) sends packets without a thread switch.
 public actor PacketSocket {
     public nonisolated let executor: DBusExecutor
     public nonisolated var unownedExecutor: UnownedSerialExecutor { executor.unownedExecutor }
@@ -60,8 +60,8 @@ public actor PacketSocket {
     public var isDrained: Bool {
         get throws(DBusError) {
             guard try hasOtherEnd else { throw .socketIsClosed }
-            // TIOCOUTQ returns a number of bytes: the memory of all packets that the other end has not received yet. For sockets,
-            // the same request is also named SIOCOUTQ.
+            // TIOCOUTQ (for sockets also named SIOCOUTQ) returns a number of bytes: the memory of all packets that the other end has not
+            // received.
             var waiting: CInt = 0
             guard ioctl(try number, UInt(TIOCOUTQ), &waiting) == 0 else {
                 throw .socket(.system("ioctl failed", errno))
@@ -72,16 +72,15 @@ public actor PacketSocket {
 
     /// Waits until the other end has received every sent packet. Throws `socketClosed`, `socketFailed` and `cancelled`.
     ///
-    /// The method reads `isDrained` every millisecond, because the kernel reports no event when the other end has received
-    /// a packet.
+    /// This method reads `isDrained` every millisecond, because the kernel does not report when the other end has received a packet.
     public func waitUntilDrained() async throws(DBusError) {
         while try !isDrained {
             do { try await Task.sleep(for: .milliseconds(1)) } catch { throw .taskCancelled }
         }
     }
 
-    /// Waits for a packet, and returns all available packets, at most 32. Returns an empty array if the other end was
-    /// closed. Throws `socketClosed`, `socketFailed` and `cancelled`.
+    /// Waits for a packet. Then returns all received packets, at most 32. Returns an empty array if the other end was closed. Throws
+    /// `socketClosed`, `socketFailed` and `cancelled`.
     func receive() async throws(DBusError) -> [[UInt8]] {
         if scratch.isEmpty { scratch = Array(repeating: 0, count: Self.longestPacket) }
         var packets: [[UInt8]] = []
@@ -95,10 +94,10 @@ public actor PacketSocket {
             guard count <= scratch.count else {
                 throw DBusError(.socketFailed, "received a packet of \(count) bytes; the maximum is \(scratch.count)")
             }
-            // recv returns 0 for an empty packet, and also after the other end was closed. Therefore check the other end.
+            // recv returns 0 in two cases: for an empty packet, and after the other end was closed.
             if count == 0, try !hasOtherEnd { return packets }
             packets.append(Array(scratch[..<count]))
-            // Ignore an error here, so that the caller gets the packets that were received before the error.
+            // Ignore an error here, so that the caller gets the packets that are already in `packets`.
             next = packets.count < 32 ? try? descriptor.attempt("receive failed") { receivePacket(from: $0) } : nil
         }
         return packets
@@ -140,9 +139,9 @@ extension DBusError {
 extension PacketSocket {
     /// The received packets. Only one task may read the sequence.
     ///
-    /// The sequence receives at most 32 packets before the task asks for them. If the task is slow, the socket becomes full, and
-    /// the sender must wait. The sequence ends when either end is closed or the reading task is cancelled. The sequence throws
-    /// `socketFailed` if a system call fails or a packet is longer than 64 KiB.
+    /// If the task reads slowly, the socket becomes full, and the sender must wait, because the sequence buffers at most 32 packets. The
+    /// sequence ends when either end is closed or the reading task is cancelled. The sequence throws `socketFailed` if a system call
+    /// fails or a packet is longer than 64 KiB.
     public nonisolated var packets: PacketSequence { PacketSequence(socket: self) }
 }
 

@@ -4,8 +4,8 @@ import Glibc
 
 /// Owns a private libdbus connection. All calls to libdbus run on the thread of the event loop.
 ///
-/// `Wire` reads the received messages from libdbus one by one. `Wire` does not use the pending calls of libdbus, because libdbus
-/// does not finish its pending calls if the bus exits. The type `PendingCalls` finishes every call.
+/// `Wire` does not use the pending calls of libdbus, because libdbus does not finish them if the bus exits. Instead, `PendingCalls`
+/// stores the pending calls, and finishes them when the connection ends.
 final class Wire: LoopClient {
     private let connection: OpaquePointer
     private let watches = WatchList()
@@ -14,8 +14,8 @@ final class Wire: LoopClient {
     var onTurn: () -> Bool = { false }
     var deadline: ContinuousClock.Instant?
 
-    /// Prevents libdbus from changing the signal settings of the program. By default, libdbus makes the whole process ignore SIGPIPE. This
-    /// is not necessary, because libdbus sends with MSG_NOSIGNAL, and then the kernel sends no SIGPIPE.
+    /// Prevents libdbus from changing the signal settings of the process. By default, libdbus makes the whole process ignore SIGPIPE.
+    /// libdbus does not need this setting, because it sends with MSG_NOSIGNAL, which prevents SIGPIPE.
     private static let leaveSignalsAlone: Void = dbus_connection_set_change_sigpipe(0)
 
     /// Connects to the bus, but does not send `Hello`. Throws `connectionFailed` and `resourcesExhausted`.
@@ -73,8 +73,7 @@ final class Wire: LoopClient {
     }
 
     func ready(_ entries: ArraySlice<pollfd>) {
-        // `dbus_watch_handle` can remove other watches from `watches`. Therefore this code checks that each watch in
-        // `polled` is still in `watches`.
+        // `dbus_watch_handle` can remove another watch from `watches`. Do not use a removed watch.
         for (watch, entry) in zip(polled, entries) where entry.revents != 0 && watches.all.contains(watch) {
             let events = CInt(entry.revents)
             var flags: UInt32 = 0
@@ -91,8 +90,7 @@ final class Wire: LoopClient {
 
 /// The watches of a libdbus connection. A watch is a set of socket events for which libdbus waits.
 ///
-/// libdbus calls the functions in `attach` until the connection is closed. Therefore this list must exist longer than the
-/// connection.
+/// libdbus calls the functions in `attach` until the connection is closed. Therefore this list must exist until then.
 private final class WatchList {
     private(set) var all: [OpaquePointer] = []
 
