@@ -7,7 +7,7 @@ public enum BLEAddress: Sendable, Hashable {
     case name(String)
     case only
 
-    /// Parses the text. Returns nil if the text has none of the three forms.
+    /// Parses the text. Returns nil if the text does not have one of the three forms.
     public init?(_ text: some StringProtocol) {
         if text.isEmpty {
             self = .only

@@ -16,22 +16,22 @@ extension Channel {
     }
 }
 
-/// Performs the commands of a link in the order of submission. The actor runs on the thread of the bus connection and its sockets.
-/// Therefore the actor can send packets without a thread switch.
+/// Performs the commands of a link in the order of submission. The actor, the bus connection and the packet sockets use the same thread,
+/// so the actor sends packets without a thread switch.
 actor BlueZCommands {
     nonisolated var unownedExecutor: UnownedSerialExecutor { connection.unownedExecutor }
 
     private let connection: DeviceConnection
     private let receive: LinkSink
-    /// Whether this program pairs with a device that requires a bond for a request. If false, the request fails.
+    /// Whether this program pairs with the device if the device requires a bond for a request. If false, such a request fails.
     private let pairs: Bool
     private let characteristics: [Channel: GATTCharacteristic]
     private var writers: [Channel: AcquiredWriter] = [:]
     /// The channels for which bluetoothd provides no socket. The values for these channels are sent as D-Bus messages, one value per
     /// message.
     private var withoutSocket: Set<Channel> = []
-    /// The writes that wait for the device's response, at most one per channel. bluetoothd refuses a second pending write to a
-    /// characteristic.
+    /// The writes that wait for the device's response. A channel has at most one pending write, because bluetoothd refuses a second
+    /// pending write to the same characteristic.
     private var writes: [Channel: Task<Void, Never>] = [:]
     /// Whether an error of the device has shown that bluetoothd's attribute table is stale.
     private(set) var hasStaleTable = false
@@ -45,8 +45,7 @@ actor BlueZCommands {
             uniquingKeysWith: { first, _ in first })
     }
 
-    /// Performs the commands until the connection ends, the link is closed, or a value cannot be sent. Returns the reason for the
-    /// end.
+    /// Performs the commands until the link is lost or closed, or until a value cannot be sent. Returns the reason for the end.
     func run(_ link: QueuedLink) async -> LinkError {
         let reason = await withTaskGroup(of: Void.self) { group in
             group.addTask { if let error = await self.perform(link.commands) { link.end(error) } }
@@ -58,8 +57,8 @@ actor BlueZCommands {
             return reason
         }
         let ended = await connection.ended
-        // Wait until all pending writes have ended. Each write can still report an event, but no event may follow after this method
-        // returns.
+        // Wait until all pending writes have ended. A pending write can report an event, but no event may come after this method has
+        // returned.
         for write in writes.values {
             if ended == nil { write.cancel() }
             await write.value
@@ -120,9 +119,9 @@ actor BlueZCommands {
 
     // MARK: - Commands with a response
 
-    /// Writes a value with response. The device must receive the value after all values of earlier `send` commands. bluetoothd sends a
-    /// write with response after the writes without response that are in its queue. Values that are still in a socket are not in this
-    /// queue. Therefore this method first waits until all sockets are empty (docs/ota-profile.md, "The flush on BlueZ").
+    /// Writes a value with response. The device must receive this value after all values of earlier `send` commands. bluetoothd first
+    /// sends the queued writes without response, and then this write. However, a value in a socket is not in the queue of bluetoothd.
+    /// Therefore this method first waits until all sockets are empty (docs/ota-profile.md, "The flush on BlueZ").
     private func write(_ value: [UInt8], _ channel: Channel) async throws(BlueZError) {
         await writes[channel]?.value
         for writer in writers.values { try await writer.waitUntilDrained() }
@@ -145,8 +144,8 @@ actor BlueZCommands {
     private func subscribe(_ channel: Channel, _ listeners: inout TaskGroup<Void>) async {
         var notifications: Notifications?
         await answer(channel) { characteristic in
-            // Do not use a socket before the device is paired (`DeviceConnection.subscribe` describes the reason). A readable
-            // characteristic uses a socket in any case, because D-Bus signals do not distinguish notified values from read values.
+            // Use D-Bus signals until the device is paired (`DeviceConnection.subscribe` describes the reason). Exception: always use a
+            // socket for a readable characteristic, because D-Bus signals do not distinguish notified values from read values.
             let overSocket = connection.device.isPaired || characteristic.operations.contains(.read)
             notifications = try await connection.subscribe(to: characteristic, overSocket: overSocket)
             return .subscribed(channel)
@@ -157,8 +156,8 @@ actor BlueZCommands {
         }
     }
 
-    /// Performs a request and reports the result as an event. If the device requires pairing, this method pairs with the device and
-    /// then repeats the request once.
+    /// Performs a request and reports the result as an event. If the device requires pairing and `pairs` is true, this method pairs with
+    /// the device and repeats the request once.
     private func answer(_ channel: Channel, _ ask: (GATTCharacteristic) async throws -> LinkEvent) async {
         do {
             let characteristic = try characteristic(channel)
@@ -178,8 +177,8 @@ actor BlueZCommands {
         // is stale.
         if error.attributeError == 0x01 || error.attributeError == 0x0A { hasStaleTable = true }
         let error = LinkError(error)
-        // If the link has ended, do not report the error, because `run` reports the end of the link. Always report a failed pairing
-        // (`notPermitted`), because the failed pairing is the cause of the end.
+        // If the link has ended, do not report the error, because `run` reports the end of the link. Exception: always report a failed
+        // pairing (`notPermitted`), because it is the cause of the end.
         if error.code != .notPermitted, await connection.ended != nil { return }
         receive(.refused(error, channel))
     }
@@ -193,7 +192,7 @@ actor BlueZCommands {
 }
 
 extension LinkError {
-    /// Creates the link error for a Bluetooth error. No other code maps Bluetooth errors.
+    /// Creates the link error for a Bluetooth error.
     package init(_ error: BlueZError) {
         let code: Code =
             switch error.code {

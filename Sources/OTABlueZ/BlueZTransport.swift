@@ -18,9 +18,10 @@ public final class BlueZTransport: Transport {
     ///   - responder: answers the pairing requests of a device that requires pairing.
     ///   - links: records the links that this program must end. If this program is killed, another program can read the record and end
     ///     these links.
-    ///   - limit: the time limit of each step of the attempt to open a link: the wait for the adapter, the scan, the end of an earlier
-    ///     link, the connection, the service discovery.
-    ///   - admits: called with the found device before each link. If it throws, the attempt to open the link fails with that error.
+    ///   - limit: the time limit of each step before a link is open. The steps are: wait for the adapter, scan, end an earlier link,
+    ///     connect, discover the services.
+    ///   - admits: checks the found device before each link is opened. If `admits` throws an error, `runLink` throws the same error as a
+    ///     `LinkError`.
     public init(
         _ address: BLEAddress, services: Set<UInt128>, adapter: String? = nil,
         pairing responder: PairingResponder = .unattended,
@@ -33,18 +34,18 @@ public final class BlueZTransport: Transport {
         var request = ConnectionRequest(address.target(services: services), adapter: adapter, services: services)
         request.admits = admits
         request.limit = limit
-        // End an existing link of another program first. Otherwise the subscriptions and sockets of that program block this program.
+        // If another program has a link to the device, end this link first. Otherwise the subscriptions and sockets of the other program
+        // would block this program.
         request.takesOver = true
         state = TransportState(request, bus, logger, links)
     }
 
-    /// Connects to the device and runs the link until the link ends. First scans for the device if necessary.
+    /// Scans for the device if necessary, connects to the device, and runs the link until the link ends.
     ///
-    /// After the first connection, the transport connects only to the address of this device, even if other matching devices come
-    /// into range.
+    /// After the first link, the transport connects only to the same address, even if another matching device comes into range.
     ///
-    /// - Throws: `unavailable` (no bus, bluetoothd or powered adapter); `noSuchDevice` (if several devices match, the detail lists
-    ///   them); `timedOut`; `lost`; the error of `admits`, as a `LinkError`.
+    /// - Throws: `unavailable` if there is no bus, no bluetoothd or no powered adapter; `noSuchDevice` if no device or more than one
+    ///   device matches (the detail lists the matching devices); `timedOut`; `lost`; the error of `admits`, as a `LinkError`.
     public func runLink(opened: (any Link) -> Void, receive: @escaping LinkSink) async throws(LinkError) -> LinkError {
         do {
             let client = try await state.client()
@@ -65,7 +66,7 @@ public final class BlueZTransport: Transport {
     }
 }
 
-/// The state of the transport between links.
+/// The state that the transport keeps from one link to the next link.
 private actor TransportState {
     private(set) var request: ConnectionRequest
     private let bus: DBusBus
