@@ -8,18 +8,19 @@ package protocol LoopClient: AnyObject {
     var interests: [pollfd] { get }
     /// Receives the results of poll(2), in the order of `interests`.
     func ready(_ entries: ArraySlice<pollfd>)
-    /// Does work that needs no waiting. Returns true if such work is left, for example because the object limits its work per round. In
-    /// this case, the loop checks the descriptors without waiting and starts the next round.
+    /// Does work that needs no waiting. Returns true if such work is left. The loop then starts the next round without waiting.
     func turn() -> Bool
-    /// The latest time when the loop must call `turn` again; nil if there is no limit.
+    /// The time at which the loop calls `turn` even if no event occurs; nil if there is no such time.
     var deadline: ContinuousClock.Instant? { get }
 }
 
 /// Runs the jobs of actors on a separate thread. Between jobs, the thread waits with poll(2) for events of descriptors and for a
 /// deadline.
 ///
-/// There are two reasons for a separate thread. First: a thread of Swift's cooperative thread pool must not wait in poll(2), because this
-/// would delay other tasks. Second: all calls to libdbus must run on the same thread. A ``LoopThread`` owns the loop.
+/// There are two reasons for a separate thread. First: a thread of Swift's cooperative thread pool must not wait in poll(2), because the
+/// wait would delay other tasks. Second: all calls to libdbus must run on the same thread.
+///
+/// A ``LoopThread`` owns the loop.
 package final class EventLoop: SerialExecutor, @unchecked Sendable {
     private struct Queue {
         var work: [Work] = []
@@ -120,7 +121,7 @@ package final class EventLoop: SerialExecutor, @unchecked Sendable {
         }
     }
 
-    /// Runs the queued work. Returns false if `stop` was called and the queue was empty. Then the thread must end.
+    /// Runs the queued work. Returns false if the thread must end, because `stop` was called and the queue was empty.
     private func runQueued() -> Bool {
         let (work, stopping) = queue.with { queue in
             defer { queue.work.removeAll(keepingCapacity: true) }
@@ -179,8 +180,8 @@ package final class EventLoop: SerialExecutor, @unchecked Sendable {
         lastWaiter += 1
         let id = lastWaiter
         let result = await withTaskCancellationHandler {
-            // This line captures `isolation`. If a closure does not capture `isolation`, the closure does not run on the actor.
-            // The compiler does not report this mistake.
+            // Without this line, the closure would not capture `isolation`, and then the closure would not run on the actor. The
+            // compiler does not report this mistake.
             _ = isolation
             return await withCheckedContinuation { continuation in
                 checkIsolated()
@@ -207,8 +208,8 @@ package final class EventLoop: SerialExecutor, @unchecked Sendable {
 
 /// Owns an event loop. The loop's thread ends when the last reference to this object is released.
 ///
-/// An actor on the loop must hold a reference to this object, because `unownedExecutor` does not hold a reference. Code on the
-/// loop must not block if other actors use the loop, because these actors would have to wait.
+/// An actor on the loop must hold a reference to this object, because `unownedExecutor` does not keep the thread alive. Code on the loop
+/// must not block if other actors use the loop, because these actors would have to wait.
 package final class LoopThread: Sendable {
     package let loop: EventLoop
 
@@ -218,8 +219,8 @@ package final class LoopThread: Sendable {
 
     package var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
 
-    /// Runs `body` on the loop's thread and returns the result of `body`. `body` may block the thread, but only if no other code
-    /// uses the loop yet.
+    /// Runs `body` on the loop's thread and returns the result of `body`. `body` may block the thread only while no other code uses the
+    /// loop.
     package func run<Result: Sendable>(_ body: @escaping @Sendable () -> Result) async -> Result {
         await withCheckedContinuation { continuation in loop.perform { continuation.resume(returning: body()) } }
     }
@@ -248,7 +249,7 @@ private struct WakePipe: ~Copyable, Sendable {
     var interest: pollfd { pollfd(fd: reading, events: Int16(POLLIN), revents: 0) }
 
     func signal() {
-        // An error of `send` is ignored. If the socket's buffer is full, the bytes in the buffer already wake poll(2).
+        // Ignore an error of `send`. It means that the socket's buffer is full, and then the bytes in the buffer wake poll(2).
         var byte: UInt8 = 0
         _ = send(writing, &byte, 1, CInt(MSG_NOSIGNAL))
     }

@@ -2,8 +2,8 @@ import Glibc
 
 /// A pthread mutex. The mutex is in allocated memory, because the address of a pthread mutex must not change.
 ///
-/// Swift's `Synchronization.Mutex` is not used, because it locks with a futex. The thread sanitizer does not detect futex locks, and
-/// reports false data races.
+/// Do not use Swift's `Synchronization.Mutex`, because this type locks with a futex. The thread sanitizer does not detect futex locks,
+/// and reports false data races.
 package final class Lock: @unchecked Sendable {
     private let mutex = UnsafeMutablePointer<pthread_mutex_t>.allocate(capacity: 1)
 

@@ -63,8 +63,8 @@ package final class LoopDescriptor {
     /// throws.
     ///
     /// - Parameter release: releases resources of the descriptor, such as a lock. `release` runs immediately before the descriptor is
-    ///   closed. `release` is necessary for a lock of flock(2), because the lock remains until all copies of the descriptor are closed. A
-    ///   new child process has a copy until the child process calls exec.
+    ///   closed. Use `release` for a lock of flock(2). Otherwise a child process could keep the lock: a child process has copies of all
+    ///   descriptors until it calls exec.
     /// - Throws: `system` if a system call fails.
     package init(
         adopting descriptor: CInt, on loop: EventLoop, release: @escaping @Sendable (CInt) -> Void = { _ in }
@@ -106,13 +106,13 @@ package final class LoopDescriptor {
         }
     }
 
-    /// Calls `body` once and returns the result of `body`. Returns nil if the system call would block or if a signal interrupted
-    /// the system call.
+    /// Calls `body`, which makes a system call, and returns the result. Returns nil if the system call would block, or if a signal has
+    /// interrupted the system call.
     ///
     /// - Parameters:
     ///   - what: the text for an error message, such as `read failed`.
     ///   - body: makes a system call and returns the result of the call. If the result is negative, errno contains the error.
-    /// - Throws: `closed`, `system`.
+    /// - Throws: `closed` after `close()`, `system` if the system call fails.
     package func attempt(_ what: String, _ body: (CInt) -> Int) throws(DescriptorError) -> Int? {
         let count = body(try value)
         if count >= 0 { return count }
@@ -121,13 +121,13 @@ package final class LoopDescriptor {
         return nil
     }
 
-    /// Calls `attempt` until the result is not nil. Waits for `events` before each new attempt.
+    /// Calls `attempt` until `attempt` returns a result. Waits for `events` before each repetition.
     ///
     /// - Parameters:
     ///   - what: the text for an error message, such as `read failed`.
     ///   - events: the flags of poll(2) to wait for.
     ///   - body: makes a system call and returns the result of the call. If the result is negative, errno contains the error.
-    /// - Throws: `closed`, `cancelled`, `system`.
+    /// - Throws: `closed` after `close()`, `cancelled` if the task is cancelled, `system` if a system call fails.
     package func retry(
         _ what: String, waitingFor events: CInt, isolation: isolated (any Actor) = #isolation, _ body: (CInt) -> Int
     ) async throws(DescriptorError) -> Int {
