@@ -75,7 +75,7 @@ package struct SocketAddress: Sendable, Hashable {
 
     var family: CInt { CInt(withPointer { pointer, _ in pointer?.pointee.sa_family ?? 0 }) }
 
-    /// The port. Addresses of IPv4 and IPv6 store the port in bytes 2 and 3, big-endian.
+    /// The port. IPv4 and IPv6 addresses both contain the port at byte offset 2, as 2 bytes in big-endian order.
     var port: UInt16 { bytes.count < 4 ? 0 : UInt16(bytes[2]) << 8 | UInt16(bytes[3]) }
 
     /// Returns all socket addresses of a host. IPv4 addresses come first, because some devices with a small IP stack support only IPv4. The
