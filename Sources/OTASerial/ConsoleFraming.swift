@@ -1,20 +1,20 @@
 internal import OTAFirmware
 
-/// The framing of MCUmgr packets on a serial line (Zephyr, `smp_transport.rst`, "UART/serial and console"). The line may also carry the
-/// text of a console.
+/// The framing of MCUmgr packets on a serial line (Zephyr, `smp_transport.rst`, "UART/serial and console"). The serial line may also
+/// carry the text of a console.
 ///
 /// A frame contains a length, a packet and the packet's CRC-16. The length is the number of bytes of the packet and the CRC together. The
 /// length and the CRC have 16 bits each, big-endian.
 ///
-/// The frame is encoded in Base64 and split into lines of at most 127 bytes. The first line starts with the bytes 06 09 (hexadecimal). Each
-/// further line starts with the bytes 04 14. A line feed ends each line.
+/// The frame is encoded in Base64 and split into text lines of at most 127 bytes. The first text line starts with the bytes 06 09
+/// (hexadecimal). Each further text line starts with the bytes 04 14. A line feed ends each text line.
 public enum ConsoleFraming {
     static let start: [UInt8] = [0x06, 0x09]
     static let continuation: [UInt8] = [0x04, 0x14]
     static let lineFeed = UInt8(ascii: "\n")
-    /// The maximum number of Base64 characters in a line; a multiple of four. A full line has 123 bytes, as in the Python package `smp`: 2
-    /// bytes at the start, 120 characters and a line feed. With 124 characters, a full line would have 127 bytes, the maximum. Then an
-    /// additional carriage return would exceed the maximum.
+    /// The maximum number of Base64 characters in a text line, as in the Python package `smp`. A full line has 123 bytes: 2 bytes at the
+    /// start, 120 characters and a line feed. Base64 has groups of four characters. The next possible number, 124, would leave no byte
+    /// for an additional carriage return, because a line has at most 127 bytes.
     static let longestText = 120
 
     /// The maximum length of a packet, in bytes. The frame's length field has 16 bits, and its value includes the 2 bytes of the CRC.
@@ -104,7 +104,8 @@ public struct ConsoleDecoder: Sendable {
         guard bytes.count >= 2 + length else { return nil }
         text = nil
         let body = bytes[2...]
-        // If the text has more bytes than the length field specifies, the lines of two packets are mixed. The decoder discards the text.
+        // If the text has more bytes than the length field specifies, the lines of two packets are mixed. The decoder discards these
+        // packets.
         guard body.count == length, length >= 2, CRC16.checksum(body) == 0 else { return nil }
         return Array(body.dropLast(2))
     }
@@ -112,7 +113,7 @@ public struct ConsoleDecoder: Sendable {
 
 /// Computes CRC-16/XMODEM: polynomial 0x1021, initial value 0, no reflection.
 ///
-/// The CRC of "123456789" is 0x31C3. The CRC of a message followed by its own CRC in big-endian order is 0.
+/// The CRC of "123456789" is 0x31C3. If a message ends with its own CRC (big-endian), the CRC of message and CRC together is 0.
 private enum CRC16 {
     static func checksum(_ bytes: some Sequence<UInt8>) -> UInt16 {
         bytes.reduce(into: 0) { crc, byte in

@@ -7,12 +7,12 @@ package import OTAUpdate
 package struct PseudoTerminal: Sendable {
     /// The path of the client's terminal.
     package let path: String
-    /// The device's terminal. The virtual device can still use this terminal after a client has closed the client's terminal.
+    /// The device's terminal. The virtual device can use this terminal even while no client has opened the client's terminal.
     package let device: SerialLine
     private let client: ClientEnd
 
-    /// Keeps a descriptor of the client's terminal open. When all descriptors of the client's terminal are closed, Linux reports the error
-    /// EIO for each read from the device's terminal.
+    /// Keeps a descriptor of the client's terminal open. Without any open descriptor of the client's terminal, each read from the
+    /// device's terminal would fail with EIO (Linux).
     private final class ClientEnd: Sendable {
         let descriptor: CInt
 
@@ -21,8 +21,8 @@ package struct PseudoTerminal: Sendable {
         deinit { _ = close(descriptor) }
     }
 
-    /// `TIOCGPTN` of Linux: the ioctl request that returns N in the path `/dev/pts/N` of the client's terminal. The
-    /// constant is defined here, because Swift's Glibc module does not provide `TIOCGPTN` or `posix_openpt`.
+    /// `TIOCGPTN` of Linux: the ioctl request that returns the number N of the client's terminal. The path of the client's terminal is
+    /// `/dev/pts/N`. The constant is defined here, because Swift's Glibc module does not provide `TIOCGPTN` or `posix_openpt`.
     private static let getNumber: UInt = 0x8004_5430
     /// `TIOCSPTLCK` of Linux: the ioctl request that locks (1) or unlocks (0) the client's terminal. Linux creates the
     /// terminal locked.
@@ -34,7 +34,7 @@ package struct PseudoTerminal: Sendable {
     package init() throws(LinkError) {
         let descriptor = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC)
         guard descriptor >= 0 else { throw Self.failure() }
-        // `SerialLine` owns the descriptor. It closes the descriptor even if this initializer throws.
+        // `SerialLine` owns the descriptor, and closes it even if this initializer throws.
         device = try SerialLine(descriptor, name: "the pseudo-terminal")
         var number: CInt = 0
         var locked: CInt = 0

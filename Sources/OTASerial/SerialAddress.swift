@@ -43,9 +43,9 @@ extension SerialAddress: CustomStringConvertible {
     public var description: String { baudRate == Self.defaultBaudRate ? path : "\(path)?baud=\(baudRate)" }
 }
 
-/// The supported baud rates, in bits per second: all rates from 9600 for which Linux defines a constant.
+/// The supported baud rates, in bits per second: all rates of at least 9600 for which Linux defines a constant.
 enum BaudRate {
-    // The constants have the type Int32 before glibc 2.42, and UInt32 in later releases. The conversions accept both types.
+    // The constants have the type Int32 before glibc 2.42, and UInt32 since glibc 2.42. The conversions accept both types.
     private static let speeds: KeyValuePairs<Int, speed_t> = [
         9600: speed_t(B9600), 19_200: speed_t(B19200), 38_400: speed_t(B38400), 57_600: speed_t(B57600),
         115_200: speed_t(B115200), 230_400: speed_t(B230400), 460_800: speed_t(B460800), 500_000: speed_t(B500000),

@@ -50,8 +50,8 @@ package actor SerialLine: ValuePipe {
 
     package func close() async { await descriptor.close() }
 
-    /// Converts an error of the port to `LinkError.lost`. After the cable is unplugged, some drivers report an error, and others report the
-    /// end of the data.
+    /// Converts an error of the port to `LinkError.lost`. If the cable is unplugged, some drivers report an error (`system`), and others
+    /// report the end of the data (`closed`).
     private func lost(_ error: DescriptorError) -> LinkError {
         switch error {
         case .cancelled: LinkError(.lost, error.description)

@@ -57,8 +57,9 @@ private enum SerialPort {
     private static func take(_ port: CInt, _ address: SerialAddress) throws(LinkError) {
         guard isatty(port) == 1 else { throw LinkError(.unavailable, "\(address.path) is not a serial port") }
         guard flock(port, LOCK_EX | LOCK_NB) == 0 else { throw failure(EBUSY, address) }
-        // Do not use TIOCEXCL for a pseudo-terminal. If this program is killed, the kernel keeps TIOCEXCL until all descriptors of the
-        // terminal are closed. The program at the other end may never close its descriptor. Then no program could open the terminal again.
+        // Do not use TIOCEXCL for a pseudo-terminal. If this program is killed, TIOCEXCL remains until all descriptors of the terminal
+        // are closed. The program at the other end may keep such a descriptor open (`PseudoTerminal` does this), and then no program
+        // could open the terminal again.
         if !address.path.hasPrefix("/dev/pts/") { _ = ioctl(port, UInt(TIOCEXCL)) }
     }
 
@@ -73,8 +74,8 @@ private enum SerialPort {
         guard tcgetattr(port, &settings) == 0 else { throw failure(errno, address) }
         cfmakeraw(&settings)
         settings.c_cflag |= tcflag_t(CREAD | CLOCAL)
-        // Without HUPCL, the signal DTR stays set after the port is closed. On many boards, a change of DTR resets the device. With HUPCL,
-        // the next command would often reach a device that is still booting.
+        // Without HUPCL, the signal DTR stays set after the port is closed. On many boards, a change of DTR resets the device. With
+        // HUPCL, the next otaflash command would often reach a device that is still booting.
         settings.c_cflag &= ~(tcflag_t(HUPCL | CSTOPB) | CRTSCTS)
         guard let speed = BaudRate.speed(of: address.baudRate), cfsetspeed(&settings, speed) == 0,
             tcsetattr(port, TCSANOW, &settings) == 0
