@@ -2,13 +2,13 @@ public import OTAUpdate
 
 /// A link over a transport with one pipe (``ValuePipe``), such as UDP or a serial line. The pipe carries the values of one channel.
 ///
-/// The link confirms each subscription immediately, because the pipe delivers all received values even without a subscription. The link
-/// refuses reads and writes with response, because the pipe only carries values, and no responses to commands.
+/// The link confirms each subscription immediately, because the pipe delivers all received values without a subscription. The link
+/// refuses each read and each write with response, because the pipe does not carry responses.
 public final class SingleChannelLink<Pipe: ValuePipe>: Sendable {
     private let link: QueuedLink
     private let pipe: Pipe
-    // The tasks read the channel from this property, because their closures must not capture a `Channel`. A `Channel` contains values of
-    // the type `UInt128`. A program that is built with Swift 6.3.1 crashes if the closure of a task captures such a value.
+    // The closure of a task must not capture a `Channel`, so the tasks in `run` read this property. Reason: a `Channel` contains values
+    // of the type `UInt128`, and a program that is built with Swift 6.3.1 crashes if the closure of a task captures such a value.
     private let channel: Channel
     private let receive: LinkSink
 
@@ -73,8 +73,8 @@ public final class SingleChannelLink<Pipe: ValuePipe>: Sendable {
 
 /// A pipe that carries complete values in both directions. Each transport with a single channel implements this protocol.
 public protocol ValuePipe: Sendable {
-    /// Sends a value, and returns when the operating system has accepted the value. The value can still be lost on the way to the device.
-    /// Only one task may call `send` at a time.
+    /// Sends a value, and returns when the operating system has accepted the value. The value can be lost on the way to the device. Only
+    /// one task may call `send` at a time.
     func send(_ value: [UInt8]) async throws(LinkError)
 
     /// Waits for the next value and returns it. After `receive` has thrown an error, the pipe cannot be used any more.

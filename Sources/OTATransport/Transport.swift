@@ -6,8 +6,8 @@ public protocol Transport: Sendable {
     ///
     /// - Parameters:
     ///   - opened: is called once with the open link, before the first event.
-    ///   - receive: is called with each event of the link. `receive` may still be called after ``Link/close()``, but not
-    ///     after `runLink` has returned.
+    ///   - receive: is called with each event of the link. `receive` may be called even after ``Link/close()``, but not after `runLink`
+    ///     has returned.
     /// - Returns: the reason why the link ended.
     /// - Throws: `LinkError` if the link could not be opened.
     func runLink(opened: (any Link) -> Void, receive: @escaping LinkSink) async throws(LinkError) -> LinkError
@@ -21,7 +21,8 @@ public typealias LinkSink = @Sendable (LinkEvent) -> Void
 public protocol Link: Sendable {
     var properties: LinkProperties { get }
 
-    /// Queues a command and returns immediately. The queue has no limit, but the session's window limits the number of submitted commands.
+    /// Queues a command and returns immediately. The queue itself has no limit. The session limits the number of queued commands with
+    /// its window.
     func submit(_ command: LinkCommand)
 
     /// Ends the link and returns immediately. A second call has no effect.
