@@ -30,11 +30,11 @@ public struct BlueZError: Error, Sendable, Equatable {
         /// Another program uses the device. Or a program, possibly this one, has acquired the characteristic for exclusive use.
         case acquiredElsewhere = "acquired-elsewhere"
         case invalidLength = "invalid-length"
-        /// The device replied with an ATT error. The property `attributeError` has the error code.
+        /// The device replied with an ATT error. The property `attributeError` contains the error code.
         case attributeError = "attribute-error"
         // Errors of any call.
         case inProgress = "in-progress"
-        /// The requested state already exists, such as a connection.
+        /// The requested state exists already. For example, the device is already connected.
         case alreadyDone = "already-done"
         case notSupported = "not-supported"
         case invalidArguments = "invalid-arguments"

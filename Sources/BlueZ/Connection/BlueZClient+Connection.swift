@@ -102,7 +102,7 @@ extension BlueZClient {
     }
 }
 
-/// Runs the connection machine: passes events to the machine and performs its actions.
+/// Runs the connection machine: passes events to the machine and performs the actions that the machine returns.
 extension BlueZClient {
     /// The result of a successful attempt: the connection machine in the phase `ready`, the device, and the resources of the attempt.
     private struct Established: Sendable {

@@ -161,8 +161,8 @@ extension ConnectionMachine {
         }
     }
 
-    /// Adds a likely cause to the error if the device is paired. A device that has lost its bond data ends every link that must
-    /// be encrypted.
+    /// Adds a possible cause to the text of the error if the device is paired: the device may have lost the bond. Without the bond, the
+    /// link cannot be encrypted, and the device ends the link.
     private func explained(_ error: BlueZError, _ tree: BlueZObjectTree) -> BlueZError {
         guard let device, tree.devices[device]?.isPaired == true else { return error }
         var error = error

@@ -176,12 +176,12 @@ public struct PairingResponder: Sendable {
         self.confirmation = confirmation
     }
 
-    /// Pairs without questions to a user. The link is then encrypted, but the device is not authenticated. If a device requires
-    /// authentication, bluetoothd replies to a read or a write only after 30 s (BlueZ 5.66).
+    /// Pairs without questions to a user. The link is then encrypted, but the device is not authenticated. If a device requires an
+    /// authenticated bond, a read or a write fails, but bluetoothd reports this error only after 30 s (BlueZ 5.66).
     public static let justWorks = PairingResponder()
 
-    /// Refuses each pairing that needs a passkey. Use this responder in a program without a user. A device that can neither show nor accept
-    /// digits needs no passkey, so the pairing succeeds as with `justWorks`.
+    /// Refuses each pairing that needs a passkey. Use this responder in a program without a user. A device without a display and without
+    /// a keyboard needs no passkey. The pairing with such a device succeeds, as with `justWorks`.
     public static let unattended = PairingResponder(passkey: { _ in nil })
 
     /// Refuses each pairing, even a pairing without a passkey. If a device requires a bond and no bond exists, the device refuses

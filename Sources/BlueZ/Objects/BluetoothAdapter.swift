@@ -22,8 +22,8 @@ public struct BluetoothAdapter: Sendable, Equatable {
 }
 
 extension BlueZObjectTree {
-    /// Returns the reason why the adapter can no longer be used. Returns nil if the adapter is powered and bluetoothd has not stopped
-    /// since `generation`.
+    /// Returns the reason why the adapter can no longer be used; nil if the adapter is usable. `generation` is the value of
+    /// `self.generation` when the caller started to use the adapter. If the two values differ, bluetoothd has stopped since then.
     func loss(of adapter: DBusObjectPath, since generation: Int) -> BlueZError? {
         guard isServiceRunning, self.generation == generation else {
             return BlueZError(.serviceUnavailable, "bluetoothd stopped")

@@ -53,7 +53,7 @@ package struct ConnectionTable: Sendable {
         return entries[device]?.connection
     }
 
-    /// Records a connection of the device. Has no effect if the device is already connected in this table.
+    /// Records that the device has connected. Has no effect if the table already contains a connection of the device that has not ended.
     package mutating func connected(_ device: DBusObjectPath) -> [Change] {
         if let entry = entries[device], entry.end == nil { return [] }
         guard let central = BluetoothAddress(device: device) else { return [] }
@@ -61,8 +61,8 @@ package struct ConnectionTable: Sendable {
         lastNumber += 1
         let connection = PeripheralConnection(number: lastNumber, central: central)
         entries[device] = Entry(connection: connection)
-        // Report the current subscriptions for the new connection. bluetoothd keeps the subscriptions of a bonded central, and does
-        // not report these subscriptions when the central connects.
+        // Report the current subscriptions for the new connection. bluetoothd keeps the subscriptions of a bonded central, but does not
+        // report these subscriptions when the central connects again.
         return ended + [.connected(connection)] + notifying.map { .subscribed(connection, $0, on: true) }
     }
 
@@ -72,13 +72,13 @@ package struct ConnectionTable: Sendable {
         entries[device]?.end = now + Self.linger
     }
 
-    /// Removes the connections whose delay `linger` has passed, and returns their events.
+    /// Removes the connections whose delay `linger` has passed, and returns their events `disconnected`.
     package mutating func expire(at now: Duration) -> [Change] {
         end { $0.end.map { $0 <= now } ?? false }
     }
 
-    /// Removes all connections and subscriptions, and returns the events. Call this method when bluetoothd or the peripheral stops, because
-    /// bluetoothd then does not report the end of the connections.
+    /// Removes all connections and subscriptions, and returns the events `disconnected`. Call this method when bluetoothd or the
+    /// peripheral stops, because bluetoothd then does not report the end of the connections.
     package mutating func clear() -> [Change] {
         notifying = []
         return end { _ in true }

@@ -18,8 +18,8 @@ extension Peripheral {
             },
             DBusMethod("StartNotify") { _ in await self.notifications(of: attribute, on: true) },
             DBusMethod("StopNotify") { _ in await self.notifications(of: attribute, on: false) },
-            // bluetoothd calls `Confirm` when a central has confirmed an indication. The call does not identify the central, so it is
-            // ignored.
+            // bluetoothd calls `Confirm` when a central has confirmed an indication. This program ignores the call, because the call
+            // does not identify the central.
             DBusMethod("Confirm") { _ in [] },
         ]
         if characteristic.declaration.sockets.contains(.write) {

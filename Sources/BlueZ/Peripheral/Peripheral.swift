@@ -99,7 +99,7 @@ public actor Peripheral {
             try await export()
         } catch { throw BlueZError(error, "offer services over \(adapter.lastElement)") }
         registration.isOpen = true
-        // A separate task sends the queued items, because the items must also be sent after the caller's task is cancelled.
+        // A separate task sends the queued items, so that this program sends them even if the caller's task is cancelled.
         sending = Task { for await item in outbox { await send(item) } }
         do throws(BlueZError) { try await registerAll() } catch {
             await close()
@@ -119,7 +119,7 @@ public actor Peripheral {
         }
     }
 
-    /// Sends the queued items, removes the services and ends the event sequence. All of this also happens in a cancelled task.
+    /// Sends the queued items, removes the services and ends the event sequence, even if the task is cancelled.
     func close() async {
         feed.finish()
         await sending?.value
