@@ -87,8 +87,8 @@ extension DBusConnection {
             ])
     }
 
-    /// Sends a call and passes its result to `finish`. `finish` runs on this actor before the connection processes the
-    /// message after the reply. If the call cannot be sent, `finish` runs before `begin` returns.
+    /// Sends a call and passes its result to `finish`. `finish` runs on this actor before the connection processes the next message. If
+    /// the call cannot be sent, `finish` runs before `begin` returns.
     func begin(
         _ call: DBusMethodCall, ticket: UInt64, timeout: Duration?, finish: @escaping (PendingCalls.CallResult) -> Void
     ) {

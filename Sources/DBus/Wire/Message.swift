@@ -47,8 +47,8 @@ final class Message {
         return message
     }
 
-    /// Creates an error reply. If the name of the error is malformed, this method uses the name `Failed` and does not throw, because the
-    /// caller would wait until its timeout without a reply.
+    /// Creates an error reply. If the name of the error is malformed, this method uses the name `Failed`. This method must not throw in
+    /// this case, because without a reply, the caller would wait until the timeout.
     static func failure(to address: ReturnAddress, _ error: DBusError) throws(DBusError) -> Message {
         let message = try reply(to: address, DBUS_MESSAGE_TYPE_ERROR)
         let general = error.code == .unexpectedValue ? DBusError.Name.invalidArguments : DBusError.Name.failed
