@@ -178,7 +178,7 @@ actor BlueZCommands {
         if error.attributeError == 0x01 || error.attributeError == 0x0A { hasStaleTable = true }
         let error = LinkError(error)
         // If the link has ended, do not report the error, because `run` reports the end of the link. Exception: always report a failed
-        // pairing (`notPermitted`), because it is the cause of the end.
+        // pairing (`notPermitted`), because the failed pairing is the cause of the end.
         if error.code != .notPermitted, await connection.ended != nil { return }
         receive(.refused(error, channel))
     }
