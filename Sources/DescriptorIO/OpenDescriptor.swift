@@ -1,6 +1,6 @@
 import Glibc
 
-/// Reads and writes a datagram socket or a terminal. All calls run on a loop's thread and do not block this thread.
+/// Reads and writes a datagram socket or a terminal. All calls run on the thread of a loop, and do not block this thread.
 ///
 /// The descriptor is closed when the last reference to this object is released.
 package actor OpenDescriptor {
