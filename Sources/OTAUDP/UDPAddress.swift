@@ -78,8 +78,8 @@ package struct SocketAddress: Sendable, Hashable {
     /// The port. IPv4 and IPv6 addresses both contain the port at byte offset 2, as 2 bytes in big-endian order.
     var port: UInt16 { bytes.count < 4 ? 0 : UInt16(bytes[2]) << 8 | UInt16(bytes[3]) }
 
-    /// Returns all socket addresses of a host. IPv4 addresses come first, because some devices with a small IP stack support only IPv4. The
-    /// function blocks the thread during a DNS query.
+    /// Returns all socket addresses of a host. The IPv4 addresses come first, because a device with a small IP stack may support only
+    /// IPv4. The function blocks the thread during a DNS query.
     ///
     /// - Throws: `noSuchDevice` if the host cannot be resolved.
     static func all(of address: UDPAddress) throws(LinkError) -> [SocketAddress] {

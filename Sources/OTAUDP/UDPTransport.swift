@@ -55,8 +55,9 @@ private struct UDPSocket: ValuePipe {
             throw Self.failure(error, address)
         }
         self.address = address
-        // An Ethernet frame has space for 1500 bytes: an IP header of 20 bytes (IPv4) or 40 bytes (IPv6), a UDP header of 8 bytes, and the
-        // value. The network splits a longer datagram into fragments. If one fragment is lost, the whole datagram is lost.
+        // A datagram should fit into one Ethernet frame, which contains 1500 bytes: the IP header (IPv4: 20 bytes, IPv6: 40 bytes), the
+        // UDP header (8 bytes) and the value. The network splits a longer datagram into fragments. If one fragment is lost, the whole
+        // datagram is lost.
         maximumValueLength = 1500 - (family == AF_INET ? 20 : 40) - 8
     }
 
