@@ -6,10 +6,10 @@
  * The download. The device has received `held_offset` bytes. The first `held_flushed` bytes are in flash: whole pages,
  * or the whole image. The other bytes are in the page buffer.
  *
- * The core erases a page, writes it, and then appends a record with the new offset: after each page of a small image,
- * and after every few pages of a large image. `held_recorded` is the offset in the newest record. If `held_recorded` is
- * higher than the start of a page, the core appends a record with a lower offset before it erases this page. Therefore
- * a record never counts erased bytes as received.
+ * The core erases a page and then writes it. After each page of a small image, or after every few pages of a large
+ * image, the core appends a record with the new offset. `held_recorded` is the offset in the newest record. If
+ * `held_recorded` is higher than the start of a page, the core appends a record with a lower offset before it erases
+ * this page. Therefore a record never counts erased bytes as received.
  */
 
 static bool erase_page(struct ota_device *device, uint32_t offset) {

@@ -78,8 +78,8 @@ struct ota_connection *ota_find(struct ota_device *device, uint16_t handle);
 /* Restarts the time limit for the owner's silence (OTA_OWNER_SILENCE), if this connection is the owner. */
 void ota_note_activity(struct ota_device *device, const struct ota_connection *connection, uint32_t now);
 
-/* Makes the connection the owner of the update, after an accepted BEGIN. Increases its expected sequence by
- * OTA_SEQUENCE_JUMP. */
+/* Makes the connection the owner of the update, after an accepted BEGIN. Increases the connection's expected sequence
+ * by OTA_SEQUENCE_JUMP. */
 void ota_claim(struct ota_device *device, struct ota_connection *connection, uint32_t now);
 
 /* Ends the ownership of the update, and the owner's object and job. */

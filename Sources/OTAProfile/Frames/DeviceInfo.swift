@@ -29,10 +29,10 @@ package struct DeviceInfo: Equatable {
     package var keys: [KeyID] = []
     /// The first 8 bytes of the SHA-256 of the running image's manifest; nil if the device does not report the digest.
     package var running: [UInt8]?
-    /// The partial upload that the device stores; nil if there is none.
+    /// The partial upload that the device stores; nil if the device stores no partial upload.
     package var held: Held?
 
-    /// A partial upload: the received bytes of an incomplete image.
+    /// A partial upload: the first bytes of an image, which the device has received. It can also be the complete image.
     package struct Held: Equatable {
         /// The first 8 bytes of the SHA-256 of the image's manifest.
         package var manifestDigestPrefix: [UInt8]

@@ -158,8 +158,7 @@ extension ProfileConversation {
             }
             shared.restartDeadline = end
         } else if let held = snapshot.description.held {
-            // The partial upload is recorded before the request. If the answer is lost, the device's next status no longer lists the
-            // partial upload.
+            // Record the partial upload now. If the answer to DISCARD is lost, the device's next status no longer lists the partial upload.
             shared.discarded = held
         }
         ask(.discard)
