@@ -93,8 +93,8 @@ extension ProfileConversation {
     }
 
     private mutating func askToConfirm(_ snapshot: DeviceSnapshot) {
-        // The device must end the trial before `shared.restartDeadline`, which the first CONFIRM of the session has set. Without this time limit,
-        // a device that always returns on trial could keep the session running for a long time.
+        // The device must end the trial before `shared.restartDeadline`, which the first CONFIRM of the session has set. Without this time
+        // limit, a device that always returns on trial could keep the session running for a long time.
         if hasEndedTrial, let end = shared.restartDeadline, shared.now >= end {
             return fail(
                 UpdateError(.didNotReturn, "the device answers, and is still on trial when the time limit has passed"))
