@@ -111,7 +111,7 @@ let package = Package(
             name: "OTABlueZ", dependencies: ["BlueZ", "DBus", "OTATransport", "OTAUpdate", logging],
             swiftSettings: swift),
 
-        // An example of the package in Examples/. It is also a target here because a test runs it on a fake BlueZ.
+        // An example from the package in Examples/. The example is also a target here, because a test runs it on a fake BlueZ.
         .executableTarget(
             name: "bluez-explore", dependencies: ["BlueZ"], path: "Examples/Sources/bluez-explore", swiftSettings: swift
         ),
@@ -229,7 +229,7 @@ let package = Package(
                 "OTASMP", "OTASimulator", "OTATestSupport", "OTAUpdate", "OTASigning", "OTAFirmware", system,
             ],
             exclude: ["Golden/peer.py", "Golden/vectors.txt"], swiftSettings: swift),
-        // Complete updates in worlds that are generated from seeds, and the program that plays any number of them.
+        // Complete updates in worlds that are generated from seeds, and the program that plays any number of worlds.
         .target(
             name: "Gauntlet",
             dependencies: [

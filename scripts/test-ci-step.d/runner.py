@@ -30,7 +30,7 @@ def parse(line, known):
             pairs = (pair.split("=", 1) for pair in rest.strip().split(",") if "=" in pair)
             properties = {name: unescape(value, ("%3A", ":"), ("%2C", ",")) for name, value in pairs}
             return command, properties, unescape(data)
-    # The old form can be anywhere in a line.
+    # The old form of a command, ##[command], can be anywhere in a line.
     found = re.search(r"##\[([^\]\s]*)([^\]]*)\](.*)", line)
     return (found[1], {}, found[3]) if found and found[1] in known else None
 
