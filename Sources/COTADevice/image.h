@@ -47,8 +47,9 @@ uint32_t ota_image_resume(const struct ota_device *device, uint32_t from, uint32
  * core charges wear points only for a new round. */
 bool ota_image_erases_again(const struct ota_device *device, uint32_t offset, uint32_t size);
 
-/* Begins or resumes the download of the accepted image at `offset`, which `ota_image_resume` has returned. Returns
- * false if the flash failed. In this case the received bytes do not change. */
+/* Begins or resumes the download of the accepted image at `offset`, which `ota_image_resume` has returned. First
+ * discards the received bytes if they are of another image. Returns false if the flash failed. In this case the device
+ * keeps these bytes. */
 bool ota_image_begin(struct ota_device *device, uint32_t offset);
 
 /* Stores the next `count` bytes of the image, from `held_offset` on. Returns false if the flash failed. In this case

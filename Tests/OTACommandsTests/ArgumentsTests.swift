@@ -182,10 +182,16 @@ import Testing
             (["sign", "f", "--key", "k", "-o", "./q", "--log", "q"], "-o and --log name the same file 'q'."),
             (["sign", "f", "--to-sign", "q", "--log", "./q"], "--to-sign and --log name the same file './q'."),
             (["sign", "f", "--key", "k", "-o", "q.json", "--report", "q.json"], "-o and --report name the same file"),
-            (["attest", "f", "--key", "k", "-o", "./q.json", "--report", "q.json"], "-o and --report name the same file"),
+            (
+                ["attest", "f", "--key", "k", "-o", "./q.json", "--report", "q.json"],
+                "-o and --report name the same file"
+            ),
             (["attest", "q", "--key", "k", "--log", "q.intoto.jsonl"], "-o and --log name the same file"),
             (["keygen", "q", "--log", "q.pem"], "the private key and --log name the same file 'q.pem'."),
-            (["keygen", "q.pem", "--log", "./q.pub.pem"], "the public key and --log name the same file './q.pub.pem'."),
+            (
+                ["keygen", "q.pem", "--log", "./q.pub.pem"],
+                "the public key and --log name the same file './q.pub.pem'."
+            ),
         ])
     func sameFile(words: [String], message: String) async throws {
         let sandbox = try Sandbox()

@@ -139,7 +139,9 @@ import Testing
         // The consent covers the signature. The virtual device lists only images with a SHA-256.
         #expect(sent.err.contains("ECDSA P-384") && sent.err.contains("no SHA-256 digest"), "\(sent.err)")
         #expect(try code(sent) == "wrong-image-format")
-        #expect(sent.err.contains("hint: sign the image again, with the options of its build and --sha 256: otaflash sign IMAGE"))
+        #expect(
+            sent.err.contains(
+                "hint: sign the image again, with the options of its build and --sha 256: otaflash sign IMAGE"))
     }
 
     /// The public key of `root-ec-p256.pem` in the repository of MCUboot.

@@ -17,7 +17,7 @@ struct Doctor: Command {
 
               ok       the requirement is met
               slow     a setting makes a push slower
-              missing  a push over this transport does not work
+              missing  the requirement is not met, and a push that needs it fails
               unknown  the check was not possible, because another part is missing
 
             Exit 0: no requirement is missing. Exit 69: a requirement is missing; a push over another transport can still work.

@@ -21,7 +21,7 @@ struct DetachedOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "A signature of the bytes of --to-sign: raw bytes, hex or Base64. Repeat the option for each signature.",
+            "A file with a signature, as raw bytes, hex or Base64. It signs the bytes of --to-sign. Repeat the option for each signature.",
             valueName: "file"),
         completion: .file())
     var signature: [String] = []

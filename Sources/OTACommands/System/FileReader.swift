@@ -106,7 +106,7 @@ enum StandardFile {
     static let inputTitle = "standard input"
     static let outputTitle = "standard output"
 
-    /// Returns the name of an input file for messages.
+    /// Returns the text for an input file in messages: `standard input` for `-`, otherwise `name`.
     static func title(of name: String) -> String { name == Self.name ? inputTitle : name }
 
     /// Returns a hint for an input file: `advice` and a command with `ls`. Returns another hint for standard input.

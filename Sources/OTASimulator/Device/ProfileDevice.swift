@@ -48,8 +48,8 @@ extension VirtualDevice {
         }
     }
 
-    /// Reports a new connection with a value length of 20 bytes, because all notifications of the profile fit in 20 bytes. Returns false if
-    /// the device is off or has no space for another connection.
+    /// Reports a new connection whose values have at most 20 bytes. All notifications of the profile fit in 20 bytes. Returns false if the
+    /// device is off or has no space for another connection.
     public func connect(_ connection: UInt16, at now: Duration) -> Bool {
         connect(connection, valueLength: 20, at: now)
     }
