@@ -31,6 +31,14 @@ let package = Package(
         .executableTarget(
             name: "largest-image", dependencies: [.product(name: "COTADevice", package: "otaflash")],
             cSettings: [.treatAllWarnings(as: .error)]),
+
+        // A Bluetooth LE calculator, both ends.
+        .target(
+            name: "Calculator", dependencies: [.product(name: "BlueZ", package: "otaflash")],
+            swiftSettings: warnings),
+        .testTarget(
+            name: "CalculatorTests", dependencies: ["Calculator", .product(name: "BlueZ", package: "otaflash")],
+            swiftSettings: warnings),
     ],
     swiftLanguageModes: [.v6],
     cLanguageStandard: .c99

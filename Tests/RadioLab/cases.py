@@ -16,15 +16,16 @@ class Case:
     limit: float
     otaflash: bool
     real: bool
+    example: str
     function: object
 
 
-def case(limit=60, otaflash=True, real=False):
+def case(limit=60, otaflash=True, real=False, example=None):
     """Registers a function as a case. `limit` is in seconds. `otaflash`: the case needs the program. `real`: the case measures this
-    machine, so it runs in real time and alone."""
+    machine, so it runs in real time and alone. `example`: the case needs this program of Examples/, and not otaflash."""
 
     def register(function):
-        registered.append(Case(function.__name__, limit, otaflash, real, function))
+        registered.append(Case(function.__name__, limit, otaflash and not example, real, example, function))
         return function
 
     return register

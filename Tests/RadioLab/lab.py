@@ -186,11 +186,8 @@ class Bumble(Device):
         assert not self.events("violation"), self.events("violation")
 
 
-class Virtual(Device):
-    """A virtual device of otaflash."""
-
-    def __init__(self, lab, name="kitchen", *options):
-        super().__init__(lab, [lab.binary, "simulate", "serve", name, "--adapter", "hci1", *options], name)
+class Served(Device):
+    """A program of this project that is a peripheral on hci1."""
 
     def wait_ready(self):
         def advertising():
@@ -200,6 +197,17 @@ class Virtual(Device):
         until(advertising, 20, "an advertisement")
         objects = bluez.ask(lambda bus: bus.objects())
         self.address = objects["/org/bluez/hci1"][bluez.ADAPTER]["Address"]
+
+    @property
+    def lines(self):
+        return self.process.out.lines
+
+
+class Virtual(Served):
+    """A virtual device of otaflash."""
+
+    def __init__(self, lab, name="kitchen", *options):
+        super().__init__(lab, [lab.binary, "simulate", "serve", name, "--adapter", "hci1", *options], name)
 
     def assert_confirmed(self, version):
         """Requires that the device reports this version as confirmed."""
@@ -289,6 +297,36 @@ class Lab:
     def need_otaflash(self):
         if not self.binary:
             raise Skip("otaflash is not built")
+
+    def example(self, name):
+        """Returns the path of a built program of Examples/."""
+        folder = os.environ.get("OTAFLASH_EXAMPLES")
+        if not folder:
+            raise Skip("the examples are not built; run: scripts/examples --build")
+        path = Path(folder) / name
+        if not os.access(path, os.X_OK):
+            raise Skip(f"{folder} has no program {name}")
+        return path
+
+    def serve_example(self, name, *words):
+        """Starts a program of Examples/ that is a peripheral on hci1. It stops when the case ends."""
+        device = Served(self, [self.example(name), *words, "--adapter", "hci1"], name).start()
+        self.stack.callback(device.stop)
+        return device
+
+    def run_example(self, name, *words, exit_code=0, seconds=30):
+        """Returns stdout and stderr of a program of Examples/ that must end with this exit code and release all BlueZ resources."""
+        process = Process([self.example(name), *words], name, env=self.environment)
+        code, out, err = process.wait(seconds), process.out.text(), process.err.text()
+        assert code == exit_code, f"exit code {code}, expected {exit_code}"
+        self.assert_nothing_left()
+        return out, err
+
+    def peer(self, device):
+        """Starts a device of another program. It stops when the case ends."""
+        device.start()
+        self.stack.callback(device.stop)
+        return device
 
     def bundle(self, size=256 << 10, version="2.0.0", **more):
         path = self.folder / f"{version}-{size}.otaf"

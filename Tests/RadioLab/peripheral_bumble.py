@@ -26,6 +26,22 @@ def say(event, **more):
     print(json.dumps({"event": event, "time": round(time.monotonic(), 3), **more}), flush=True)
 
 
+async def open_adapter(name):
+    """Opens the adapter as a user channel. First switches it off, because bluetoothd may have switched it on again."""
+    from bumble.transport import open_transport
+
+    number = int(name.removeprefix("hci"))
+    for attempt in range(50):
+        with socket.socket(socket.AF_BLUETOOTH, socket.SOCK_RAW, socket.BTPROTO_HCI) as control:
+            fcntl.ioctl(control, HCIDEVDOWN, number)
+        try:
+            return await open_transport(f"hci-socket:{number}")
+        except OSError as error:
+            last = error
+            await asyncio.sleep(0.1)
+    raise last
+
+
 class Arrivals:
     """Counts the values received on Data: all values, or only image values. `bytes` excludes the sequence numbers."""
 
@@ -92,9 +108,8 @@ class Peripheral:
         from bumble.hci import Address
         from bumble.host import Host
         from bumble.pairing import PairingConfig, PairingDelegate
-        from bumble.transport import open_transport
 
-        transport = await self.take_adapter(open_transport)
+        transport = await open_adapter(self.options.adapter)
         configuration = stack.DeviceConfiguration(name=self.options.name, address=Address("F0:F1:F2:F3:F4:F5"))
         if self.options.state:
             configuration.keystore = f"JsonKeyStore:{os.path.join(self.options.state, 'bonds')}"
@@ -170,19 +185,6 @@ class Peripheral:
         length = self.connection.att_mtu - 3 if self.connection else len(packet)
         for start in range(0, len(packet) if self.connection else 0, length):
             self.notify(self.connection, "smp", packet[start : start + length])
-
-    async def take_adapter(self, open_transport):
-        """Opens the adapter as a user channel. First switches it off, because bluetoothd may have switched it on again."""
-        number = int(self.options.adapter.removeprefix("hci"))
-        for attempt in range(50):
-            with socket.socket(socket.AF_BLUETOOTH, socket.SOCK_RAW, socket.BTPROTO_HCI) as control:
-                fcntl.ioctl(control, HCIDEVDOWN, number)
-            try:
-                return await open_transport(f"hci-socket:{number}")
-            except OSError as error:
-                last = error
-                await asyncio.sleep(0.1)
-        raise last
 
     def connected(self, connection):
         self.connection, self.interval_asked = connection, False

@@ -79,6 +79,8 @@ def play(it, output, figures):
         with tempfile.TemporaryDirectory(prefix="case-") as folder, Lab(Path(folder), figures) as lab:
             if it.otaflash:
                 lab.need_otaflash()
+            if it.example:
+                lab.example(it.example)
             it.function(lab)
         return 0
     except Skip as skip:
@@ -124,10 +126,19 @@ def run(it):
         return {0: PASSED, 77: SKIPPED}.get(status, FAILED), said, figures.read()
 
 
+def is_wanted(it, options):
+    if options.peers and (it.otaflash or it.example) or options.examples and not it.example:
+        return False
+    if options.virtual and it.real or options.real and not it.real:
+        return False
+    return not options.pattern or any(part in it.name for part in options.pattern)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--list", action="store_true", help="print the names of the cases and exit")
     parser.add_argument("--peers", action="store_true", help="run only the cases that do not need otaflash")
+    parser.add_argument("--examples", action="store_true", help="run only the cases of the programs in Examples/")
     parser.add_argument("--virtual", action="store_true", help="run only the cases in virtual time")
     parser.add_argument("--real", action="store_true", help="run only the cases in real time, which measure the machine")
     parser.add_argument("--share", metavar="FOLDER", type=Path, help="run each case in only one of the guests that have the same folder")
@@ -136,11 +147,7 @@ def main():
     options = parser.parse_args()
     for name in MODULES:
         importlib.import_module(name)
-    wanted = [
-        it for it in sorted(registered, key=lambda it: MODULES.index(it.function.__module__))
-        if not (options.peers and it.otaflash or options.virtual and it.real or options.real and not it.real)
-        and (not options.pattern or any(part in it.name for part in options.pattern))
-    ]
+    wanted = [it for it in sorted(registered, key=lambda it: MODULES.index(it.function.__module__)) if is_wanted(it, options)]
     if options.list:
         for it in wanted:
             print(f"{it.name:40} {(it.function.__doc__ or '').splitlines()[0]}")
