@@ -10,6 +10,7 @@ let package = Package(
     name: "otaflash-examples",
     dependencies: [
         .package(url: "https://example.com/otaflash/otaflash", from: "0.1.0"),
+        .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
         .package(url: "https://github.com/apple/swift-system", from: "1.8.1"),
     ],
     targets: [
@@ -32,9 +33,21 @@ let package = Package(
             name: "largest-image", dependencies: [.product(name: "COTADevice", package: "otaflash")],
             cSettings: [.treatAllWarnings(as: .error)]),
 
+        // What the examples with two ends share: the end of a server by a signal, and errors as sentences.
+        .target(
+            name: "ExampleSupport", dependencies: [.product(name: "BlueZ", package: "otaflash")],
+            swiftSettings: warnings),
+
         // A Bluetooth LE calculator, both ends.
         .target(
             name: "Calculator", dependencies: [.product(name: "BlueZ", package: "otaflash")],
+            swiftSettings: warnings),
+        .executableTarget(
+            name: "ble-calculator",
+            dependencies: [
+                "Calculator", "ExampleSupport", .product(name: "BlueZ", package: "otaflash"),
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+            ],
             swiftSettings: warnings),
         .testTarget(
             name: "CalculatorTests", dependencies: ["Calculator", .product(name: "BlueZ", package: "otaflash")],

@@ -1,0 +1,27 @@
+public import BlueZ
+import Glibc
+
+/// Prints a line at once. `print` alone keeps lines in a buffer if the output is a pipe or a file.
+public func report(_ line: String) {
+    print(line)
+    fflush(nil)
+}
+
+/// A failure as a sentence for the user. swift-argument-parser prints the description of an error on standard error, and ends the program
+/// with the exit code 1.
+public struct Failure: Error, CustomStringConvertible {
+    public let description: String
+
+    public init(_ description: String) { self.description = description }
+
+    /// Describes a Bluetooth error.
+    public init(_ error: BlueZError) {
+        let hint =
+            switch error.code {
+            case .serviceUnavailable: "; hint: systemctl start bluetooth"
+            case .adapterOff: "; hint: bluetoothctl power on"
+            default: ""
+            }
+        description = error.context + hint
+    }
+}
