@@ -5,6 +5,7 @@ import signal
 import sys
 
 import bluez
+import picture
 from calculator_bumble import INPUT, INVALID_LENGTH, OUT_OF_RANGE, OUTPUT, SERVICE, UNKNOWN_OPERATION
 from cases import case
 from lab import HERE, Bumble, until
@@ -113,6 +114,7 @@ async def use(server):
 
 PAD = "7 8 9   +", "4 5 6   -", "1 2 3   x", "  0", "", "d disconnect   q quit"
 IDLE = "Not connected.", "", "c connect   q quit"
+LOST = "Not connected: the device disconnected.", *IDLE[1:]
 
 
 @case(limit=90, example=NAME)
@@ -121,19 +123,26 @@ def example_calculator_keypad(lab):
     peripheral = lab.peer(BumbleCalculator(lab, "--delay", "1"))
     connected = f"Connected to {peripheral.address}."
     screen = Screen(lab, lab.example(NAME), "--adapter", "hci0")
-    screen.until_shows(*IDLE)
+    shown = [screen.until_shows(*IDLE)]
     screen.type("9x6")
     screen.type("c")
     screen.until_shows(connected, "", ">", "", *PAD)
     screen.type("9x")
     screen.until_shows(connected, "", "> 9 x", "", *PAD)
     screen.type("6")
-    screen.until_shows(connected, "", "> 9 x 6  Calculating…", "", *PAD, seconds=0.9)
-    screen.until_shows(connected, "", "> 9 x 6 = 54", "", *PAD)
+    shown.append(screen.until_shows(connected, "", "> 9 x 6  Calculating…", "", *PAD, seconds=0.9))
+    shown.append(screen.until_shows(connected, "", "> 9 x 6 = 54", "", *PAD))
+    picture.write("ble-calculator.svg", shown, width=34, height=10)
     screen.type("3-7")
     screen.until_shows(connected, "", f"> 3 - 7: {OUT_OF_RANGE_TEXT}", "", *PAD)
     lab.air("cut")
-    screen.until_shows("Not connected: the device disconnected.", "", "c connect   q quit")
+    screen.until_shows(*LOST)
+    screen.type("c")
+    screen.until_shows(connected, "", ">", "", *PAD)
+    screen.type("1+2")
+    screen.until_shows(connected, "", "> 1 + 2  Calculating…", "", *PAD, seconds=0.9)
+    lab.air("cut")
+    screen.until_shows(*LOST)
     screen.type("c")
     screen.until_shows(connected, "", ">", "", *PAD)
     screen.type("d")

@@ -27,9 +27,10 @@ class Screen:
         return [line.rstrip() for line in self.command("capture-pane", "-p").rstrip("\n").split("\n")]
 
     def until_shows(self, *expected, seconds=15):
-        """Waits until the screen has exactly these lines."""
+        """Waits until the screen has exactly these lines, and returns them."""
         try:
             until(lambda: self.lines() == list(expected), seconds, "")
         except AssertionError:
             raise AssertionError("not on the screen: " + repr(list(expected)) + "; the screen has: " + repr(self.lines())) from None
         print("screen:", *expected, sep="\n  ", flush=True)
+        return expected
