@@ -53,6 +53,14 @@ def example_calculator_on_another_stack(lab):
 
 
 @case(limit=60, example=NAME)
+def example_calculator_without_answer(lab):
+    """The central gives up after 5 s if the peripheral sends no result, and releases the link."""
+    lab.peer(BumbleCalculator(lab, "--delay", "3600"))
+    expected = "Error: the calculator did not send a result within 5.0 seconds"
+    assert calculate(lab, "9", "x", "6", exit_code=1) == ("", expected)
+
+
+@case(limit=60, example=NAME)
 def example_calculator_for_another_stack(lab):
     """A Bumble central gets results for both kinds of writes, and an ATT error for each invalid value. A signal ends the link."""
     server = lab.serve_example(NAME, "serve")
@@ -95,6 +103,7 @@ async def use(server):
         # BlueZ 5.66 reports success for the write. Then the read has the error.
         try:
             await value.write_value(invalid, with_response=True)
+            print(f"{invalid.hex()}: the write has succeeded")
             await output.read_value()
         except ATT_Error as error:
             assert error.error_code == code, (invalid, error)
