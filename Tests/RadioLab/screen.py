@@ -7,24 +7,44 @@ from lab import until
 
 
 class Screen:
-    """A program on a terminal of its own. When the program has ended, the terminal shows its exit code. The terminal ends with the case."""
+    """A program on a terminal of its own. When the program has ended, the terminal shows its exit code. The terminal ends with the case.
+
+    One process controls the terminal (tmux's control mode), because a process for each command would take most of the case's time."""
 
     def __init__(self, lab, *words, width=60, height=12):
-        self.tmux = ["tmux", "-u", "-S", lab.folder / "tmux", "-f", "/dev/null"]
         # In virtual time, tmux does not get the exit status of the program (tmux 3.3a). So a shell prints it.
         program = f"{shlex.join(map(str, words))}; echo exit code $?; exec cat"
-        self.command("new-session", "-d", "-x", str(width), "-y", str(height), program)
-        lab.stack.callback(self.command, "kill-server")
+        self.tmux = subprocess.Popen(
+            ["tmux", "-u", "-S", lab.folder / "tmux", "-f", "/dev/null", "-C", "new-session", program],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8", bufsize=1,
+        )
+        lab.stack.callback(self.tmux.stdin.write, "kill-server\n")
+        self.answer()
+        self.command("refresh-client", "-C", f"{width},{height}")
+
+    def answer(self):
+        """Returns the lines of the next answer: between %begin and %end. Notifications of tmux are outside."""
+        lines = None
+        for line in self.tmux.stdout:
+            if line.startswith("%begin "):
+                lines = []
+            elif lines is not None and line.startswith(("%end ", "%error ")):
+                assert line.startswith("%end "), lines
+                return lines
+            elif lines is not None:
+                lines.append(line.rstrip())
+        raise AssertionError("tmux has ended")
 
     def command(self, *words):
-        return subprocess.run([*self.tmux, *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True).stdout
+        self.tmux.stdin.write(shlex.join(words) + "\n")
+        return self.answer()
 
     def type(self, text):
         print(f"types {text!r}", flush=True)
         self.command("send-keys", "-l", text)
 
     def lines(self):
-        return [line.rstrip() for line in self.command("capture-pane", "-p").rstrip("\n").split("\n")]
+        return "\n".join(self.command("capture-pane", "-p")).rstrip("\n").split("\n")
 
     def until_shows(self, *expected, seconds=15):
         """Waits until the screen has exactly these lines, and returns them."""
