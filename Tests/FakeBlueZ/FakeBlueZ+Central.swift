@@ -81,6 +81,7 @@ extension FakeBlueZ {
     private func registerAdvertisement(_ call: DBusIncomingCall) async throws -> [DBusValue] {
         let path = try call.arguments.require(0, \.objectPath)
         guard advertisement == nil else { throw DBusError.bluez("AlreadyExists", "Already Exists") }
+        if !advertisementErrors.isEmpty { throw advertisementErrors.removeFirst() }
         let reply = try await connection?.call(
             call.sender, path, BlueZName.properties, "GetAll", [.string(BlueZName.advertisement)])
         advertisement = (call.sender, path, try (reply ?? []).require(0, \.properties))

@@ -70,6 +70,8 @@ package actor FakeBlueZ {
     // Settings and observations of a test.
     /// The errors with which the next calls of `Connect` fail.
     package var connectErrors: [DBusError] = []
+    /// The errors with which the next calls of `RegisterAdvertisement` fail.
+    package var advertisementErrors: [DBusError] = []
     /// The number of links that break during service discovery.
     package var earlyBreaks = 0
     /// The number of service discoveries without the peripheral's services. This simulates a cache of earlier firmware.

@@ -10,16 +10,25 @@ public struct Advertisement: Sendable, Hashable {
     public var manufacturerData: [UInt16: [UInt8]]
     /// Whether to set the flag "general discoverable". Many scanners ignore an advertisement without this flag.
     public var isDiscoverable: Bool
+    /// The advertising interval. The adapter chooses an interval in this range. The range must be within 20 ms and 10.24 s (legacy
+    /// advertising). bluetoothd gets the bounds in milliseconds. Nil: the kernel's default, 1.28 s.
+    public var interval: ClosedRange<Duration>?
+    /// The requested transmit power in dBm, from −127 to 20. An adapter without extended advertising ignores the request. Nil: the
+    /// adapter's default.
+    public var transmitPower: Int?
 
     public init(
         serviceUUIDs: [BluetoothUUID], localName: String? = nil, serviceData: [BluetoothUUID: [UInt8]] = [:],
-        manufacturerData: [UInt16: [UInt8]] = [:], isDiscoverable: Bool = true
+        manufacturerData: [UInt16: [UInt8]] = [:], isDiscoverable: Bool = true,
+        interval: ClosedRange<Duration>? = nil, transmitPower: Int? = nil
     ) {
         self.serviceUUIDs = serviceUUIDs
         self.localName = localName
         self.serviceData = serviceData
         self.manufacturerData = manufacturerData
         self.isDiscoverable = isDiscoverable
+        self.interval = interval
+        self.transmitPower = transmitPower
     }
 }
 
@@ -43,7 +52,17 @@ extension Advertisement {
         if !manufacturerData.isEmpty {
             properties["ManufacturerData"] = Self.data(.uint16, manufacturerData) { .uint16($0) }
         }
+        if let interval {
+            properties["MinInterval"] = .uint32(Self.milliseconds(interval.lowerBound))
+            properties["MaxInterval"] = .uint32(Self.milliseconds(interval.upperBound))
+        }
+        if let transmitPower { properties["TxPower"] = .int16(Int16(clamping: transmitPower)) }
         return properties
+    }
+
+    /// Returns the number of milliseconds, rounded to the nearest number of the type.
+    private static func milliseconds(_ duration: Duration) -> UInt32 {
+        UInt32(min(max(0, (duration / .milliseconds(1)).rounded()), Double(UInt32.max)))
     }
 
     private static func data<Key>(

@@ -13,29 +13,27 @@ extension Peripheral {
         }
     }
 
-    /// Waits until all earlier attempts have ended. Then registers all services and advertisements that are not registered. Throws
-    /// the first error of bluetoothd.
+    /// Waits until all earlier changes have ended. Then registers all services and advertisements that are not registered. Throws the
+    /// first error of bluetoothd.
     func registerAll() async throws(BlueZError) {
-        let previous = registration.attempt
-        let attempt = Task { () -> Result<Void, BlueZError> in
-            _ = await previous?.value
-            do throws(BlueZError) { return .success(try await self.attempt()) } catch { return .failure(error) }
-        }
-        registration.attempt = attempt
-        try await attempt.value.get()
+        try await registration.changes.add { await self.registerMissing() }.value.get()
     }
 
-    private func attempt() async throws(BlueZError) {
-        if registration.isOpen, !registration.isApplicationRegistered {
-            try await call(
-                BlueZName.gattManager, "RegisterApplication", [.objectPath(application.root), [:]], "offer services")
-            registration.isApplicationRegistered = true
-        }
-        for (number, entry) in registration.advertisements where !entry.isRegistered {
-            try await call(
-                BlueZName.advertisingManager, "RegisterAdvertisement", [.objectPath(entry.path), [:]], "advertise")
-            registration.advertisements[number]?.isRegistered = true
-        }
+    private func registerMissing() async -> Result<Void, BlueZError> {
+        do throws(BlueZError) {
+            if registration.isOpen, !registration.isApplicationRegistered {
+                try await call(
+                    BlueZName.gattManager, "RegisterApplication", [.objectPath(application.root), [:]], "offer services"
+                )
+                registration.isApplicationRegistered = true
+            }
+            for (number, entry) in registration.advertisements where !entry.isRegistered {
+                try await call(
+                    BlueZName.advertisingManager, "RegisterAdvertisement", [.objectPath(entry.path), [:]], "advertise")
+                registration.advertisements[number]?.isRegistered = true
+            }
+            return .success(())
+        } catch { return .failure(error) }
     }
 
     /// Advertises while `body` runs. Centrals can connect, and the advertising resumes after each connection. If bluetoothd or the
@@ -48,9 +46,17 @@ extension Peripheral {
     public nonisolated func withAdvertisement<Result>(
         _ advertisement: Advertisement, _ body: () async throws -> Result
     ) async throws -> Result {
+        try await withAdvertisement(advertisement) { _ in try await body() }
+    }
+
+    /// Advertises while `body` runs, like `withAdvertisement` with a body that has no parameter. `body` can change the advertisement with
+    /// ``ActiveAdvertisement/change(to:)``.
+    public nonisolated func withAdvertisement<Result>(
+        _ advertisement: Advertisement, _ body: (ActiveAdvertisement) async throws -> Result
+    ) async throws -> Result {
         let number = try await add(advertisement)
         do {
-            let result = try await body()
+            let result = try await body(ActiveAdvertisement(peripheral: self, number: number))
             await remove(number)
             return result
         } catch {
@@ -62,33 +68,79 @@ extension Peripheral {
     private func add(_ advertisement: Advertisement) async throws(BlueZError) -> Int {
         let number = registration.newNumber()
         let path = application.root.appending("advertisement\(number)")
-        let released = DBusMethod("Release") { _ in await self.released(number) }
-        do throws(DBusError) {
-            try await bus.export(path, [advertisement.interface([released])], onlyFor: BlueZName.service)
-        } catch { throw BlueZError(error, "advertise over \(adapter.lastElement)") }
-        registration.advertisements[number] = Registration.Entry(path: path)
-        do throws(BlueZError) { try await registerAll() } catch {
-            guard [.serviceUnavailable, .adapterOff, .noSuchObject].contains(error.code) else {
-                await remove(number)
-                throw error
-            }
+        try await export(advertisement, number, path)
+        registration.advertisements[number] = Registration.Entry(path: path, advertisement: advertisement)
+        do throws(BlueZError) { try await registerOrWait() } catch {
+            await remove(number)
+            throw error
         }
         return number
     }
 
-    /// Removes the advertisement, even if the task is cancelled.
-    private func remove(_ number: Int) async {
-        await uncancelled { await self.unregister(number) }
+    private func export(
+        _ advertisement: Advertisement, _ number: Int, _ path: DBusObjectPath
+    ) async throws(BlueZError) {
+        let released = DBusMethod("Release") { _ in await self.released(number) }
+        do throws(DBusError) {
+            try await bus.export(path, [advertisement.interface([released])], onlyFor: BlueZName.service)
+        } catch { throw BlueZError(error, "advertise over \(adapter.lastElement)") }
     }
 
-    private func unregister(_ number: Int) async {
-        // A running attempt may still register this advertisement, so wait until that attempt has ended.
-        _ = await registration.attempt?.value
-        guard let entry = registration.advertisements.removeValue(forKey: number) else { return }
+    /// Registers all that is not registered. Ignores the errors after which the registration is possible later.
+    private func registerOrWait() async throws(BlueZError) {
+        do throws(BlueZError) { try await registerAll() } catch {
+            guard [.serviceUnavailable, .adapterOff, .noSuchObject].contains(error.code) else { throw error }
+        }
+    }
+
+    func change(_ number: Int, to advertisement: Advertisement) async throws(BlueZError) {
+        guard let old = registration.advertisements[number]?.advertisement else {
+            throw BlueZError(.noSuchObject, "the advertisement has ended")
+        }
+        guard advertisement != old else { return }
+        try await replace(number, with: advertisement)
+        do throws(BlueZError) { try await registerOrWait() } catch {
+            try await replace(number, with: old)
+            try await registerOrWait()
+            throw error
+        }
+    }
+
+    private func replace(_ number: Int, with advertisement: Advertisement) async throws(BlueZError) {
+        try await registration.changes.add { await self.exchange(number, advertisement) }.value.get()
+    }
+
+    /// Replaces the advertisement and leaves it unregistered. A changed property of a registered advertisement would be simpler, but
+    /// bluetoothd does not report whether it accepts the change.
+    private func exchange(_ number: Int, _ advertisement: Advertisement) async -> Result<Void, BlueZError> {
+        guard let path = await retractAdvertisement(number) else { return .success(()) }
+        do throws(BlueZError) { try await export(advertisement, number, path) } catch { return .failure(error) }
+        registration.advertisements[number]?.advertisement = advertisement
+        return .success(())
+    }
+
+    /// Removes the advertisement, even if the task is cancelled.
+    private func remove(_ number: Int) async {
+        _ = await registration.changes.add {
+            await self.discard(number)
+            return .success(())
+        }.value
+    }
+
+    private func discard(_ number: Int) async {
+        _ = await retractAdvertisement(number)
+        registration.advertisements[number] = nil
+    }
+
+    /// Removes the advertisement from bluetoothd and from the bus. Returns its path, or nil if it does not exist.
+    private func retractAdvertisement(_ number: Int) async -> DBusObjectPath? {
+        guard let entry = registration.advertisements[number] else { return nil }
         if entry.isRegistered {
             await retract(BlueZName.advertisingManager, "UnregisterAdvertisement", entry.path)
+            registration.advertisements[number]?.isRegistered = false
         }
         await bus.unexport(entry.path)
+        return entry.path
     }
 
     /// Records that bluetoothd has removed the advertisement.
@@ -113,13 +165,27 @@ extension Peripheral {
     }
 }
 
-/// Runs `body` in a new task and waits until `body` has ended, so that a cancellation of the current task does not interrupt `body`.
-func uncancelled(_ body: @escaping @Sendable () async -> Void) async { await Task { await body() }.value }
+/// A running advertisement of a ``Peripheral``. It is valid only in the body of
+/// `withAdvertisement`.
+public struct ActiveAdvertisement: Sendable {
+    let peripheral: Peripheral
+    let number: Int
+
+    /// Replaces the advertised data, the interval and the transmit power. During a connection, most adapters do not advertise. The change
+    /// then takes effect after the connection. If bluetoothd or the adapter is not available, the new data is advertised later.
+    ///
+    /// - Throws: the errors of `withAdvertisement`. The old data is then advertised again. ``BlueZError/Code/noSuchObject`` if the
+    ///   advertisement has ended.
+    public func change(to advertisement: Advertisement) async throws(BlueZError) {
+        try await peripheral.change(number, to: advertisement)
+    }
+}
 
 /// The services and advertisements that should be registered, and whether bluetoothd has registered them.
 struct Registration {
     struct Entry {
         let path: DBusObjectPath
+        var advertisement: Advertisement
         var isRegistered = false
     }
 
@@ -128,8 +194,8 @@ struct Registration {
     var isApplicationRegistered = false
     var advertisements: [Int: Entry] = [:]
     private var lastNumber = 0
-    /// The latest attempt to register. Each attempt starts after the previous attempt has ended.
-    var attempt: Task<Result<Void, BlueZError>, Never>?
+    /// The changes of the registrations.
+    var changes = ChangeQueue()
 
     mutating func newNumber() -> Int {
         lastNumber += 1

@@ -123,14 +123,16 @@ public actor Peripheral {
     func close() async {
         feed.finish()
         await sending?.value
-        await uncancelled { await self.unregisterApplication() }
+        registration.isOpen = false
+        _ = await registration.changes.add {
+            await self.unregisterApplication()
+            return .success(())
+        }.value
         emit(table.clear())
         continuation.finish()
     }
 
     private func unregisterApplication() async {
-        registration.isOpen = false
-        _ = await registration.attempt?.value
         if registration.isApplicationRegistered {
             await retract(BlueZName.gattManager, "UnregisterApplication", application.root)
         }
