@@ -4,13 +4,20 @@ public struct BluetoothUUID: Hashable, Sendable {
     private static let base: UInt128 = 0x1000_8000_0080_5f9b_34fb
     private static let groups = [8, 4, 4, 4, 12]
 
-    /// The UUID as a number. The first digit of the text form is the most significant digit.
-    public let value: UInt128
+    /// The halves of the number. The UUID does not store the number itself. Reason: `UInt128` has an alignment of 16 bytes. In a debug
+    /// build of Swift 6.3.1, an asynchronous closure that captures a value with this alignment can crash when it resumes.
+    private let high, low: UInt64
 
-    public init(_ value: UInt128) { self.value = value }
+    /// The UUID as a number. The first digit of the text form is the most significant digit.
+    public var value: UInt128 { UInt128(high) << 64 | UInt128(low) }
+
+    public init(_ value: UInt128) {
+        high = UInt64(truncatingIfNeeded: value >> 64)
+        low = UInt64(truncatingIfNeeded: value)
+    }
 
     /// Creates a UUID from a 16-bit number that the Bluetooth SIG has assigned, such as 0x180F.
-    public init(assigned number: UInt16) { value = Self.base | UInt128(number) << 96 }
+    public init(assigned number: UInt16) { self.init(Self.base | UInt128(number) << 96) }
 
     /// Parses a UUID such as `c7e10001-63a0-486d-9bcb-a18d79d9acd9`, or an assigned number of four or eight digits, with or
     /// without `0x`. Upper and lower case are accepted.

@@ -40,4 +40,39 @@ struct BluetoothUUIDTests {
             "c7e10001-63a0-486d-9bcb-a18d79d9açd", "０180",
         ])
     func refusesAnythingElse(_ text: String) { #expect(BluetoothUUID(text) == nil) }
+
+    /// With an alignment of 16 bytes, the task of this test crashes in a debug build of Swift 6.3.1.
+    @Test("a UUID in a structure can be captured by the closure of a task and by closures in this closure")
+    func captures() async throws {
+        let uuid = BluetoothUUID(assigned: 0x180F)
+        let result = try await capture(Captured(uuid: uuid, number: 1, byte: 2), "name")
+        #expect(result.uuid == uuid)
+    }
+
+    private struct Captured {
+        var uuid: BluetoothUUID
+        var number: UInt64
+        var byte: UInt8
+    }
+
+    private func capture(_ captured: Captured, _ name: String) async throws -> Captured {
+        let task = Task {
+            try await scope { number in
+                _ = (name, number)
+                return try await scope { _ in
+                    _ = name
+                    return try await scope { _ in
+                        await Task.yield()
+                        return captured
+                    }
+                }
+            }
+        }
+        return try await task.value
+    }
+}
+
+private func scope<Result>(_ body: (Int) async throws -> Result) async throws -> Result {
+    await Task.yield()
+    return try await body(1)
 }
