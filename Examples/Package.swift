@@ -52,6 +52,21 @@ let package = Package(
         .testTarget(
             name: "CalculatorTests", dependencies: ["Calculator", .product(name: "BlueZ", package: "otaflash")],
             swiftSettings: warnings),
+
+        // An iBeacon with a configuration service, and its manager.
+        .target(
+            name: "BeaconProtocol", dependencies: [.product(name: "BlueZ", package: "otaflash")],
+            swiftSettings: warnings),
+        .executableTarget(
+            name: "ble-beacon",
+            dependencies: [
+                "BeaconProtocol", "ExampleSupport", .product(name: "BlueZ", package: "otaflash"),
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+            ],
+            swiftSettings: warnings),
+        .testTarget(
+            name: "BeaconProtocolTests",
+            dependencies: ["BeaconProtocol", .product(name: "BlueZ", package: "otaflash")], swiftSettings: warnings),
     ],
     swiftLanguageModes: [.v6],
     cLanguageStandard: .c99

@@ -17,8 +17,8 @@ strength, connection events with a limited number of packets, lost events, and l
   radio-air away SECONDS         out of range for exactly this time, then in range again
   radio-air cut                  end every link now, with the reason of a supervision timeout (0x08)
   radio-air unplug, plug         remove all radios from the machine; add the removed radios again
-  radio-air stats                print for each radio: links, packets and bytes sent, connection events, lost events, and
-                                 the number of events for which this machine was late by more than 5 ms
+  radio-air stats                print for each radio: links, packets and bytes sent, connection events, lost events, the number of events
+                                 for which this machine was late by more than 5 ms, and the last advertising interval in units of 0.625 ms
 
 RADIO_LAB_AIR="per_event=4 loss=0.1" in the environment sets first values. RADIO_LAB_CAPTURE is the name of a file for all HCI traffic,
 in btsnoop's format.
@@ -35,9 +35,11 @@ import sys
 import time
 
 CONTROL, BTVIRT = "/run/radio-lab.air", "/tmp/bt-server-le"
-DISCONNECT, RESET, BUFFER_SIZE, ADVERTISE_ENABLE, SCAN_ENABLE, CONNECT = 0x0406, 0x0C03, 0x2002, 0x200A, 0x200C, 0x200D
+DISCONNECT, RESET, BUFFER_SIZE = 0x0406, 0x0C03, 0x2002
+ADVERTISE_PARAMETERS, ADVERTISE_ENABLE, SCAN_ENABLE, CONNECT = 0x2006, 0x200A, 0x200C, 0x200D
 PARAMETER_REPLIES = 0x2020, 0x2021  # accept or refuse a peer's request for other connection parameters
 CONNECTION_TIMEOUT = 0x08
+SCAN_RESPONSE = 4
 LATE = 0.005
 HCIGETDEVINFO, HCI_UP = 0x800448D3, 1
 
@@ -124,7 +126,7 @@ class Radio:
     def __init__(self):
         self.links, self.scan, self.told, self.seen = {}, None, False, set()
         self.asked = []  # commands without an answer from btvirt yet: (opcode, parameters; None: sent by this program)
-        self.sent = self.sent_bytes = self.events = self.lost = self.late = 0
+        self.sent = self.sent_bytes = self.events = self.lost = self.late = self.advertising = 0
         self.rest = b""
         self.index, self.up = None, True
         self.btvirt = socket.socket(socket.AF_UNIX)
@@ -171,6 +173,8 @@ class Radio:
                 self.vanish()
                 loop.call_later(max(link.timeout for link in self.links.values()), self.reset, packet)
                 return
+            if opcode == ADVERTISE_PARAMETERS:
+                self.advertising = struct.unpack_from("<H", packet, 6)[0]  # the maximum
             if opcode == CONNECT and air["interval"]:  # the kernel keeps the first interval of a device and ignores later settings
                 struct.pack_into("<HH", packet, 17, *[int(air["interval"] / 1.25)] * 2)
             self.asked.append((opcode, packet[4:]))
@@ -234,6 +238,8 @@ class Radio:
             report = bytes(packet[5:-1])
             if not (self.scan and self.told and air["range"]) or (self.scan[5] and report in self.seen):
                 return False
+            if report[0] != SCAN_RESPONSE:  # A real controller also reports the response to new data. The kernel waits for this response.
+                self.seen -= {it for it in self.seen if it[0] == SCAN_RESPONSE and it[1:8] == report[1:8]}
             self.seen.add(report)
         return True
 
@@ -281,7 +287,7 @@ def control(server, count):
     elif words == ["stats"]:
         answer = "\n".join(
             f"hci{radio.index} links {len(radio.links)} packets {radio.sent} bytes {radio.sent_bytes} "
-            f"events {radio.events} lost {radio.lost} late {radio.late}"
+            f"events {radio.events} lost {radio.lost} late {radio.late} advertising {radio.advertising}"
             for radio in radios
         )
     elif words == ["unplug"]:

@@ -1,0 +1,102 @@
+import ArgumentParser
+import BeaconProtocol
+import BlueZ
+import ExampleSupport
+
+struct Serve: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Be a beacon until SIGINT or SIGTERM.",
+        discussion: "Example: ble-beacon serve --uuid e2c56db5-dffb-48d2-b060-d0f5a71096e0 --major 1 --minor 2")
+
+    @OptionGroup var adapter: AdapterOption
+    @OptionGroup var options: SettingsOptions
+    @Option(parsing: .unconditional, help: "The signal strength at 1 m with a transmit power of 0 dB, in dBm.")
+    var measuredPower: Int8 = -59
+    @Option(help: "The advertised name.")
+    var name = "Beacon"
+
+    func run() async throws {
+        var settings = BeaconSettings(
+            uuid: BeaconService.uuid, major: 0, minor: 0, transmission: Transmission(powerCode: 2, interval: 160))
+        options.apply(to: &settings)
+        try settings.transmission.check()
+        let beacon = Beacon(settings: settings, measuredPower: measuredPower)
+        try await withClient { client in
+            try await client.withPeripheral(over: adapter.adapter, offering: [Beacon.service]) { peripheral in
+                // The data of an iBeacon fills the packet, so the service and the name need an advertisement of their own.
+                let service = Advertisement(serviceUUIDs: [BeaconService.uuid], localName: name)
+                try await peripheral.withAdvertisement(service) {
+                    try await peripheral.withAdvertisement(beacon.advertisement) { advertising in
+                        report("advertising over \(peripheral.adapterName)\n\(beacon.settings)")
+                        var beacon = beacon
+                        try await beacon.answer(peripheral.events, advertising)
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A beacon: its settings, and the answers to the requests of managers.
+struct Beacon {
+    static let service = LocalService(
+        BeaconService.uuid,
+        [BeaconService.identifier, BeaconService.numbers, BeaconService.transmission].map {
+            LocalCharacteristic($0, [.read, .write])
+        })
+
+    var settings: BeaconSettings
+    /// The signal strength at 1 m with a transmit power of 0 dB, in dBm.
+    let measuredPower: Int8
+
+    var advertisement: Advertisement {
+        let power = settings.transmission.power ?? 0
+        let beacon = IBeacon(
+            uuid: settings.uuid, major: settings.major, minor: settings.minor,
+            measuredPower: Int8(clamping: Int(measuredPower) + power))
+        let interval = Duration.microseconds(Int(settings.transmission.interval) * 625)
+        return Advertisement(
+            serviceUUIDs: [], manufacturerData: [IBeacon.company: beacon.manufacturerData],
+            interval: interval...interval, transmitPower: power)
+    }
+
+    mutating func answer(_ events: PeripheralEvents, _ advertising: ActiveAdvertisement) async throws {
+        for try await event in events {
+            switch event {
+            case .connected(let connection): report("\(connection.central) connected")
+            case .disconnected(let connection): report("\(connection.central) disconnected")
+            case .read(let request): answer(request)
+            case .write(let request): try await answer(request, advertising)
+            case .subscribed: break
+            }
+        }
+    }
+
+    private func answer(_ request: ReadRequest) {
+        guard let value = settings.value(of: request.attribute.characteristic), request.offset <= value.count else {
+            return request.fail(with: .invalidOffset)
+        }
+        request.succeed(with: Array(value[request.offset...]))
+    }
+
+    /// Checks the written value. Answers only when the new settings are advertised.
+    private mutating func answer(_ request: WriteRequest, _ advertising: ActiveAdvertisement) async throws {
+        let old = settings
+        do {
+            guard request.offset == 0 else { throw BeaconRefusal.invalidOffset }
+            try settings.decode(request.value, of: request.attribute.characteristic)
+            try settings.transmission.check()
+            try await advertising.change(to: advertisement)
+            request.succeed()
+            report("\(request.connection.central) wrote\n\(settings)")
+        } catch let refusal as BeaconRefusal {
+            settings = old
+            request.fail(with: refusal.attributeError)
+            report("refused a write of \(request.connection.central): \(refusal)")
+        } catch {
+            settings = old
+            request.fail(with: .unlikely)
+            report("cannot advertise the written settings: \(error)")
+        }
+    }
+}
