@@ -14,7 +14,7 @@ from beacon_bumble import (
     APPLE, IDENTIFIER, INTERVAL_OUT_OF_RANGE, INVALID_LENGTH, NUMBERS, SERVICE, TRANSMISSION, UNKNOWN_POWER, ibeacon,
 )
 from cases import case
-from lab import HERE, Bumble
+from lab import HERE, Bumble, until
 
 NAME = "ble-beacon"
 BEACON = "e2c56db5-dffb-48d2-b060-d0f5a71096e0"
@@ -41,7 +41,7 @@ def example_beacon(lab):
     server = lab.serve_example(NAME, "serve", "--uuid", BEACON, "--major", "1", "--minor", "2")
     central = bluez.ask(lambda bus: bus.objects())["/org/bluez/hci0"][bluez.ADAPTER]["Address"]
     assert scan(lab, "--uuid", BEACON) == f"{server.address} uuid {BEACON} major 1 minor 2 rssi -50 dBm distance 0.35 m configurable"
-    assert lab.count("advertising") == 160
+    until(lambda: lab.count("advertising") == 160, 5, "an advertising interval of 100 ms")
 
     assert manage(lab, "set", "--interval", 99, exit_code=1) == REFUSED
     new = settings(OTHER, 65535, 256, -6, 250.0)
@@ -52,7 +52,7 @@ def example_beacon(lab):
         f"{server.address} uuid {OTHER} major 65535 minor 256 rssi -85 dBm distance 10.0 m configurable"
     )
     assert scan(lab, "--uuid", BEACON) == ""
-    assert lab.count("advertising") == 400
+    until(lambda: lab.count("advertising") == 400, 5, "an advertising interval of 250 ms")
 
     server.process.signal(signal.SIGTERM)
     assert server.process.wait(10) == 0

@@ -36,8 +36,8 @@ public struct BeaconSettings: Sendable, Hashable {
         }
     }
 
-    /// Replaces the part of the settings that a characteristic has. Only the length is checked here: the beacon also calls
-    /// ``Transmission/check()``, and the manager shows whatever a beacon has.
+    /// Replaces the part of the settings that a characteristic has. Checks only the length, so that a manager can also show settings
+    /// that ``Transmission/check()`` refuses.
     public mutating func decode(_ value: [UInt8], of characteristic: BluetoothUUID) throws(BeaconRefusal) {
         switch characteristic {
         case BeaconService.identifier:

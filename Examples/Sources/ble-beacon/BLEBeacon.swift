@@ -64,13 +64,18 @@ extension BeaconSettings: CustomStringConvertible {
     }
 }
 
-/// Runs `body` with a client of bluetoothd. A signal cancels `body`, so that no connection and no advertisement remains.
-func withClient(_ body: @escaping @Sendable (BlueZClient) async throws -> Void) async throws {
-    _ = try await untilSignal {
+/// Runs `body` with a client of bluetoothd. SIGINT and SIGTERM cancel `body`, so that no connection and no advertisement remains.
+///
+/// - Parameter interrupted: the exit code after a signal.
+func withClient(
+    interrupted: ExitCode = ExitCode(130), _ body: @escaping @Sendable (BlueZClient) async throws -> Void
+) async throws {
+    let result: Void? = try await untilSignal {
         do {
             let client = try await BlueZClient.open()
             try await body(client)
             await client.close()
         } catch let error as BlueZError { throw Failure(error) }
     }
+    if result == nil { throw interrupted }
 }

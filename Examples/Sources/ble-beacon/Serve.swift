@@ -21,9 +21,9 @@ struct Serve: AsyncParsableCommand {
         options.apply(to: &settings)
         try settings.transmission.check()
         let beacon = Beacon(settings: settings, measuredPower: measuredPower)
-        try await withClient { client in
+        try await withClient(interrupted: .success) { client in
             try await client.withPeripheral(over: adapter.adapter, offering: [Beacon.service]) { peripheral in
-                // The data of an iBeacon fills the packet, so the service and the name need an advertisement of their own.
+                // The data of an iBeacon fills the packet. Therefore the service and the name need their own advertisement.
                 let service = Advertisement(serviceUUIDs: [BeaconService.uuid], localName: name)
                 try await peripheral.withAdvertisement(service) {
                     try await peripheral.withAdvertisement(beacon.advertisement) { advertising in
@@ -66,7 +66,7 @@ struct Beacon {
             case .connected(let connection): report("\(connection.central) connected")
             case .disconnected(let connection): report("\(connection.central) disconnected")
             case .read(let request): answer(request)
-            case .write(let request): try await answer(request, advertising)
+            case .write(let request): await answer(request, advertising)
             case .subscribed: break
             }
         }
@@ -79,24 +79,30 @@ struct Beacon {
         request.succeed(with: Array(value[request.offset...]))
     }
 
-    /// Checks the written value. Answers only when the new settings are advertised.
-    private mutating func answer(_ request: WriteRequest, _ advertising: ActiveAdvertisement) async throws {
+    /// Answers a write when the new settings are advertised, or refuses it.
+    private mutating func answer(_ request: WriteRequest, _ advertising: ActiveAdvertisement) async {
+        let central = request.connection.central
         let old = settings
         do {
-            guard request.offset == 0 else { throw BeaconRefusal.invalidOffset }
-            try settings.decode(request.value, of: request.attribute.characteristic)
-            try settings.transmission.check()
+            settings = try settings(after: request)
             try await advertising.change(to: advertisement)
             request.succeed()
-            report("\(request.connection.central) wrote\n\(settings)")
+            report("\(central) wrote\n\(settings)")
         } catch let refusal as BeaconRefusal {
-            settings = old
             request.fail(with: refusal.attributeError)
-            report("refused a write of \(request.connection.central): \(refusal)")
+            report("refused a write of \(central): \(refusal)")
         } catch {
             settings = old
             request.fail(with: .unlikely)
-            report("cannot advertise the written settings: \(error)")
+            report("cannot advertise the settings of \(central): \(error)")
         }
+    }
+
+    private func settings(after request: WriteRequest) throws(BeaconRefusal) -> BeaconSettings {
+        guard request.offset == 0 else { throw .invalidOffset }
+        var new = settings
+        try new.decode(request.value, of: request.attribute.characteristic)
+        try new.transmission.check()
+        return new
     }
 }

@@ -63,7 +63,8 @@ public enum ScanEvent: Sendable, Equatable {
 
 /// A filter for the devices of a scan. A device must match all conditions that are set.
 public struct ScanFilter: Sendable, Hashable {
-    /// The services to search for. A device must advertise at least one of these services. If the set is empty, every device matches.
+    /// The services to search for. A device must advertise at least one of these services. If the set is empty, every device matches. If the
+    /// set is not empty, the kernel discards each advertising packet that contains none of these services.
     public var services: Set<BluetoothUUID>
     /// The minimum signal strength in dBm. The scan omits devices with a weaker signal. Nil: the signal strength has no effect.
     public var minimumRSSI: Int?
