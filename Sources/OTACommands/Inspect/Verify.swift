@@ -87,7 +87,7 @@ struct Verify: Command {
         completion: .file())
     var attestationTrust: [String] = []
 
-    @Flag(help: "Accept a file that only the published demo key has signed.")
+    @Flag(help: "Accept a file that only the demo key of otaflash has signed. Everyone has the private demo key.")
     var allowDemoKey = false
 
     @OptionGroup(title: "Output options") var options: OutputOptions

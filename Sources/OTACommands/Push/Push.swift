@@ -179,7 +179,9 @@ enum PushFlag: String, EnumerableFlag {
         case .noDowngrade:
             "Refuse a version that is lower than the running version (exit 77); default: install it, with a warning."
         case .allowDemoKey:
-            "Accept a file that only the published demo key has signed. A virtual device (sim:) accepts such a file without this option."
+            ArgumentHelp(
+                "Accept a file that only the demo key of otaflash has signed. Everyone has the private demo key. A virtual device "
+                    + "(sim:) accepts such a file without this option.")
         case .unverifiedImage:
             "Accept an MCUboot image that is not signed by a trusted key, at your own risk. A bundle is always verified."
         case .uncheckedTarget:

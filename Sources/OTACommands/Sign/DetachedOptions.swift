@@ -14,14 +14,14 @@ struct DetachedOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "The manifest that --to-sign wrote and the key signed. Required with --signature, unless <image> is a bundle or --as mcuboot is given.",
+            "The file that --to-sign wrote for an image: the manifest of the new bundle. Required with --signature, unless <image> is a bundle or --as mcuboot is given.",
             valueName: "file"),
         completion: .file())
     var manifest: String?
 
     @Option(
         help: ArgumentHelp(
-            "A file with a signature, as raw bytes, hex or Base64. It signs the bytes of --to-sign. Repeat the option for each signature.",
+            "A signature of the bytes that --to-sign wrote. The signature is in raw bytes, hex or Base64. Repeat the option for each signature.",
             valueName: "file"),
         completion: .file())
     var signature: [String] = []

@@ -16,7 +16,8 @@ struct Keygen: Command {
             Token (--in): the token creates the key pair. The private key never leaves the token. keygen writes only \
             <name>.pub.pem.
 
-            Existing key (--from): keygen writes only the public key <name>.pub.pem of a key that sign --key accepts.
+            Existing key (--from): keygen writes only <name>.pub.pem, the public key of an existing key. --from accepts the same \
+            keys as 'otaflash sign --key'.
 
             Example: otaflash keygen release
                      otaflash keygen card --in 'pkcs11:token=release;object=fw'

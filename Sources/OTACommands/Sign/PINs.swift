@@ -8,8 +8,9 @@ import SystemPackage
 struct PINOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            "Read the PIN of the token from a line of this file descriptor (example: 3): one line for each token. If the URI has no "
-                + "pin-source and neither --pin-fd nor --pin-env is given, otaflash asks for the PIN on the terminal.",
+            "Read the PIN of the token from the first line of this file descriptor (example: 3). With several tokens, each token has its "
+                + "own line, in the order of --key. If the URI has no pin-source and neither --pin-fd nor --pin-env is given, otaflash "
+                + "asks for the PIN on the terminal.",
             valueName: "n"),
         transform: WholeNumber.in(0...Int32.max))
     var pinFd: Int32?

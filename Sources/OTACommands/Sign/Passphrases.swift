@@ -7,8 +7,8 @@ import SystemPackage
 struct PassphraseOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            "Read the passphrase of the private key from the first line of this file descriptor (example: 3). If neither "
-                + "--passphrase-fd nor --passphrase-env is given, otaflash asks for the passphrase on the terminal.",
+            "Read the passphrase of the private key from the first line of this file descriptor (example: 3). If a "
+                + "passphrase is necessary and neither --passphrase-fd nor --passphrase-env is given, otaflash asks for it on the terminal.",
             valueName: "n"),
         transform: WholeNumber.in(0...Int32.max))
     var passphraseFd: Int32?
