@@ -10,11 +10,12 @@ import bleak
 from bleak.exc import BleakGATTProtocolError
 
 import bluez
+import picture
 from beacon_bumble import (
     APPLE, IDENTIFIER, INTERVAL_OUT_OF_RANGE, INVALID_LENGTH, NUMBERS, SERVICE, TRANSMISSION, UNKNOWN_POWER, ibeacon,
 )
 from cases import case
-from lab import HERE, Bumble, until
+from lab import HERE, Bumble, Process, until
 
 NAME = "ble-beacon"
 BEACON = "e2c56db5-dffb-48d2-b060-d0f5a71096e0"
@@ -22,13 +23,20 @@ OTHER = "74278bda-b644-4520-8f0c-720eaf059935"
 REFUSED = "Error: The beacon refused the transmit settings: the advertising interval must be from 100 ms to 10.24 s."
 
 
-def manage(lab, *words, **more):
-    out, err = lab.run_example(NAME, *words, "--adapter", "hci0", **more)
-    return out or err
+class Manager:
+    """The example as a manager on hci0, with its output as a person sees it."""
 
+    def __init__(self, lab):
+        self.lab, self.screen = lab, []
 
-def scan(lab, *filters):
-    return manage(lab, "scan", "--for", 3, *filters)
+    def __call__(self, *words, **more):
+        """Returns stdout, or stderr if stdout is empty."""
+        out, err = self.lab.run_example(NAME, *words, "--adapter", "hci0", **more)
+        self.screen += [" ".join(["$", NAME, *map(str, words)]), *(out + err).splitlines(), ""]
+        return out or err
+
+    def scan(self, *filters):
+        return self("scan", "--for", 3, *filters)
 
 
 def settings(identifier, major, minor, power, interval):
@@ -38,21 +46,28 @@ def settings(identifier, major, minor, power, interval):
 @case(limit=60, example=NAME)
 def example_beacon(lab):
     """A scan finds the beacon; a write changes what it advertises, how often and with which power; a refused write changes nothing."""
-    server = lab.serve_example(NAME, "serve", "--uuid", BEACON, "--major", "1", "--minor", "2")
+    server, manage = lab.serve_example(NAME, "serve", "--uuid", BEACON, "--major", "1", "--minor", "2"), Manager(lab)
     central = bluez.ask(lambda bus: bus.objects())["/org/bluez/hci0"][bluez.ADAPTER]["Address"]
-    assert scan(lab, "--uuid", BEACON) == f"{server.address} uuid {BEACON} major 1 minor 2 rssi -50 dBm distance 0.35 m configurable"
+    assert manage.scan("--uuid", BEACON) == (
+        f"{server.address} uuid {BEACON} major 1 minor 2 rssi -50 dBm distance 0.35 m configurable"
+    )
     until(lambda: lab.count("advertising") == 160, 5, "an advertising interval of 100 ms")
 
-    assert manage(lab, "set", "--interval", 99, exit_code=1) == REFUSED
+    assert manage("set", "--interval", 99, exit_code=1) == REFUSED
     new = settings(OTHER, 65535, 256, -6, 250.0)
-    assert manage(lab, "set", "--uuid", OTHER, "--major", 65535, "--minor", 256, "--power", -6, "--interval", 250) == new
-    assert manage(lab, "show") == new
+    assert manage("set", "--uuid", OTHER, "--major", 65535, "--minor", 256, "--power", -6, "--interval", 250) == new
     lab.air("set", "rssi", -85)
-    assert scan(lab, "--configurable") == (
-        f"{server.address} uuid {OTHER} major 65535 minor 256 rssi -85 dBm distance 10.0 m configurable"
-    )
-    assert scan(lab, "--uuid", BEACON) == ""
+    seen = f"{server.address} uuid {OTHER} major 65535 minor 256 rssi -85 dBm distance 10.0 m configurable"
+    assert manage.scan("--configurable") == seen
+    picture.write("ble-beacon.svg", [manage.screen[:-1]], max(map(len, manage.screen)), len(manage.screen) - 1)
+    assert manage.scan("--uuid", BEACON) == ""
     until(lambda: lab.count("advertising") == 400, 5, "an advertising interval of 250 ms")
+
+    lab.bluetoothd("stop")
+    lab.bluetoothd("start")
+    until(lambda: bluez.ask(lambda bus: bus.advertisements()) == 2, 10, "the beacon advertises again")
+    assert manage("show") == new
+    assert manage.scan() == seen
 
     server.process.signal(signal.SIGTERM)
     assert server.process.wait(10) == 0
@@ -67,6 +82,17 @@ def example_beacon(lab):
     ]
 
 
+@case(limit=30, example=NAME)
+def example_beacon_interrupted(lab):
+    """SIGINT ends a scan with exit code 130, and no discovery remains."""
+    scan = Process([lab.example(NAME), "scan", "--for", "60", "--adapter", "hci0"], "scan", env=lab.environment)
+    until(lambda: bluez.ask(lambda bus: bus.leftovers()) == ["a discovery session"], 10, "the program scans")
+    scan.signal(signal.SIGINT)
+    assert scan.wait(10) == 130
+    assert scan.out.text() == scan.err.text() == ""
+    lab.assert_nothing_left()
+
+
 class BumbleBeacon(Bumble):
     def __init__(self, lab, *options):
         super(Bumble, self).__init__(lab, [sys.executable, HERE / "beacon_bumble.py", *options], "beacon")
@@ -75,13 +101,15 @@ class BumbleBeacon(Bumble):
 @case(limit=60, example=NAME)
 def example_beacon_on_another_stack(lab):
     """The manager finds, shows and changes a Bumble beacon, and shows the beacon's ATT error as a sentence."""
-    beacon = lab.peer(BumbleBeacon(lab))
+    beacon, manage = lab.peer(BumbleBeacon(lab)), Manager(lab)
     identifier = uuid.UUID(bytes=bytes(range(16)))
-    assert scan(lab, "--major", 300) == f"{beacon.address} uuid {identifier} major 300 minor 4 rssi -50 dBm distance 0.35 m configurable"
-    assert manage(lab, "show") == settings(identifier, 300, 4, 0, 100.0)
-    assert manage(lab, "set", "--device", beacon.address, "--interval", 10241, exit_code=1) == REFUSED
-    assert manage(lab, "set", "--uuid", OTHER, "--minor", 513, "--power", -23) == settings(OTHER, 300, 513, -23, 100.0)
-    assert scan(lab) == f"{beacon.address} uuid {OTHER} major 300 minor 513 rssi -50 dBm distance 0.03 m configurable"
+    assert manage.scan("--major", 300) == (
+        f"{beacon.address} uuid {identifier} major 300 minor 4 rssi -50 dBm distance 0.35 m configurable"
+    )
+    assert manage("show") == settings(identifier, 300, 4, 0, 100.0)
+    assert manage("set", "--device", beacon.address, "--interval", 10241, exit_code=1) == REFUSED
+    assert manage("set", "--uuid", OTHER, "--minor", 513, "--power", -23) == settings(OTHER, 300, 513, -23, 100.0)
+    assert manage.scan() == f"{beacon.address} uuid {OTHER} major 300 minor 513 rssi -50 dBm distance 0.03 m configurable"
     # The manager writes only the changed values.
     assert [(it["attribute"], it["value"]) for it in beacon.events("write")] == [
         (TRANSMISSION, struct.pack("<HH", 2, 16386).hex()), (IDENTIFIER, uuid.UUID(OTHER).hex),
