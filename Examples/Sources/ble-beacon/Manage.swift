@@ -67,7 +67,8 @@ struct TargetOptions: ParsableArguments {
 }
 
 struct Show: AsyncParsableCommand {
-    static let configuration = CommandConfiguration(abstract: "Show the settings of a beacon.")
+    static let configuration = CommandConfiguration(
+        abstract: "Show the settings of a beacon.", discussion: "Example: ble-beacon show --device AA:BB:CC:DD:EE:FF")
 
     @OptionGroup var target: TargetOptions
 

@@ -171,8 +171,8 @@ public struct ActiveAdvertisement: Sendable {
     let peripheral: Peripheral
     let number: Int
 
-    /// Replaces the advertised data, the interval and the transmit power. During a connection, most adapters do not advertise. The change
-    /// then takes effect after the connection. If bluetoothd or the adapter is not available, the new data is advertised later.
+    /// Replaces the advertised data, the interval and the transmit power. If the adapter does not advertise during a connection, the
+    /// change takes effect after the connection. If bluetoothd or the adapter is not available, the new data is advertised later.
     ///
     /// - Throws: the errors of `withAdvertisement`. The old data is then advertised again. ``BlueZError/Code/noSuchObject`` if the
     ///   advertisement has ended.
