@@ -186,6 +186,7 @@ import Testing
                 ["attest", "f", "--key", "k", "-o", "./q.json", "--report", "q.json"],
                 "-o and --report name the same file"
             ),
+            (["verify", "f", "--log", "q.json", "--report", "./q.json"], "--log and --report name the same file"),
             (["attest", "q", "--key", "k", "--log", "q.intoto.jsonl"], "-o and --log name the same file"),
             (["keygen", "q", "--log", "q.pem"], "the private key and --log name the same file 'q.pem'."),
             (

@@ -73,6 +73,16 @@ import Testing
         #expect(try permanent.json().device?.running_version?.string == "1.1.0")
     }
 
+    @Test("--upload-only of the image on trial reports the trial")
+    func uploadOnlyOfTheImageOnTrial() async throws {
+        let sandbox = try await Self.sandbox()
+        #expect(try await sandbox.push(Self.device, image: "fw.signed.bin", "--no-confirm").exit == 0)
+        let push = try await sandbox.push(Self.device, image: "fw.signed.bin", "--upload-only")
+        #expect(push.exit == 0, "\(push.err)")
+        #expect(try push.json().outcome?.string == "on-trial" && push.json().device?.state?.string == "trial")
+        #expect(try push.json().device?.running_version?.string == "1.1.0")
+    }
+
     @Test("discard over SMP reports the erased slot and the image that it held")
     func discardReportsWhatItErased() async throws {
         let sandbox = try await Self.sandbox()

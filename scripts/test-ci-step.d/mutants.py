@@ -23,6 +23,7 @@ MUTANTS = [
     ("the key for all commands", '    export -n "${1?}"\n', ""),
     ("the key for all commands of otaflash", '[[ $1 != sign && $1 != attest ]] || ', ""),
     ("attest without the key", " && $1 != attest ]]", " ]]"),
+    ("provenance of another commit", "[[ -z $job || $commit == \"$job\" ]] ||", "true ||"),
     ("publish before attest", "\nattest\npublish\n", "\npublish\nattest\n"),
     ("attestations are not verified", '"--attestation=$attestations" -- "$bundle"', '-- "$bundle"'),
     ("one format of the SBOM", '"https://cyclonedx.org/bom" else', '"https://spdx.dev/Document" else'),

@@ -13,8 +13,12 @@ SPDX, SLSA = '{"spdxVersion": "SPDX-2.3"}', "https://slsa.dev/provenance/v1"
 # The variables of GitHub's runner that provenance contains.
 GITHUB = {
     "GITHUB_RUN_ID": "7", "GITHUB_RUN_ATTEMPT": "2", "GITHUB_SERVER_URL": "https://github.com", "GITHUB_REPOSITORY": "acme/lamp",
-    "GITHUB_WORKFLOW_REF": "acme/lamp/.github/workflows/release.yml@refs/tags/v1", "GITHUB_REF": "refs/tags/v1", "GITHUB_SHA": "0" * 40,
+    "GITHUB_WORKFLOW_REF": "acme/lamp/.github/workflows/release.yml@refs/tags/v1", "GITHUB_REF": "refs/tags/v1",
 }
+
+
+def head(job):
+    return subprocess.run(["git", "rev-parse", "HEAD"], cwd=job.checkout, capture_output=True, text=True, check=True).stdout.strip()
 
 
 @test
@@ -38,9 +42,8 @@ def a_release_is_signed_tested_and_published_with_its_checksum(job):
 def two_runs_give_the_same_bytes_with_the_time_and_the_id_of_the_commit(job):
     require(job.run(output="a.otaf").exit == 0 and job.run(output="b.otaf").exit == 0, "not signed")
     require((job.checkout / "a.otaf").read_bytes() == (job.checkout / "b.otaf").read_bytes(), "other bytes")
-    head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=job.checkout, capture_output=True, text=True, check=True).stdout.strip()
     bundle = job.inspect("a.otaf")
-    require((bundle["created"], bundle["source"]) == ("2024-05-06T07:08:09Z", head), bundle)
+    require((bundle["created"], bundle["source"]) == ("2024-05-06T07:08:09Z", head(job)), bundle)
 
 
 @test
@@ -99,7 +102,8 @@ def the_provenance_and_the_SBOM_are_signed_and_published_with_the_bundle(job):
                              ("-bom.json", [SLSA, "https://cyclonedx.org/bom"])):
         (job.checkout / "app.spdx.json").write_text(SPDX)
         (job.checkout / "-bom.json").write_text('{"bomFormat": "CycloneDX"}')
-        result = job.run(attest="true", sbom=sbom, env=GITHUB, previous="previous.otaf", smoke_test="true")
+        result = job.run(attest="true", sbom=sbom, env=GITHUB | {"GITHUB_SHA": head(job)}, previous="previous.otaf",
+                         smoke_test="true")
         require(result.exit == 0 and result.outputs["attestation"] == "fw.bin.otaf.intoto.jsonl", result)
         require(f"<tr><td>attest</td><td>ok</td><td><code>{', '.join(predicates)}</code>" in result.summary, result)
         lines = (job.checkout / "fw.bin.otaf.intoto.jsonl").read_text().splitlines()
@@ -136,6 +140,8 @@ def an_attestation_that_cannot_be_signed_or_verified_is_refused(job):
     sbom.write_text(SPDX)
     fails(job, 77, "attestation-untrusted", "attest", sbom=sbom.name, key="other.pem\nrelease.pem")
     fails(job, 64, "usage", "attest", attest="true")
+    fails(job, 77, "wrong-commit", "attest", attest="true", env=GITHUB | {"GITHUB_SHA": "0" * 40})
+    fails(job, 77, "wrong-commit", "attest", attest="true", env={"CI_JOB_URL": "https://gitlab.com/x", "CI_COMMIT_SHA": "0" * 40})
     os.mkfifo(job.checkout / "pipe.json")
     for name in ("nothing.json", "pipe.json", "."):
         fails(job, 66, "no-such-file", "attest", sbom=name)

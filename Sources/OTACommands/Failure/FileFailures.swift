@@ -13,8 +13,9 @@ extension Failure {
             hint: Self.advice(for: error.code, file))
         if error.code == .badMagic, invocation.command == "push" {
             hints.append(
-                "for a device that uses SMP, sign the program as an MCUboot image: "
-                    + "otaflash sign --as mcuboot \(Shell.quoted(invocation.file ?? "APP.bin")) --key KEY.pem --version X.Y.Z"
+                "for a device that uses SMP, sign the binary as an MCUboot image: "
+                    + "otaflash sign --as mcuboot \(Shell.quoted(invocation.file ?? "APP.bin")) --key KEY.pem --version X.Y.Z "
+                    + "--header-size 0x200 (with --pad-header if the build left no room for the header)"
             )
         }
     }

@@ -170,7 +170,7 @@ extension Failure {
             return "sign the image again with a higher version: otaflash sign IMAGE --version X.Y.Z …"
         case .counterLowered:
             return
-                "devices with the previous release would refuse the bundle: sign the image again with a higher --counter"
+                "devices with the previous release would refuse the bundle: sign the image again with the same or a higher --counter"
         case .noCommonSigner:
             return
                 "devices that trust only the previous keys would refuse the bundle: sign it with both keys, --key NEW.pem --key OLD.pem"

@@ -58,6 +58,13 @@ struct OutputOptions: ParsableArguments {
 }
 
 extension OutputOptions {
+    func validate() throws {
+        guard let log, let report, FilePath(log).lexicallyNormalized() == FilePath(report).lexicallyNormalized() else {
+            return
+        }
+        throw ValidationError("--log and --report name the same file '\(report)'.")
+    }
+
     /// Refuses `--log` and `--report` with the path of a file that the command writes.
     ///
     /// A command calls this function in `validate()`, before otaflash opens the log or writes the report.

@@ -15,7 +15,8 @@ struct SMPPlan {
         case confirm(SMPImage, digest: [UInt8])
         /// End the push, and leave the image on trial.
         case leaveOnTrial
-        /// End the push, because all images are on the device. This step occurs only with `UpdateOptions.Ending.uploadOnly`.
+        /// End the push, because all images are on the device, and not all of them run. This step occurs only with
+        /// `UpdateOptions.Ending.uploadOnly`.
         case leaveHeld
         /// End the push, because nothing is left to do.
         case finish
@@ -45,6 +46,7 @@ struct SMPPlan {
         let states = images.map { ($0, state(of: $0)) }
         func first(_ state: ImageState) -> SMPImage? { states.first { $0.1 == state }?.0 }
         if let absent = first(.absent) { return blocker.map { .blocked($0) } ?? .upload(absent) }
+        if ending == .uploadOnly, runOnTrial { return .leaveOnTrial }
         if ending == .uploadOnly { return first(.running) == nil || first(.held) != nil ? .leaveHeld : .finish }
         if let held = first(.held), let digest = digest(of: held) {
             return blocker.map { .blocked($0) } ?? .mark(held, digest: digest)

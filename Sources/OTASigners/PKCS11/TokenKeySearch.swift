@@ -51,7 +51,7 @@ struct TokenKey {
             .wrongAlgorithm,
             "the key \(title) of the token \(object.session.token.title) is for \(kindName); expected \(names)",
             hint: algorithm == .ecdsaP256
-                ? "this key signs MCUboot images: --as mcuboot; or \(object.session.token.keygenHint)"
+                ? "this key signs MCUboot images: otaflash sign --as mcuboot; or \(object.session.token.keygenHint)"
                 : object.session.token.keygenHint)
     }
 

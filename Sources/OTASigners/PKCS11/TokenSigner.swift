@@ -25,7 +25,7 @@ public final class TokenSigner: ImageSigner, @unchecked Sendable {  // The lock 
         guard let publicKey = publicKey.bundleKey else {
             throw KeyError(
                 .wrongAlgorithm, "the key is for \(publicKey.algorithm.name); a bundle requires Ed25519",
-                hint: "this key signs MCUboot images: --as mcuboot; or \(key.session.token.keygenHint)")
+                hint: "this key signs MCUboot images: otaflash sign --as mcuboot; or \(key.session.token.keygenHint)")
         }
         return BundleTokenSigner(publicKey: publicKey, key: self)
     }

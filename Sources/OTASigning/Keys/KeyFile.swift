@@ -33,7 +33,7 @@ public enum KeyFile {
         let other = path.string.hasSuffix(suffix) ? String(path.string.dropLast(suffix.count)) + ".pem" : "NAME.pem"
         return KeyError(
             .notAKey, "\(path): this is a public key; a signature needs the private key",
-            hint: "use the private key of the same pair: --key \(other.shellQuoted)")
+            hint: "use the private key of the same pair: \(other.shellQuoted)")
     }
 
     /// Reads a public key of any algorithm of `ImagePublicKey` from a PEM file. Only an Ed25519 key can also verify bundles.
