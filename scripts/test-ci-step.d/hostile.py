@@ -56,6 +56,45 @@ def hostile_options_and_values_are_refused_or_are_only_text(job):
     require(job.inspect("fw.bin.otaf")["source"] == "$(touch pwned) `touch pwned` ::error::x", result)
 
 
+# The files of a bare repository whose file config has a command, which git runs to get the missing commit.
+REPOSITORY = {
+    "HEAD": "ref: refs/heads/main\n", "refs/heads/main": "1" * 40 + "\n", "objects/x/keep": "",
+    "config": """[core]
+    repositoryformatversion = 1
+    bare = true
+[extensions]
+    partialClone = origin
+[remote "origin"]
+    url = .
+    promisor = true
+    uploadpack = "touch pwned; false"
+""",
+}
+
+
+@test
+def a_folder_that_looks_like_a_repository_runs_no_command(job):
+    top, job.checkout = job.checkout, job.checkout / "sub"
+    job.checkout.mkdir()
+    for name, text in REPOSITORY.items():
+        (job.checkout / name).parent.mkdir(parents=True, exist_ok=True)
+        (job.checkout / name).write_text(text)
+    for name in ("fw.bin", "release.pem", "release.pub.pem"):
+        shutil.copy(top / name, job.checkout / name)
+    result = job.run()
+    require(result.exit == 0, result)
+    # The commit is that of the repository above the folder.
+    require(job.inspect("fw.bin.otaf")["created"] == "2024-05-06T07:08:09Z", result)
+    job.checkout = top
+
+
+@test
+def a_pipe_is_refused(job):
+    os.mkfifo(job.checkout / "pipe.bin")
+    for name in ("image", "previous"):
+        fails(job, 66, "not-a-file", "inputs", **{name: "pipe.bin"}, output="x.otaf")
+
+
 @test
 def a_link_cannot_make_the_step_publish_or_replace_another_file(job):
     outside = job.folder / "outside"

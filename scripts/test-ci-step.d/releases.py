@@ -143,8 +143,9 @@ def an_attestation_that_cannot_be_signed_or_verified_is_refused(job):
     fails(job, 77, "wrong-commit", "attest", attest="true", env=GITHUB | {"GITHUB_SHA": "0" * 40})
     fails(job, 77, "wrong-commit", "attest", attest="true", env={"CI_JOB_URL": "https://gitlab.com/x", "CI_COMMIT_SHA": "0" * 40})
     os.mkfifo(job.checkout / "pipe.json")
-    for name in ("nothing.json", "pipe.json", "."):
-        fails(job, 66, "no-such-file", "attest", sbom=name)
+    fails(job, 66, "no-such-file", "attest", sbom="nothing.json")
+    for name in ("pipe.json", "."):
+        fails(job, 66, "not-a-file", "inputs", sbom=name)
     fails(job, 64, "usage", "inputs", sbom=sbom.name, sign_options="--passphrase-fd 3")
     fails(job, 64, "usage", "inputs", attest="yes")
     for text in ("", "[]", "7", "SPDXVersion: SPDX-2.3", '{"spdxVersion": 2}', '{"bomFormat": "Other"}'):
@@ -153,6 +154,8 @@ def an_attestation_that_cannot_be_signed_or_verified_is_refused(job):
     for name in ("x.otaf.sha256", "x.otaf.intoto.jsonl"):
         (job.checkout / name).write_text(SPDX)
         fails(job, 64, "usage", "inputs", sbom=name, output="x.otaf")
+        fails(job, 64, "usage", "inputs", key=f"release.pem\n{name}", output="x.otaf")
+        fails(job, 64, "usage", "inputs", trust=f"release.pub.pem\n{name}", output="x.otaf")
 
 
 @test
@@ -203,6 +206,32 @@ def a_failure_removes_the_bundle_of_an_earlier_run(job):
     before = job.files()
     require(job.run(output="fw.otaf").exit == 0, "not signed")
     require_failure(job, before, job.run(output="fw.otaf", trust="other.pub.pem"), 77, "untrusted-key", "verify")
+
+
+@test
+def a_failure_of_the_inputs_removes_the_bundle_of_an_earlier_run(job):
+    before = job.files()
+    for wrong in ({"image": None}, {"previous": ".git/config"}, {"trust": "\n"}, {"sign_options": "--force"}, {"attest": "yes"}):
+        require(job.run(output="fw.otaf").exit == 0, "not signed")
+        result = job.run(**{"output": "fw.otaf", **wrong})
+        require(result.exit in (64, 77) and job.files() == before, result)
+
+
+@test
+def a_result_that_cannot_be_written_publishes_nothing(job):
+    before = job.files()
+    for name in ("GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY"):
+        result = job.run(env={name: "/nothing/x"})
+        require(result.exit != 0 and job.files() == before and "nothing is published" in result.log, result)
+    result = job.run(github=False, script=f"{job.step} >/dev/full")
+    require(result.exit != 0 and job.files() == before and "nothing is published" in result.log, result)
+
+
+@test
+def the_temporary_folder_can_be_relative_and_must_exist(job):
+    (job.checkout / "t").mkdir()
+    require(job.run(env={"RUNNER_TEMP": "t"}, smoke_test="true").exit == 0, "refused")
+    fails(job, 73, "cannot-create", "inputs", env={"RUNNER_TEMP": "/nothing"}, output="other.otaf")
 
 
 @test
