@@ -216,7 +216,7 @@ import Testing
             let error = try #require(try run.json().error)
             #expect(error.code?.string == "not-a-key")
             #expect(error.message?.string?.contains("\(name): this is a public key") == true)
-            #expect(error.hint?.string?.hasSuffix("--key \(other)") == true)
+            #expect(error.hint?.string?.hasSuffix("the same pair: \(other)") == true)
         }
     }
 

@@ -75,6 +75,8 @@ struct Attest: Command {
         let bundle = try parsedBundle()
         let statement = try statement(about: bundle)
         let target = output ?? self.bundle + ".intoto.jsonl"
+        // Open the output before its contents are read. `commit()` then detects a change after the read.
+        let file = try outputFile(at: target)
         let earlier = target == StandardFile.name ? [] : try earlierAttestations(in: target, of: bundle)
         var keys = SigningKeys(passphrases: passphrase.source, pins: pin.source(console))
         let signer = try keys.key(at: key)
@@ -89,7 +91,8 @@ struct Attest: Command {
             failure.hints = ["write to another file: -o FILE"]
             throw failure
         }
-        try write(contents, to: target)
+        try contents.withUnsafeBytes { try file.write($0, at: 0) }
+        try file.commit()
         let answer = AttestAnswer(
             statement, signer: signer.publicKey.id, output: title(of: target), count: count)
         guard target == StandardFile.name else { return answer }
@@ -204,8 +207,14 @@ struct Attest: Command {
     /// - Throws: `attestation-malformed` if the file contains anything but attestations; `attestation-differs` if an attestation in the
     ///   file is about another bundle.
     private func earlierAttestations(in path: String, of bundle: SignedBundle) throws -> [UInt8] {
-        guard (try? FilePath(path).stat()) != nil else { return [] }
-        let bytes = try InputFile(FilePath(path)).prefix(AttestationFile.maximumSize + 1)
+        let bytes: [UInt8]
+        do throws(SigningError) {
+            bytes = try InputFile(FilePath(path)).prefix(AttestationFile.maximumSize + 1)
+        } catch  where error.code == SigningError.Code.noSuchFile.rawValue {
+            return []
+        } catch {
+            throw Failure(error, in: Invocation(command: Self.name, file: path))
+        }
         guard !bytes.isEmpty else { return [] }
         do throws(AttestationError) {
             for envelope in try AttestationFile(parsing: bytes).envelopes {
@@ -218,19 +227,16 @@ struct Attest: Command {
         } catch {
             var failure = Failure(error, in: invocation)
             failure.message = "cannot append to \(path): \(failure.message)"
-            failure.hints = ["write to another file: -o FILE; or remove the old file: rm \(Shell.quoted(path))"]
+            failure.hints = ["write to another file: -o FILE; or move the old file away, if it contains attestations"]
             throw failure
         }
         return bytes.last == UInt8(ascii: "\n") ? bytes : bytes + [UInt8(ascii: "\n")]
     }
 
-    private func write(_ contents: [UInt8], to path: String) throws {
-        let file =
-            path == StandardFile.name
+    private func outputFile(at path: String) throws -> OutputFile {
+        path == StandardFile.name
             ? try OutputFile(to: .standardOutput, as: FilePath(StandardFile.outputTitle))
             : try OutputFile(FilePath(path), replaces: true)
-        try contents.withUnsafeBytes { try file.write($0, at: 0) }
-        try file.commit()
     }
 }
 

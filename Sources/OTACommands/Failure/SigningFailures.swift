@@ -116,6 +116,7 @@ extension Failure {
         case .keyRequired: return (.usage, "give --key FILE; to create a key: otaflash keygen NAME")
         case .alreadySigned: return (.usage, "omit the key that has already signed: \(inspect)")
         case .tooManySignatures: return (.refused, "sign the image again with the keys that are needed")
+        case .outputChanged: return (.cannotCreate, "run the command again")
         case .outputExists: return (.cannotCreate, "use --force to replace the file, or -o to write another file")
         case .cannotCreate: return (.cannotCreate, "check that the folder exists and is writable")
         case .writeFailed: return (.inputOutput, "check that the disk has free space: df")

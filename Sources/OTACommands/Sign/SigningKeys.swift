@@ -66,7 +66,9 @@ struct SigningKeys {
                 else { throw error }
                 throw KeyError(
                     error.code, "the key is for \(key.publicKey.algorithm.name); a bundle requires Ed25519",
-                    hint: "create an Ed25519 key: otaflash keygen NAME; this key signs MCUboot images: otaflash sign --as mcuboot")
+                    hint:
+                        "create an Ed25519 key: otaflash keygen NAME; this key signs MCUboot images: otaflash sign --as mcuboot"
+                )
             }
         }
     }

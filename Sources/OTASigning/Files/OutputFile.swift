@@ -9,6 +9,9 @@ package import SystemPackage
 package final class OutputFile {
     let path: FilePath
     private let replaces: Bool
+    private let permissions: FilePermissions
+    /// The file at `path` when this object was created. `commit()` replaces no other file.
+    private let replaced: Version?
     private let file: OpenFile
     private var temporary: FilePath?
     /// The stream to which `commit()` copies the contents. The value is nil if the output is a file with a name.
@@ -18,12 +21,18 @@ package final class OutputFile {
     ///
     /// - Parameters:
     ///   - replaces: whether `commit()` may replace an existing file at `path`. The replacement is atomic.
+    ///   - permissions: the permissions of the new file, from which the kernel removes the bits of the umask.
     ///   - named: whether to use a temporary name even if the file system supports files without a name (for tests).
     /// - Throws: `output-exists`, `cannot-create`.
-    package init(_ path: FilePath, replaces: Bool, named: Bool = false) throws(SigningError) {
+    package init(
+        _ path: FilePath, replaces: Bool, permissions: FilePermissions = OutputFile.usualPermissions,
+        named: Bool = false
+    ) throws(SigningError) {
         self.path = path
         self.replaces = replaces
+        self.permissions = permissions
         stream = nil
+        replaced = Version(at: path)
         if let existing = try? path.stat() {
             guard replaces else { throw Self.exists(path) }
             // Without this check, the new file could replace a device such as /dev/null.
@@ -32,12 +41,12 @@ package final class OutputFile {
             }
         }
         do {
-            if !named, let nameless = try Self.nameless(in: path.folder) {
+            if !named, let nameless = try Self.nameless(in: path.folder, permissions) {
                 file = nameless
             } else {
                 let name = path.unusedSibling()
                 file = try OpenFile(
-                    name, .readWrite, options: [.create, .exclusiveCreate], permissions: Self.permissions)
+                    name, .readWrite, options: [.create, .exclusiveCreate], permissions: permissions)
                 temporary = name
             }
         } catch {
@@ -53,6 +62,8 @@ package final class OutputFile {
     package init(to stream: FileDescriptor, as name: FilePath) throws(SigningError) {
         path = name
         replaces = false
+        permissions = Self.usualPermissions
+        replaced = nil
         self.stream = stream
         do { file = try OpenFile.scratch() } catch { throw OpenFile.scratchFailed(.cannotCreate, error) }
     }
@@ -71,17 +82,26 @@ package final class OutputFile {
     /// Waits until all bytes are on the storage device, and then gives the file its name. If the output is a stream, this method only
     /// copies all bytes to the stream.
     ///
-    /// - Throws: `output-exists`, `cannot-create`, `write-failed`.
+    /// - Throws: `output-exists`, `cannot-create`, `write-failed`; `output-changed` if another program has changed the existing file since
+    ///   this object was created.
     package func commit() throws(SigningError) {
         if let stream { return try copy(to: stream) }
         try writing { () throws(Errno) in try file.synchronize() }
+        // Two processes that add a signature to the same file must not both replace the file that they have read.
+        let lock = FolderLock(path.folder)
+        defer { lock?.end() }
+        guard !replaces || Version(at: path) == replaced else {
+            throw .refused(
+                .outputChanged, context: "\(path): another program has changed the file since it was read",
+                hint: "run the command again")
+        }
         do {
             if temporary != nil {
                 // rename() below would overwrite a file that another process created at `path` after the check in the initializer.
                 // Therefore, first create an empty file at `path`: this fails if a file exists. Then rename() replaces only the empty file.
                 if !replaces {
                     _ = try OpenFile(
-                        path, .writeOnly, options: [.create, .exclusiveCreate], permissions: Self.permissions)
+                        path, .writeOnly, options: [.create, .exclusiveCreate], permissions: permissions)
                 }
             } else if replaces {
                 let name = path.unusedSibling()
@@ -155,7 +175,7 @@ package final class OutputFile {
     /// Creates a file without a name. Returns nil if the file system does not support files without a name.
     ///
     /// This method also returns nil if `/proc` is not available, because `commit()` needs `/proc` to give the file a name.
-    private static func nameless(in folder: FilePath) throws(Errno) -> OpenFile? {
+    private static func nameless(in folder: FilePath, _ permissions: FilePermissions) throws(Errno) -> OpenFile? {
         do throws(Errno) {
             let file = try OpenFile(folder, .readWrite, options: .temporaryFile, permissions: permissions)
             return (try? link(of: file).stat()) == nil ? nil : file
@@ -168,8 +188,42 @@ package final class OutputFile {
     /// Returns the path in `/proc` of an open file. linkat(2) needs this path to give the file a name (open(2), O_TMPFILE).
     private static func link(of file: OpenFile) -> FilePath { FilePath("/proc/self/fd/\(file.descriptor.rawValue)") }
 
-    /// The permissions of a new file, from which the kernel removes the bits of the umask.
-    private static let permissions: FilePermissions = [.ownerReadWrite, .groupReadWrite, .otherReadWrite]
+    package static let usualPermissions: FilePermissions = [.ownerReadWrite, .groupReadWrite, .otherReadWrite]
+}
+
+/// A version of an existing file. After a change or a replacement of the file, the version is another one.
+private struct Version: Equatable {
+    private let device, inode: UInt64
+    private let size: Int64
+    private let seconds, nanoseconds: Int
+
+    init?(at path: FilePath) {
+        var status = Glibc.stat()
+        guard fstatat(AT_FDCWD, path.string, &status, 0) == 0 else { return nil }
+        (device, inode, size) = (UInt64(status.st_dev), UInt64(status.st_ino), Int64(status.st_size))
+        (seconds, nanoseconds) = (status.st_mtim.tv_sec, status.st_mtim.tv_nsec)
+    }
+}
+
+/// A lock of a folder for the short time in which an output gets its name.
+private struct FolderLock {
+    private let descriptor: CInt
+
+    /// Waits up to two seconds for the lock, because another user can hold it. Returns nil without the lock, also if the file system does not
+    /// support locks.
+    init?(_ folder: FilePath) {
+        descriptor = open(folder.string, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+        guard descriptor >= 0 else { return nil }
+        for _ in 0..<200 {
+            if flock(descriptor, LOCK_EX | LOCK_NB) == 0 { return }
+            guard errno == EWOULDBLOCK else { break }
+            usleep(10_000)
+        }
+        close(descriptor)
+        return nil
+    }
+
+    func end() { close(descriptor) }
 }
 
 extension FilePath {

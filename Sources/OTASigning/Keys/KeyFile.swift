@@ -103,19 +103,19 @@ public enum KeyFile {
     private static func create(
         _ path: FilePath, permissions: FilePermissions, contents: SecretBytes
     ) throws(KeyError) {
-        let file: OpenFile
-        do {
-            file = try OpenFile(path, .writeOnly, options: [.create, .exclusiveCreate], permissions: permissions)
+        do throws(SigningError) {
+            let file = try OutputFile(path, replaces: false, permissions: permissions)
+            try contents.withUnsafeBytes { (bytes) throws(SigningError) in try file.write(bytes, at: 0) }
+            try file.commit()
         } catch {
-            let code: KeyError.Code = error == .fileExists ? .exists : .cannotCreate
-            throw KeyError(code, "\(path): \(error)")
-        }
-        do {
-            try contents.withUnsafeBytes { (bytes) throws(Errno) in try file.write(bytes) }
-            try file.synchronize()
-        } catch {
-            unlink(path.string)
-            throw KeyError(.writeFailed, "\(path): \(error)", hint: error.writeHint)
+            guard case .refused(let code, let context, let hint) = error else {
+                throw KeyError(.writeFailed, "\(path)")
+            }
+            switch code {
+            case .outputExists: throw KeyError(.exists, "\(path): \(Errno.fileExists)")
+            case .writeFailed: throw KeyError(.writeFailed, context, hint: hint)
+            default: throw KeyError(.cannotCreate, context, hint: hint)
+            }
         }
     }
 }

@@ -32,6 +32,8 @@ public enum SigningError: Error, Sendable, Equatable {
         case tooManySignatures = "too-many-signatures"
         // The next errors concern the output file.
         case outputExists = "output-exists"
+        /// Another program changed the existing output file after this command had read it.
+        case outputChanged = "output-changed"
         case cannotCreate = "cannot-create"
         case writeFailed = "write-failed"
     }

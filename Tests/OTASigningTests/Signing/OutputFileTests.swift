@@ -49,21 +49,27 @@ import Testing
         #expect(folder.names() == ["out"])
     }
 
-    @Test("a file created before the commit is overwritten only if requested", arguments: [false, true])
+    @Test(
+        "a file that another program creates, changes or replaces before the commit is kept", arguments: [false, true])
     func overwritesNothingThatCameInBetween(named: Bool) throws {
         for replaces in [false, true] {
             let file = try OutputFile(folder / "out", replaces: replaces, named: named)
             try folder.write("out", "mine".utf8)
-            if replaces {
-                try file.commit()
-                #expect(try text() == "")
-            } else {
-                #expect(throws: SigningError.refused(.outputExists, context: "")) { try file.commit() }
-                #expect(try text() == "mine")
-            }
+            let error = SigningError.refused(replaces ? .outputChanged : .outputExists, context: "")
+            #expect(throws: error) { try file.commit() }
+            #expect(try text() == "mine")
             unlink((folder / "out").string)
         }
-        #expect(folder.names() == [])
+        try folder.write("out", "old".utf8)
+        let files = try (0..<2).map { _ in try OutputFile(folder / "out", replaces: true, named: named) }
+        for (number, file) in files.enumerated() {
+            try Array("text \(number)".utf8).withUnsafeBytes { try file.write($0, at: 0) }
+        }
+        try files[1].commit()
+        #expect(throws: SigningError.refused(.outputChanged, context: "")) { try files[0].commit() }
+        #expect(try text() == "text 1")
+        unlink((folder / "out").string)
+        withExtendedLifetime(files) {}
     }
 
     @Test("a replacement is atomic, and an open reader keeps the old file", arguments: [false, true])
