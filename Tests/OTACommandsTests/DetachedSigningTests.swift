@@ -70,6 +70,13 @@ import Testing
         #expect(!sandbox.exists("fw.bin.otaf"))
     }
 
+    @Test("inspect names a manifest without signatures, and says how to attach them")
+    func inspectOfAManifest() async throws {
+        let run = try await signedManifest().run("inspect", "fw.manifest")
+        #expect(run.exit == 65 && run.err.contains("fw.manifest is a manifest without signatures"), "\(run.err)")
+        #expect(run.err.contains("otaflash sign IMAGE --manifest fw.manifest --signature FILE.sig"), "\(run.err)")
+    }
+
     @Test("a second signer gets the manifest of a bundle, and the signature is added to the bundle")
     func secondSigner() async throws {
         let sandbox = try await signedManifest()

@@ -131,6 +131,16 @@ import Testing
         #expect(try run.json().error?.hint?.string?.hasSuffix("--trust other.pub.pem \(demands)") == true, "\(run.out)")
     }
 
+    @Test("the command in the hint of verify reads a file whose name begins with a hyphen")
+    func fileNameWithAHyphen() async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release()
+        try await sandbox.run("keygen", "other")
+        try sandbox.write("-x.otaf", sandbox.read("fw.otaf"))
+        let run = try await sandbox.run("verify", "--trust", "other.pub.pem", "--", "-x.otaf")
+        #expect(run.exit == 77 && run.err.contains("otaflash verify ./-x.otaf --trust other.pub.pem"), "\(run.err)")
+    }
+
     // MARK: Sources of trusted keys
 
     @Test("trusted keys come from --trust, else from OTAFLASH_TRUST, else from the trust folder")

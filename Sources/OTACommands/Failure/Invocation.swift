@@ -86,7 +86,11 @@ package struct Invocation: Sendable {
     ///   - extra: an option to append.
     func line(_ other: String? = nil, withFile: Bool = true, adding extra: String = "") -> String {
         var words = ["otaflash", other ?? command]
-        if withFile, let file { words.append(Shell.quoted(file)) }
+        if withFile, let file {
+            // Without ./, a name that begins with a hyphen would be an option.
+            let isOption = file.hasPrefix("-") && file != StandardFile.name
+            words.append(Shell.quoted(isOption ? "./" + file : file))
+        }
         if let device { words += ["--device", Shell.quoted(device)] }
         if let adapter { words += ["--adapter", Shell.quoted(adapter)] }
         if let updateProtocol, device != nil { words += ["--protocol", updateProtocol] }

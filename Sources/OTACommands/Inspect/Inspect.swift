@@ -31,7 +31,9 @@ struct Inspect: Command {
     func answer(_ console: Console) throws -> InspectAnswer {
         let bytes = try FileReader.contents(of: file)
         switch FirmwareFileKind.detect(prefix: bytes) {
-        case .bundle: return try bundle(SignedBundle(parsing: bytes), console)
+        case .bundle:
+            guard (try? Manifest(parsing: bytes)) == nil else { throw unsignedManifest() }
+            return try bundle(SignedBundle(parsing: bytes), console)
         case .intelHex:
             let image = try IntelHex(parsing: bytes).bytes
             var answer = try self.image(image, console)
@@ -45,6 +47,15 @@ struct Inspect: Command {
             let images = try ImagePackage.images(in: bytes)
             return try package(.images(images), images, console)
         }
+    }
+
+    /// Returns the failure for a manifest alone, which begins like a bundle.
+    private func unsignedManifest() -> Failure {
+        Failure(
+            BundleError.Code.truncated.rawValue, .malformed,
+            "\(StandardFile.title(of: file)) is a manifest without signatures, as sign --to-sign writes it",
+            hint: "attach its signatures: otaflash sign IMAGE --manifest \(Shell.quoted(file)) --signature FILE.sig "
+                + "--public-key KEY.pub.pem")
     }
 
     private func bundle(_ signed: SignedBundle, _ console: Console) throws -> InspectAnswer {
