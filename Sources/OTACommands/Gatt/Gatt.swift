@@ -79,9 +79,9 @@ extension DeviceConnection {
 /// The device argument and the Bluetooth options of a `gatt` command.
 struct GattOptions: ParsableArguments {
     @Argument(
-        help:
-            "The address of the device: ble:AA:BB:CC:DD:EE:FF; ble:name=NAME; ble: for the only device in range that can be updated."
-    )
+        help: ArgumentHelp(
+            "The address of the device: ble:AA:BB:CC:DD:EE:FF or ble:name=NAME ('ble:' alone is the only device in range that "
+                + "can be updated)."))
     var device: String
 
     @OptionGroup var radio: RadioOptions

@@ -7,14 +7,14 @@ import SystemPackage
 struct DetachedOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            "Write only the bytes that the key must sign; - for stdout. Give all other options as if you signed with --key.",
+            "Write only the bytes that the key must sign; - for stdout. Give the same options as for a signature, but no --key.",
             valueName: "file"),
         completion: .file())
     var toSign: String?
 
     @Option(
         help: ArgumentHelp(
-            "The file that --to-sign wrote for an image: the manifest of the new bundle. Required with --signature, unless <image> is a bundle or --as mcuboot is given.",
+            "The file that --to-sign wrote, if <image> becomes a new bundle: the file is the manifest of this bundle. Required with --signature in this case.",
             valueName: "file"),
         completion: .file())
     var manifest: String?

@@ -18,8 +18,8 @@ struct Sign: Command {
             --force to replace the bundle.
 
             MCUboot image (--as mcuboot): <image> is a raw binary or Intel HEX. The key is an Ed25519, ECDSA P-256, RSA-2048 \
-            or RSA-3072 key. --version and --header-size are required. With an Ed25519 key, the output is the same to the \
-            byte as the output of imgtool.
+            or RSA-3072 key. --version and --header-size are required. With an Ed25519 key, the output has exactly the \
+            bytes of imgtool's output.
 
             Key on another machine: --to-sign writes the bytes to sign, and --signature attaches the signature.
 
@@ -36,7 +36,7 @@ struct Sign: Command {
         help: ArgumentHelp(
             "The private key: a PEM file; env:NAME for PEM text in the environment variable NAME; pkcs11:URI for a key in a token "
                 + "(example: 'pkcs11:token=release;object=fw'); exec:PROGRAM for a program that signs; or agent:ID for a key in an SSH "
-                + "agent. Required without --to-sign and --signature. A bundle can have 1 to 4 signatures: repeat --key for each. An "
+                + "agent. Required, unless --to-sign or --signature is given. A bundle can have 1 to 4 signatures: repeat --key for each. An "
                 + "MCUboot image has one signature.",
             valueName: "key"),
         completion: .file())

@@ -29,7 +29,7 @@ struct Simulate: ParsableCommand, CommandGroupWithHint {
                                   than a second; default: real
               seed=N              the seed of all random events; default: 1
 
-            The address sim: means the virtual device 'demo'. The first push to sim: creates this device.
+            The address 'sim:' (without a name) is the virtual device 'demo'. The first push to this address creates the device.
 
             Example: otaflash simulate create kitchen --product demo --version 1.0.0 \\
                        --trust release.pub.pem
