@@ -10,10 +10,11 @@ import Testing
 /// `sign --key agent:` with OpenSSH's ssh-agent, with gpg-agent, and with a program that answers as no agent does.
 @Suite("Keys in an SSH agent") struct AgentTests {
     /// Starts ssh-agent, which ends with the script, and runs the lines.
+    /// An agent removes its socket some time after the signal. So each agent has its own path: the number of the shell is part of it.
     private static func withAgent(_ lines: String) -> String {
         """
         set -e
-        eval "$(ssh-agent -a "$PWD/agent")" >/dev/null
+        eval "$(ssh-agent -a "$PWD/agent.$$")" >/dev/null
         trap 'kill $SSH_AGENT_PID' EXIT
         \(lines)
         """
