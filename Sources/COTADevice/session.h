@@ -46,7 +46,7 @@ void ota_answer(struct ota_device *device, struct ota_connection *connection, ui
 /* Requests a Progress notification. `ota_send_pending` composes its value, so the value has the newest position. */
 void ota_notify_progress(struct ota_connection *connection);
 
-/* Offers all waiting notifications to the stack. Keeps those for which the stack has no buffer. */
+/* Offers all waiting notifications to the stack. If the stack has no buffer for a notification, keeps it. */
 void ota_send_pending(struct ota_device *device);
 /* Returns whether a notification waits for a buffer of the stack. */
 bool ota_is_pending(const struct ota_device *device);

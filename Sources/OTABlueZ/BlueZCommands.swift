@@ -27,7 +27,7 @@ actor BlueZCommands {
     private let pairs: Bool
     private let characteristics: [Channel: GATTCharacteristic]
     private var writers: [Channel: AcquiredWriter] = [:]
-    /// The channels for which bluetoothd provides no socket. The values for these channels are sent as D-Bus messages, one value per
+    /// The channels without a socket of bluetoothd. The values for these channels are sent as D-Bus messages, one value per
     /// message.
     private var withoutSocket: Set<Channel> = []
     /// The writes that wait for the device's response. A channel has at most one pending write, because bluetoothd refuses a second

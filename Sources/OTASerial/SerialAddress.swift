@@ -43,7 +43,7 @@ extension SerialAddress: CustomStringConvertible {
     public var description: String { baudRate == Self.defaultBaudRate ? path : "\(path)?baud=\(baudRate)" }
 }
 
-/// The supported baud rates, in bits per second: all rates of at least 9600 for which Linux defines a constant.
+/// The supported baud rates, in bits per second: all rates of at least 9600 that have a constant in Linux.
 enum BaudRate {
     // The constants have the type Int32 before glibc 2.42, and UInt32 since glibc 2.42. The conversions accept both types.
     private static let speeds: KeyValuePairs<Int, speed_t> = [

@@ -35,7 +35,7 @@ class Bus:
         }
 
     async def wait(self, condition, seconds=15):
-        """Returns the path and the properties of the first object for which condition(path, interfaces) returns a true value."""
+        """Returns the path and the properties of the first object that condition(path, interfaces) accepts."""
         for _ in range(int(seconds * 20)):
             for path, interfaces in (await self.objects()).items():
                 if found := condition(path, interfaces):

@@ -18,7 +18,7 @@ strength, connection events with a limited number of packets, lost events, and l
   radio-air cut                  end every link now, with the reason of a supervision timeout (0x08)
   radio-air unplug, plug         remove all radios from the machine; add the removed radios again
   radio-air stats                print for each radio: links, packets and bytes sent, connection events, lost events, the number of events
-                                 for which this machine was late by more than 5 ms, and the last advertising interval in units of 0.625 ms
+                                 that this machine held more than 5 ms late, and the last advertising interval in units of 0.625 ms
 
 RADIO_LAB_AIR="per_event=4 loss=0.1" in the environment sets first values. RADIO_LAB_CAPTURE is the name of a file for all HCI traffic,
 in btsnoop's format.

@@ -1,6 +1,6 @@
 public import BlueZ
 
-/// The attributes of a beacon's configuration service. They are those of the beacons for which this service was made.
+/// The attributes of a beacon's configuration service. The UUIDs and the byte order are those of existing beacons with this service.
 public enum BeaconService {
     public static let uuid = BluetoothUUID(0x2173_E519_9155_4862_AB64_7953_AB14_6156)
     public static let identifier = BluetoothUUID(0x2173_E519_9155_4862_AB64_7953_AB14_6157)
@@ -97,7 +97,7 @@ public struct Transmission: Sendable, Hashable {
     }
 }
 
-/// The reasons for which a beacon refuses a write. The raw value is the error code of the Attribute Protocol. The codes from 0x80 are the
+/// Why a beacon refuses a write. The raw value is the error code of the Attribute Protocol. The codes from 0x80 are the
 /// application's own.
 public enum BeaconRefusal: UInt8, Error, Sendable, CaseIterable {
     case invalidOffset = 0x07

@@ -37,7 +37,7 @@ struct SettingsOptions: ParsableArguments {
         }
     }
 
-    /// Replaces the settings for which an option exists.
+    /// Replaces each setting whose option was given.
     func apply(to settings: inout BeaconSettings) {
         if let uuid { settings.uuid = uuid }
         if let major { settings.major = major }

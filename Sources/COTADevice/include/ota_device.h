@@ -365,9 +365,9 @@ enum ota_att_error ota_device_read(struct ota_device *device, uint16_t connectio
                                    uint16_t capacity, uint16_t *count);
 
 /*
- * Does the work that is due: a step of a long request, timers, notifications for which the stack had no buffer, and the
- * reboot. Returns the number of milliseconds after which you must call the function again, or OTA_FOREVER. 0 means that
- * more work is due now, but other threads may run before the next call.
+ * Does the work that is due: a step of a long request, timers, notifications that did not fit into the stack's buffers,
+ * and the reboot. Returns the number of milliseconds after which you must call the function again, or OTA_FOREVER. 0
+ * means that more work is due now, but other threads may run before the next call.
  */
 uint32_t ota_device_poll(struct ota_device *device, uint32_t now);
 

@@ -4,7 +4,7 @@ extension DBusConnection {
         try await stream(matching: match) { $0 }
     }
 
-    /// Returns a stream of converted signals. The stream skips each signal for which `convert` returns nil.
+    /// Returns a stream of converted signals. If `convert` returns nil, the stream skips the signal.
     func stream<Element: Sendable>(
         matching match: DBusMatch, _ convert: @escaping @Sendable (DBusSignal) -> Element?
     ) async throws(DBusError) -> DBusStream<Element> {

@@ -88,7 +88,7 @@ final class Wire: LoopClient {
     func turn() -> Bool { onTurn() }
 }
 
-/// The watches of a libdbus connection. A watch is a set of socket events for which libdbus waits.
+/// The watches of a libdbus connection. A watch is a set of socket events that libdbus waits for.
 ///
 /// libdbus calls the functions in `attach` until the connection is closed. Therefore this list must exist until then.
 private final class WatchList {

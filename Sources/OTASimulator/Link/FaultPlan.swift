@@ -16,7 +16,7 @@ public struct FaultPlan: Sendable, Equatable {
     public var notificationLoss = 0.0
     /// The probability (0...1) that the device's Bluetooth stack refuses a notification, as if no buffer were free.
     public var notificationRefusal = 0.0
-    /// The time for which the device is out of reach after a fault of this plan has broken the link.
+    /// How long the device is out of reach after a fault of this plan has broken the link.
     public var outOfReach: Duration = .zero
     /// The link breaks after the events to the host with these numbers. `SimulationStatistics.hostEvents` counts all events to the host.
     public var cutAfterHostEvents: [Int] = []

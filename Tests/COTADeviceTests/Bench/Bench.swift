@@ -34,7 +34,7 @@ final class Bench {
     var markFails = false
     var confirmFails = false
     var hashFails = false
-    /// The number of notifications for which the stack has buffers.
+    /// The number of notifications that fit into the buffers of the stack.
     var buffers = Int.max
 
     // The calls of the callbacks.

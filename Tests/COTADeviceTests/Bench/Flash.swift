@@ -25,7 +25,7 @@ struct Flash {
     var operationsLeft = Int.max
     var cut = Cut.before
     var hasPower = true
-    /// The power is cut right after an erase for which this returns true. The argument is the name in `operations`.
+    /// If this returns true for an erase, the power is cut right after the erase. The argument is the name in `operations`.
     var cutAfterErase: (@Sendable (String) -> Bool)?
     /// Operations that fail while the power is on, by their names in `operations`, and how erases and writes fail.
     var failing: (@Sendable (String) -> Bool)?

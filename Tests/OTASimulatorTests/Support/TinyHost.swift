@@ -28,7 +28,7 @@ struct TinyHost {
         return event
     }
 
-    /// Waits for the first event for which `pick` returns a value. Earlier notifications of Progress are stored.
+    /// Waits until `pick` returns a value for an event. Earlier notifications of Progress are stored.
     mutating func wait<Value>(for pick: (LinkEvent) -> Value?) async throws -> Value {
         while true {
             let event = try await next()
