@@ -26,7 +26,7 @@ enum HelpPage {
             } else if line.hasPrefix(footerStart) {
                 footer = ["", Substring(clearer(footer: line))]
             } else if sections.isEmpty {
-                preamble += line.hasPrefix("USAGE: ") ? wrapped(corrected(usage: line)[...]) : [line]
+                preamble += line.hasPrefix("USAGE: ") ? usage(line) : [line]
             } else {
                 sections[sections.count - 1].append(line)
             }
@@ -39,10 +39,18 @@ enum HelpPage {
         return (preamble + [Substring(body)] + footer).joined(separator: "\n")
     }
 
-    /// Returns a usage line in which options are optional. argument-parser prints `<options>` without brackets if no option is required.
-    private static func corrected(usage line: Substring) -> String {
-        let corrected = String(line).replacing("<subcommand>", with: "<command>")
-        return corrected.hasSuffix(" <options>") ? "\(corrected.dropLast("<options>".count))[<options>]" : corrected
+    /// Returns the lines of a usage. argument-parser lists each optional option if the line is short enough. Here, `[<options>]` after the
+    /// name of the command stands for all of them, so that the usages of all commands look the same.
+    ///
+    /// - Parameter usage: the usage as argument-parser writes it, with its heading.
+    static func usage(_ usage: Substring) -> [Substring] {
+        let text = String(usage).replacing("<subcommand>", with: "<command>")
+        let optional = /\[-[^\]]*\]|\[?<options>\]?/
+        guard text.contains(optional) else { return wrapped(text[...]) }
+        let words = text.replacing(optional, with: "").split(separator: " ")
+        let isArgument = { (word: Substring) in word.hasPrefix("<") || word.hasPrefix("[") || word.hasPrefix("-") }
+        let command = words.prefix { !isArgument($0) }
+        return wrapped((command + ["[<options>]"] + words.dropFirst(command.count)).joined(separator: " ")[...])
     }
 
     private static let footerStart = "  See '"
@@ -55,7 +63,7 @@ enum HelpPage {
     }
 
     /// Wraps a usage line to 80 columns. argument-parser has already wrapped the other lines of the page.
-    static func wrapped(_ usage: Substring) -> [Substring] {
+    private static func wrapped(_ usage: Substring) -> [Substring] {
         var lines: [String] = [""]
         var part = ""
         for word in usage.split(separator: " ") {

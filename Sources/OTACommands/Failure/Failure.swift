@@ -78,7 +78,7 @@ extension Failure {
     ///   - help: the command that shows the help.
     init(parsing message: String, usage: String, help: String) {
         self = .usage(message.isEmpty ? "invalid arguments" : message, hint: "show the help: \(help)")
-        self.usage = HelpPage.wrapped("Usage: \(usage)").map(String.init)
+        self.usage = HelpPage.usage("Usage: \(usage)").map(String.init)
     }
 
     /// Creates the failure for a command line without the name of a subcommand.

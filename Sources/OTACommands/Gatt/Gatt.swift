@@ -80,8 +80,8 @@ extension DeviceConnection {
 struct GattOptions: ParsableArguments {
     @Argument(
         help: ArgumentHelp(
-            "The address of the device: ble:AA:BB:CC:DD:EE:FF or ble:name=NAME ('ble:' alone is the only device in range that "
-                + "can be updated)."))
+            "The address of the device: ble:AA:BB:CC:DD:EE:FF or ble:name=NAME (without an address, 'ble:' selects the "
+                + "device in range, if only one can be updated)."))
     var device: String
 
     @OptionGroup var radio: RadioOptions

@@ -14,7 +14,7 @@ struct DetachedOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "The file that --to-sign wrote, if <image> becomes a new bundle: the file is the manifest of this bundle. Required with --signature in this case.",
+            "The file that --to-sign wrote. Required with --signature to create a bundle; not to add a signature to a bundle.",
             valueName: "file"),
         completion: .file())
     var manifest: String?

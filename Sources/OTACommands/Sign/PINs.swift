@@ -8,9 +8,8 @@ import SystemPackage
 struct PINOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            "Read the PIN of the token from the first line of this file descriptor (example: 3), and the PIN of a further token "
-                + "from the next line. If the URI has no pin-source and neither --pin-fd nor --pin-env is given, otaflash "
-                + "asks for the PIN on the terminal.",
+            "Read the PIN from this file descriptor (example: 3), one line for each token. If the URI has no pin-source and neither "
+                + "--pin-fd nor --pin-env is given, otaflash asks for the PIN on the terminal.",
             valueName: "n"),
         transform: WholeNumber.in(0...Int32.max))
     var pinFd: Int32?
