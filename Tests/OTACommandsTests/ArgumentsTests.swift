@@ -86,9 +86,16 @@ import Testing
         #expect(headings.last == "OUTPUT OPTIONS:" && headings.dropLast().contains("OPTIONS:"))
         #expect(headings.contains("ARGUMENTS:") == false || headings.first == "ARGUMENTS:")
         #expect(page.split(separator: "\n").allSatisfy { $0.count <= 80 })
-        // Required options are in the usage line; they come before the optional ones.
-        let usage = page.split(separator: "\n").first { $0.hasPrefix("USAGE:") } ?? ""
-        let required = usage.replacing(/\[[^\]]*\]/, with: "").split(separator: " ").filter { $0.hasPrefix("--") }.count
+        // The usage has the arguments and the required options. The required options come before the optional ones.
+        let lines = page.split(separator: "\n")
+        let usage = lines.drop { !$0.hasPrefix("USAGE:") }.prefix {
+            $0.hasPrefix("USAGE:") || $0.hasPrefix("         --")
+        }
+        .joined(separator: " ").split(separator: " ").joined(separator: " ")
+        #expect(
+            usage.wholeMatch(of: /USAGE: otaflash [a-z ]+ \[<options>\]( <[a-z]+>)*( --[a-z-]+ <[a-z]+>)*/) != nil,
+            "\(usage)")
+        let required = usage.split(separator: " ").filter { $0.hasPrefix("--") }.count
         let options =
             page.split(separator: "\nOPTIONS:\n").last?.split(separator: "\n").filter { $0.hasPrefix("  -") } ?? []
         let first = options.prefix(required).compactMap { $0.split(separator: " ").first }

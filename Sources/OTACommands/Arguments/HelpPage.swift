@@ -45,7 +45,8 @@ enum HelpPage {
     /// - Parameter usage: the usage as argument-parser writes it, with its heading.
     static func usage(_ usage: Substring) -> [Substring] {
         let text = String(usage).replacing("<subcommand>", with: "<command>")
-        let optional = /\[-[^\]]*\]|\[?<options>\]?/
+        // The name of a value can contain brackets: <[host:]port>.
+        let optional = /\[-([^\[\]]|\[[^\]]*\])*\]|\[?<options>\]?/
         guard text.contains(optional) else { return wrapped(text[...]) }
         let words = text.replacing(optional, with: "").split(separator: " ")
         let isArgument = { (word: Substring) in word.hasPrefix("<") || word.hasPrefix("[") || word.hasPrefix("-") }
