@@ -80,8 +80,7 @@ extension DeviceConnection {
 struct GattOptions: ParsableArguments {
     @Argument(
         help: ArgumentHelp(
-            "The address of the device: ble:AA:BB:CC:DD:EE:FF or ble:name=NAME (without an address, 'ble:' selects the "
-                + "device in range, if only one can be updated)."))
+            "The address of the device (example: ble:AA:BB:CC:DD:EE:FF), or its name (example: ble:name=Lamp)."))
     var device: String
 
     @OptionGroup var radio: RadioOptions

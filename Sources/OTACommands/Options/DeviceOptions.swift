@@ -26,9 +26,9 @@ struct ProtocolOption: ExpressibleByArgument, Sendable {
 struct DeviceOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            "The address of the device: ble:AA:BB:CC:DD:EE:FF or ble:name=NAME (without an address, 'ble:' selects the device in "
-                + "range, if only one can be updated), udp:HOST or udp:HOST:PORT, serial:/dev/ttyACM0, or sim:NAME for a virtual "
-                + "device (without a name, 'sim:' selects the virtual device 'demo'). Required.",
+            "The address of the device: ble:AA:BB:CC:DD:EE:FF, ble:name=NAME, udp:HOST, udp:HOST:PORT, serial:/dev/ttyACM0, or "
+                + "sim:NAME for a virtual device. 'ble:' alone selects the only device in range that can be updated. 'sim:' "
+                + "alone selects the virtual device 'demo'. Required.",
             valueName: "address"),
         completion: Completions.addresses)
     var device: String

@@ -173,8 +173,8 @@ enum PushFlag: String, EnumerableFlag {
             "Leave the new image on trial. Then 'otaflash confirm' confirms it, and 'otaflash discard' rolls the device back."
         case .permanent:
             ArgumentHelp(
-                "Install without a trial, so that the device cannot roll back. A device with the GATT OTA profile refuses this if "
-                    + "its bootloader supports trials.")
+                "Install without a trial, so that the device cannot roll back. Accepted by each device with SMP, and by a device "
+                    + "with the GATT OTA profile that has no trials.")
         case .uploadOnly: "Upload the image, and do not mark it for boot. Only over SMP."
         case .noDowngrade:
             "Refuse a version that is lower than the running version (exit 77); default: install it, with a warning."

@@ -7,14 +7,14 @@ import SystemPackage
 struct DetachedOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            "Write only the bytes that the key must sign; - for stdout. Give the same options as for a signature, but no --key.",
+            "Write only the bytes that the key must sign; - for stdout. Give the options of a normal sign command, but no --key.",
             valueName: "file"),
         completion: .file())
     var toSign: String?
 
     @Option(
         help: ArgumentHelp(
-            "The file that --to-sign wrote. Required with --signature to create a bundle; not to add a signature to a bundle.",
+            "The file that --to-sign wrote. Required with --signature, unless <image> is already a bundle or becomes an MCUboot image.",
             valueName: "file"),
         completion: .file())
     var manifest: String?
