@@ -14,7 +14,7 @@ struct DetachedOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "The file that --to-sign wrote. Required with --signature, unless <image> is already a bundle or becomes an MCUboot image.",
+            "Required to create a bundle with --signature: the file that --to-sign wrote. This file becomes the manifest of the bundle.",
             valueName: "file"),
         completion: .file())
     var manifest: String?
