@@ -67,6 +67,20 @@ let package = Package(
         .testTarget(
             name: "BeaconProtocolTests",
             dependencies: ["BeaconProtocol", .product(name: "BlueZ", package: "otaflash")], swiftSettings: warnings),
+
+        // A scanner and a peripheral over the Nordic UART service. SHA-256 and CRC-32 are from OTASigning.
+        .target(
+            name: "UARTProtocol",
+            dependencies: [
+                .product(name: "BlueZ", package: "otaflash"), .product(name: "OTASigning", package: "otaflash"),
+            ],
+            swiftSettings: warnings),
+        .testTarget(
+            name: "UARTProtocolTests",
+            dependencies: [
+                "UARTProtocol", .product(name: "BlueZ", package: "otaflash"),
+                .product(name: "OTASigning", package: "otaflash"),
+            ], swiftSettings: warnings),
     ],
     swiftLanguageModes: [.v6],
     cLanguageStandard: .c99
