@@ -9,7 +9,7 @@ struct KeypadProgram {
     func run() async throws {
         _ = try await untilSignal {
             let client = try await sentences { try await BlueZClient.open() }
-            let terminal = try Terminal()
+            let terminal = try Terminal(hint: "ble-calculator 9 x 6")
             defer { terminal.restore() }
             await loop(client, terminal)
         }
