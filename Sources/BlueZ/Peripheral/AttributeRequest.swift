@@ -42,6 +42,12 @@ public final class WriteRequest: Sendable {
     public let value: [UInt8]
     /// The ATT MTU of the link in bytes. Nil: bluetoothd did not report the MTU.
     public let mtu: Int?
+    /// The maximum length in bytes of a notification that arrives complete at this central: MTU − 5, and at most 512. If the MTU is unknown,
+    /// the minimum MTU of 23 applies.
+    ///
+    /// The header of a notification has three bytes. Some centrals accept several notifications in one packet. For these centrals, BlueZ
+    /// 5.66 adds a length of two bytes to each notification, also to a single notification, and truncates a value that does not fit.
+    public var maximumNotificationLength: Int { min(max(23, mtu ?? 23) - 5, 512) }
     /// The pending answer. Nil: bluetoothd does not wait for an answer.
     private let answer: PeripheralAnswer<Void>?
 

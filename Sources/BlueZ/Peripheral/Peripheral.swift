@@ -54,8 +54,9 @@ public actor Peripheral {
     public nonisolated var adapterName: String { adapter.lastElement }
 
     /// Queues a notification or indication for all subscribed centrals. bluetoothd cannot send a value to only one of several
-    /// centrals. The values are sent in the order of the calls. If a value is longer than a central's MTU − 3 bytes, bluetoothd
-    /// truncates the value for this central. This method does not suspend, and does not report whether a value arrives.
+    /// centrals. The values are sent in the order of the calls. If a value is longer than a central's
+    /// ``WriteRequest/maximumNotificationLength``, bluetoothd may truncate the value for this central. This method does not suspend, and
+    /// does not report whether a value arrives.
     public nonisolated func notify(_ value: [UInt8], on attribute: LocalAttribute) {
         feed.yield(.notification(value, attribute))
     }

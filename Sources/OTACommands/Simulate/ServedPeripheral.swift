@@ -7,10 +7,6 @@ extension ServedDevice {
     /// The maximum length of a value until the first write by the central, in bytes. bluetoothd reports the MTU of the connection only with
     /// a write. Before the first write, 20 bytes are used, because every link can carry 20 bytes.
     private static let shortestValue = 20
-    /// The longest header of a notification from BlueZ 5.66, in bytes: opcode, handle and length. Some centrals accept several
-    /// notifications in one packet. For these centrals, BlueZ adds the length field to each notification, also to a single notification.
-    /// BlueZ truncates values that do not fit.
-    private static let notificationHeader = 5
     /// The maximum length of an attribute value, in bytes. In the answer to a read, bluetoothd truncates the value to the MTU.
     private static let longestRead = 512
 
@@ -75,9 +71,8 @@ extension ServedDevice {
     private func answer(_ request: WriteRequest) {
         // The OTA profile does not have long writes, so each write starts at the offset 0.
         guard request.offset == 0 else { return request.fail(with: .invalidOffset) }
-        if let mtu = request.mtu {
-            device.updateLink(
-                request.connection.handle, valueLength: min(mtu - Self.notificationHeader, Self.longestRead))
+        if request.mtu != nil {
+            device.updateLink(request.connection.handle, valueLength: request.maximumNotificationLength)
         }
         do throws(ATTError) {
             try device.write(request.connection.handle, request.attribute.channel, request.value, at: now)

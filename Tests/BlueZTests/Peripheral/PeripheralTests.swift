@@ -148,6 +148,28 @@ struct PeripheralTests {
         }
     }
 
+    @Test("a write reports the MTU of 247, so a notification of 242 bytes arrives complete")
+    func reportsTheMaximumLengthOfANotification() async throws {
+        try await serveACentral { fake, _, events in
+            let written = Task { try await fake.centralWrites([[1]], to: Self.sink, "request") }
+            guard case .write(let request) = try await events.next() else { throw Unexpected(what: "no write") }
+            #expect(request.mtu == 247 && request.maximumNotificationLength == 242)
+            request.succeed()
+            try await written.value
+        }
+    }
+
+    @Test("without a reported MTU, the minimum MTU determines the length of a notification")
+    func assumesTheMinimumMTU() async throws {
+        try await serveACentral { fake, _, events in
+            let socket = try await fake.centralAcquiresWriter(of: Self.sink)
+            try await socket.send([[1]])
+            guard case .write(let request) = try await events.next() else { throw Unexpected(what: "no write") }
+            #expect(request.mtu == nil && request.maximumNotificationLength == 18)
+            await socket.close()
+        }
+    }
+
     @Test("notifications arrive in order, over the bus and over a socket")
     func notifies() async throws {
         try await serveACentral { fake, peripheral, events in
