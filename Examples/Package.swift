@@ -33,10 +33,13 @@ let package = Package(
             name: "largest-image", dependencies: [.product(name: "COTADevice", package: "otaflash")],
             cSettings: [.treatAllWarnings(as: .error)]),
 
-        // What the examples with two ends share: the end of a server by a signal, and errors as sentences.
+        // What the examples with two ends share: options, the end of a server by a signal, errors as sentences, and the terminal.
         .target(
-            name: "ExampleSupport", dependencies: [.product(name: "BlueZ", package: "otaflash")],
-            swiftSettings: warnings),
+            name: "ExampleSupport",
+            dependencies: [
+                .product(name: "BlueZ", package: "otaflash"),
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+            ], swiftSettings: warnings),
 
         // A Bluetooth LE calculator, both ends.
         .target(

@@ -10,11 +10,6 @@ struct BLEBeacon: AsyncParsableCommand {
         subcommands: [Serve.self, Scan.self, Show.self, Change.self])
 }
 
-struct AdapterOption: ParsableArguments {
-    @Option(help: "The adapter, such as hci1. Default: the first powered adapter.")
-    var adapter: String?
-}
-
 /// The settings of a beacon as options. Each option may be absent.
 struct SettingsOptions: ParsableArguments {
     @Option(help: "The UUID of the beacon.")
@@ -62,20 +57,4 @@ extension BeaconSettings: CustomStringConvertible {
             interval  \(transmission.milliseconds) ms
             """
     }
-}
-
-/// Runs `body` with a client of bluetoothd. SIGINT and SIGTERM cancel `body`, so that no connection and no advertisement remains.
-///
-/// - Parameter interrupted: the exit code after a signal.
-func withClient(
-    interrupted: ExitCode = ExitCode(130), _ body: @escaping @Sendable (BlueZClient) async throws -> Void
-) async throws {
-    let result: Void? = try await untilSignal {
-        do {
-            let client = try await BlueZClient.open()
-            try await body(client)
-            await client.close()
-        } catch let error as BlueZError { throw Failure(error) }
-    }
-    if result == nil { throw interrupted }
 }

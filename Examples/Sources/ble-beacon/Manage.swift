@@ -132,7 +132,3 @@ struct BeaconManager: Sendable {
         }
     }
 }
-
-extension BluetoothAddress: @retroactive ExpressibleByArgument {
-    public init?(argument: String) { self.init(argument) }
-}
