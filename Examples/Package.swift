@@ -78,6 +78,15 @@ let package = Package(
                 .product(name: "BlueZ", package: "otaflash"), .product(name: "OTASigning", package: "otaflash"),
             ],
             swiftSettings: warnings),
+        .executableTarget(
+            name: "ble-uart",
+            dependencies: [
+                "ExampleSupport", "UARTProtocol", .product(name: "BlueZ", package: "otaflash"),
+                .product(name: "OTASigning", package: "otaflash"),
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                .product(name: "SystemPackage", package: "swift-system"),
+            ],
+            swiftSettings: warnings),
         .testTarget(
             name: "UARTProtocolTests",
             dependencies: [

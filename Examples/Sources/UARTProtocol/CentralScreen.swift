@@ -1,0 +1,203 @@
+/// The central's screen: a list of devices, or the conversation with one device. It is a value without a terminal and without a link:
+/// ``handle(_:)`` changes the state and returns the next action of the program, and ``lines`` is the text to show.
+public struct CentralScreen: Sendable {
+    public struct Device: Sendable, Hashable {
+        public var address: String
+        public var name: String
+        public var rssi: Int
+
+        public init(address: String, name: String, rssi: Int) {
+            self.address = address
+            self.name = name
+            self.rssi = rssi
+        }
+    }
+
+    public enum Event: Sendable {
+        case key(Character)
+        case found(Device)
+        case disappeared(address: String)
+        case session(CentralSession.Event)
+        /// The image was saved in this file.
+        case saved(file: String)
+        case notSaved(String)
+        case scanFailed(String)
+        /// The link has ended, and the program connects again after this time.
+        case reconnecting(reason: String, after: Duration)
+        /// The program does not connect again. The text is the reason; nil: the user ended the link.
+        case ended(reason: String?)
+    }
+
+    public enum Action: Sendable, Hashable {
+        case connect(Device)
+        case send(String)
+        case toggle(Bool)
+        case getImage, disconnect, quit
+    }
+
+    private enum Mode: Hashable {
+        case list
+        case connecting(Device), ready(Device)
+        case waiting(Device, String)
+    }
+
+    private static let logLength = 8
+    private static let longestLine = 1000
+
+    private var mode = Mode.list
+    private var devices: [String: Device] = [:]
+    private var selected: String?
+    private var filter = ""
+    private var typed = ""
+    private var log: [String] = []
+    private var toggle = false
+    private var progress: (received: Int, size: Int)?
+
+    /// - Parameter filter: only devices with this text in their name are in the list. The user can change it.
+    public init(filter: String = "") { self.filter = filter }
+
+    /// Changes the state.
+    ///
+    /// - Returns: the action of the program. Nil: no action.
+    public mutating func handle(_ event: Event) -> Action? {
+        switch event {
+        case .key(let key): return press(key)
+        case .found(let device): devices[device.address] = device
+        case .disappeared(let address): devices[address] = nil
+        case .session(let event): show(event)
+        case .saved(let file): add("Saved in \(file).")
+        case .notSaved(let reason), .scanFailed(let reason): add(reason)
+        case .reconnecting(let reason, let wait):
+            guard let device else { break }
+            add(reason)
+            mode = .waiting(device, "Connecting again in \(wait / .seconds(1)) s…")
+        case .ended(let reason):
+            mode = .list
+            devices = [:]
+            log = reason.map { [$0] } ?? []
+            progress = nil
+        }
+        return nil
+    }
+
+    /// The device of the conversation.
+    private var device: Device? {
+        switch mode {
+        case .list: nil
+        case .connecting(let device), .ready(let device), .waiting(let device, _): device
+        }
+    }
+
+    private mutating func show(_ event: CentralSession.Event) {
+        switch event {
+        case .ready:
+            guard let device else { return }
+            mode = .ready(device)
+            add("Hello → Hello ack")
+        case .text(let text): add("< \(text)")
+        case .toggle(let on): toggle = on
+        case .progress(let received, let size): progress = (received, size)
+        case .image(let bytes, let digest):
+            progress = nil
+            add("Image: \(bytes.count) bytes, SHA-256 \(digest.description.prefix(16))…")
+        case .imageFailed(let error): add("\(error)")
+        case .refused(let refusal): add("Refused: \(refusal)")
+        }
+    }
+
+    private mutating func add(_ line: String) { log = (log + [line]).suffix(Self.logLength) }
+
+    // MARK: - Keys
+
+    private mutating func press(_ key: Character) -> Action? {
+        if key == "\u{04}" { return .quit }
+        if mode == .list { return pressInList(key) }
+        switch key {
+        case "\n", "\r":
+            defer { typed = "" }
+            return enter(typed)
+        default:
+            Self.edit(&typed, key)
+            return nil
+        }
+    }
+
+    private mutating func pressInList(_ key: Character) -> Action? {
+        switch key {
+        case "\t":
+            let list = listed
+            let index = list.firstIndex { $0 == target } ?? 0
+            if !list.isEmpty { selected = list[(index + 1) % list.count].address }
+        case "\n", "\r":
+            guard let device = target else { break }
+            mode = .connecting(device)
+            log = []
+            return .connect(device)
+        default: Self.edit(&filter, key)
+        }
+        return nil
+    }
+
+    private static func edit(_ text: inout String, _ key: Character) {
+        if key == "\u{7F}" {
+            _ = text.popLast()
+        } else if text.utf8.count < longestLine, key.unicodeScalars.allSatisfy({ $0.value >= 0x20 && $0.value != 0x7F })
+        {
+            text.append(key)
+        }
+    }
+
+    private mutating func enter(_ line: String) -> Action? {
+        switch (line, mode) {
+        case ("", _): return nil
+        case ("/disconnect", _): return .disconnect
+        case (_, .connecting), (_, .waiting), (_, .list):
+            add("Not connected.")
+            return nil
+        case ("/toggle", .ready): return .toggle(!toggle)
+        case ("/image", .ready): return .getImage
+        case (_, .ready):
+            add("> \(line)")
+            return .send(line)
+        }
+    }
+
+    // MARK: - Text
+
+    /// The devices whose name contains the filter, in the order of their names.
+    private var listed: [Device] {
+        devices.values.filter { filter.isEmpty || $0.name.lowercased().contains(filter.lowercased()) }
+            .sorted { ($0.name, $0.address) < ($1.name, $1.address) }
+    }
+
+    /// The device to which Return connects: the selected device, or the first one.
+    private var target: Device? {
+        let list = listed
+        return list.first { $0.address == selected } ?? list.first
+    }
+
+    /// The lines to show.
+    public var lines: [String] {
+        switch mode {
+        case .list: list
+        case .connecting(let device): conversation(device, "connecting…")
+        case .waiting(let device, let text): conversation(device, text)
+        case .ready(let device): conversation(device, "toggle \(toggle ? "on" : "off")")
+        }
+    }
+
+    private var list: [String] {
+        let target = target
+        let rows = listed.map { device in
+            "\(device == target ? ">" : " ") \(device.name)  \(device.address)  \(device.rssi) dBm"
+        }
+        return log + ["Name filter: \(filter)_", ""] + rows
+            + ["", "Tab: next device   Return: connect   Control-D: quit"]
+    }
+
+    private func conversation(_ device: Device, _ state: String) -> [String] {
+        let bar = progress.map { ["Image: \($0.received * 100 / max(1, $0.size)) % of \($0.size) bytes"] } ?? []
+        return ["\(device.name)  \(device.address)  \(state)", ""] + log + bar
+            + ["", "\(typed)_", "", "/toggle   /image   /disconnect   Control-D: quit"]
+    }
+}

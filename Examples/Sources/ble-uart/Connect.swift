@@ -1,0 +1,117 @@
+import ArgumentParser
+import BlueZ
+import ExampleSupport
+import UARTProtocol
+
+/// The central with a screen.
+struct Connect: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(abstract: "List the devices in range, and connect to one.")
+
+    @OptionGroup var adapter: AdapterOption
+    @Option(help: "List only devices with this text in their name.")
+    var name = ""
+    @Option(help: "The file for a received image. An existing file is replaced.")
+    var output = "image.png"
+
+    func run() async throws {
+        try await withClient { [adapter, name, output] client in
+            let terminal = try Terminal(hint: "ble-uart image photo.png")
+            defer { terminal.restore() }
+            await CentralProgram(client: client, adapter: adapter.adapter, file: output)
+                .run(CentralScreen(filter: name), terminal)
+        }
+    }
+}
+
+/// Shows the screen on the terminal, and performs its actions.
+private struct CentralProgram {
+    let client: BlueZClient
+    let adapter: String?
+    let file: String
+
+    func run(_ initial: CentralScreen, _ terminal: Terminal) async {
+        let (events, feed) = AsyncStream.makeStream(of: CentralScreen.Event.self)
+        terminal.onKey { feed.yield(.key($0)) }
+        var screen = initial
+        var shown: [String] = []
+        var conversation: (peripheral: RemotePeripheral, task: Task<Void, Never>)?
+        var scan: Task<Void, Never>? = self.scan(feed)
+        feed.yield(.disappeared(address: ""))  // shows the screen
+        for await event in events {
+            if case .session(.image(let bytes, _)) = event { feed.yield(saved(bytes)) }
+            if case .ended = event {
+                conversation = nil
+                scan = self.scan(feed)
+            }
+            switch screen.handle(event) {
+            case .connect(let device):
+                scan?.cancel()
+                await scan?.value
+                conversation = talk(with: device, feed)
+            case .send(let text): await conversation?.peripheral.perform(.send(text))
+            case .toggle(let on): await conversation?.peripheral.perform(.toggle(on))
+            case .getImage: await conversation?.peripheral.perform(.getImage)
+            case .disconnect:
+                if await conversation?.peripheral.perform(.disconnect) != true { conversation?.task.cancel() }
+            case .quit: feed.finish()
+            case nil: break
+            }
+            if screen.lines != shown {
+                shown = screen.lines
+                terminal.show(shown)
+            }
+        }
+        scan?.cancel()
+        await scan?.value
+        conversation?.task.cancel()
+        await conversation?.task.value
+    }
+
+    /// Scans until the task is cancelled. Devices without a name are not in the list.
+    private func scan(_ feed: AsyncStream<CentralScreen.Event>.Continuation) -> Task<Void, Never> {
+        Task {
+            do {
+                try await client.withScan(over: adapter) { scan in
+                    for try await event in scan {
+                        switch event {
+                        case .appeared(let device), .changed(let device):
+                            guard let name = device.name, let rssi = device.rssi else { continue }
+                            feed.yield(.found(.init(address: "\(device.address)", name: name, rssi: rssi)))
+                        case .disappeared(let device): feed.yield(.disappeared(address: "\(device.address)"))
+                        }
+                    }
+                }
+            } catch let error as BlueZError {
+                if !Task.isCancelled { feed.yield(.scanFailed("\(Failure(error))")) }
+            } catch {}
+        }
+    }
+
+    private func talk(
+        with device: CentralScreen.Device, _ feed: AsyncStream<CentralScreen.Event>.Continuation
+    ) -> (RemotePeripheral, Task<Void, Never>)? {
+        guard let address = BluetoothAddress(device.address) else { return nil }
+        let peripheral = RemotePeripheral(client, .address(address), adapter: adapter) { event in
+            switch event {
+            case .session(let event): feed.yield(.session(event))
+            case .reconnecting(let reason, let wait): feed.yield(.reconnecting(reason: reason, after: wait))
+            }
+        }
+        let task = Task {
+            do {
+                try await peripheral.run()
+                feed.yield(.ended(reason: nil))
+            } catch let error as BlueZError where !Task.isCancelled {
+                feed.yield(.ended(reason: "\(Failure(error))"))
+            } catch { feed.yield(.ended(reason: Task.isCancelled ? nil : "\(error)")) }
+        }
+        return (peripheral, task)
+    }
+
+    private func saved(_ bytes: [UInt8]) -> CentralScreen.Event {
+        do {
+            try save(bytes, as: file)
+            return .saved(file: file)
+        } catch { return .notSaved("\(error)") }
+    }
+}

@@ -1,0 +1,199 @@
+import ArgumentParser
+import BlueZ
+import Dispatch
+import ExampleSupport
+import Glibc
+import OTASigning
+import UARTProtocol
+
+/// The peripheral.
+struct Serve: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Be a peripheral until SIGINT or SIGTERM.",
+        discussion: """
+            A typed line is sent as a text. /toggle changes the toggle.
+            Example: ble-uart serve --name Bench --image photo.png
+            """)
+
+    @OptionGroup var adapter: AdapterOption
+    @Option(help: "The advertised name, at most 29 bytes.")
+    var name = "UART"
+    @Option(help: "The PNG file to offer, from 1024 to 204800 bytes. Default: a generated image.")
+    var image: String?
+    @Option(help: "The size of the generated image in bytes.")
+    var imageSize = PNG.sizes.upperBound
+
+    func validate() throws {
+        guard name.utf8.count <= 29 else { throw ValidationError("--name: the name has more than 29 bytes.") }
+        guard PNG.sizes.contains(imageSize) else {
+            throw ValidationError(
+                "--image-size: the value must be from \(PNG.sizes.lowerBound) to \(PNG.sizes.upperBound).")
+        }
+    }
+
+    func run() async throws {
+        let bytes =
+            try image.map { try contents(of: $0, atMost: PNG.sizes.upperBound) } ?? PNG.generate(size: imageSize)
+        guard PNG.isSupported(bytes) else {
+            throw Failure(
+                "\(image ?? "The image") is not a PNG file from \(PNG.sizes.lowerBound) to \(PNG.sizes.upperBound) bytes."
+            )
+        }
+        let image = ServedImage(bytes, SHA256.digest(of: bytes))
+        try await withClient(interrupted: .success) { client in
+            try await client.withPeripheral(over: adapter.adapter, offering: [UARTService.declaration]) { peripheral in
+                // The name is all that the peripheral advertises.
+                try await peripheral.withAdvertisement(Advertisement(serviceUUIDs: [], localName: name)) {
+                    report("Advertising as \(name) over \(peripheral.adapterName), image SHA-256 \(image.digest)")
+                    var server = UARTServer(peripheral, image)
+                    try await server.run()
+                }
+                peripheral.disconnectAll()
+            }
+        }
+    }
+}
+
+/// Serves one central at a time, because a notification goes to all subscribed centrals.
+struct UARTServer {
+    enum Input: Sendable {
+        case event(PeripheralEvent)
+        case line(String)
+        case deadline
+    }
+
+    private let peripheral: Peripheral
+    private let image: ServedImage
+    private let clock = Stopwatch()
+    /// The central that has written first. Nil: no central has written yet.
+    private var central: PeripheralConnection?
+    private var session: PeripheralSession?
+    private var toggle = false
+
+    init(_ peripheral: Peripheral, _ image: ServedImage) {
+        self.peripheral = peripheral
+        self.image = image
+    }
+
+    /// Serves until the task is cancelled. Throws ``BlueZError/Code/busUnavailable``.
+    mutating func run() async throws {
+        let (inputs, feed) = AsyncStream.makeStream(of: Input.self)
+        let reader = Task { [peripheral] in
+            defer { feed.finish() }
+            for try await event in peripheral.events { feed.yield(.event(event)) }
+        }
+        readLines { feed.yield(.line($0)) }
+        var timer: Task<Void, Never>?
+        defer {
+            reader.cancel()
+            timer?.cancel()
+        }
+        for await input in inputs {
+            handle(input)
+            sendOutput()
+            timer?.cancel()
+            timer = session?.deadline.map { clock.call(at: $0) { feed.yield(.deadline) } }
+        }
+        if !Task.isCancelled { try await reader.value }
+    }
+
+    private mutating func handle(_ input: Input) {
+        switch input {
+        case .event(.connected(let connection)): report("\(connection.central) connected")
+        case .event(.disconnected(let connection)):
+            end(connection)
+            report("\(connection.central) disconnected")
+        // A program of the central has ended, but the link remains. The next program starts with a new session.
+        case .event(.subscribed(let connection, _, on: false)): end(connection)
+        case .event(.subscribed), .deadline: break
+        case .event(.read(let request)): request.fail(with: .readNotPermitted)
+        case .event(.write(let request)): receive(request)
+        case .line("/toggle"): set(toggle: !toggle)
+        case .line(let text): send(text)
+        }
+    }
+
+    private mutating func receive(_ request: WriteRequest) {
+        guard request.offset == 0 else { return request.fail(with: .invalidOffset) }
+        let connection = request.connection
+        if central == nil { central = connection }
+        guard central == connection else {
+            report("\(connection.central) refused: another central is connected")
+            request.fail(with: .procedureInProgress)
+            return peripheral.disconnect(connection)
+        }
+        request.succeed()
+        let length = UARTService.valueLength(atMost: request.maximumNotificationLength)
+        var session = session ?? PeripheralSession(valueLength: length, toggle: toggle, image: image)
+        session.valueLength = length
+        do throws(ChannelError) {
+            let events = try session.receive(request.value, at: clock.now)
+            self.session = session
+            for event in events { show(event) }
+        } catch { refuse(error) }
+    }
+
+    private mutating func show(_ event: PeripheralSession.Event) {
+        switch event {
+        case .hello: report("Hello")
+        case .text(let text): report("< \(text)")
+        case .toggle(let on):
+            toggle = on
+            report("toggle \(on ? "on" : "off")")
+        case .sendingImage(let offset): report("Sending the image from byte \(offset) of \(image.bytes.count)")
+        case .sentImage: report("The image has arrived")
+        case .refused(let refusal): report("Refused: \(refusal)")
+        }
+    }
+
+    private mutating func send(_ text: String) {
+        guard !text.isEmpty else { return }
+        guard session != nil, text.utf8.count < Channel.longestMessage else { return report("Not sent.") }
+        session?.send(text)
+    }
+
+    private mutating func set(toggle: Bool) {
+        self.toggle = toggle
+        session?.set(toggle: toggle)
+        report("toggle \(toggle ? "on" : "off")")
+    }
+
+    private mutating func sendOutput() {
+        do throws(ChannelError) {
+            let now = clock.now
+            for value in try session?.output(at: now) ?? [] { peripheral.notify(value, on: UARTService.localTX) }
+        } catch { refuse(error) }
+    }
+
+    /// Ends the link after an error of the central.
+    private mutating func refuse(_ error: ChannelError) {
+        report("\(error)")
+        session = nil
+        if let central { peripheral.disconnect(central) }
+    }
+
+    private mutating func end(_ connection: PeripheralConnection) {
+        guard connection == central else { return }
+        session = nil
+        central = nil
+    }
+}
+
+/// Calls `body` for each line of standard input, without blocking the caller.
+private func readLines(_ body: @escaping @Sendable (String) -> Void) {
+    DispatchQueue(label: "standard input").async {
+        // Not `readLine`: it locks the stream, and `report` would wait for that lock.
+        var line: [UInt8] = []
+        var buffer = [UInt8](repeating: 0, count: 4096)
+        while case let count = read(STDIN_FILENO, &buffer, buffer.count), count > 0 {
+            for byte in buffer.prefix(count) {
+                if byte != UInt8(ascii: "\n") {
+                    line.append(byte)
+                } else {
+                    body(String(decoding: line, as: UTF8.self))
+                    line = []
+                }
+            }
+        }
+    }
+}

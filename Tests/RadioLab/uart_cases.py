@@ -1,0 +1,279 @@
+"""The example ble-uart: each end with the other one, and with an end on another stack."""
+
+import asyncio
+import hashlib
+import signal
+import sys
+import zlib
+
+import bluez
+import picture
+import uart_wire as wire
+from cases import case
+from lab import HERE, Bumble, Process, until
+from peripheral_bumble import open_adapter
+from screen import Screen
+from speed import PER_EVENT
+
+NAME = "ble-uart"
+SIZE = 204800
+
+
+def bound(interval):
+    """The highest rate of notifications in bytes per second: PER_EVENT packets in each connection event, each with a value of 244 bytes."""
+    return PER_EVENT * 244 / (interval / 1000)
+
+
+def serve(lab, *options):
+    server = lab.serve_example(NAME, "serve", *options)
+    until(lambda: server.lines, 5, "the first line of the log")
+    server.digest = server.lines[0].rpartition(" ")[2]
+    return server
+
+
+def is_png(data):
+    """Whether each chunk of a PNG has the right checksum, and the pixels can be decompressed."""
+    assert data[:8] == b"\x89PNG\r\n\x1a\n"
+    at, kinds, pixels = 8, [], b""
+    while at < len(data):
+        length = int.from_bytes(data[at:at + 4], "big")
+        kind, body = data[at + 4:at + 8], data[at + 8:at + 8 + length]
+        assert zlib.crc32(kind + body) == int.from_bytes(data[at + 8 + length:at + 12 + length], "big"), kind
+        pixels += body if kind == b"IDAT" else b""
+        kinds.append(kind)
+        at += 12 + length
+    return kinds[0] == b"IHDR" and kinds[-1] == b"IEND" and len(zlib.decompress(pixels)) % 257 == 0
+
+
+def central_address():
+    return bluez.ask(lambda bus: bus.objects())["/org/bluez/hci0"][bluez.ADAPTER]["Address"]
+
+
+class Central(Process):
+    """`ble-uart image` on hci0."""
+
+    def __init__(self, lab, *words):
+        self.lab, self.file = lab, lab.folder / "image.png"
+        super().__init__([lab.example(NAME), "image", self.file, *words, "--adapter", "hci0"], "central", env=lab.environment)
+
+    def done(self, exit_code=0, seconds=40):
+        """Returns the last line of stdout, or stderr after a failure."""
+        code, text, errors = self.wait(seconds), self.out.text(), self.err.text()
+        assert code == exit_code, f"exit code {code}, expected {exit_code}"
+        self.lab.assert_nothing_left()
+        return errors if exit_code else text.splitlines()[-1]
+
+    def reach(self, tenths):
+        until(lambda: any(line.startswith(f"{tenths * 10} %") for line in self.out.lines), 20, f"{tenths * 10} % of the image")
+
+
+@case(limit=60, example=NAME)
+def example_uart_image(lab):
+    """An image of 204800 bytes arrives with at least 90 % of the air's bound, is a PNG, and has the peripheral's SHA-256."""
+    lab.air("set", "interval", 15)
+    server = serve(lab)
+    central = Central(lab)
+    last = central.done()
+    data = central.file.read_bytes()
+    assert is_png(data) and len(data) == SIZE and hashlib.sha256(data).hexdigest() == server.digest
+    rate = int(last.split()[-2])
+    assert last == f"{central.file}: {SIZE} bytes, SHA-256 {server.digest}, {rate} bytes/s"
+    lab.figure(f"ble-uart, 15 ms: bound {bound(15):.0f} B/s, image {rate} ({rate / bound(15):.1%})")
+    assert rate >= 0.9 * bound(15)
+    address = central_address()
+    until(lambda: len(server.lines) == 6, 5, "the link has ended")
+    server.process.signal(signal.SIGTERM)
+    assert server.process.wait(10) == 0 and server.process.err.text() == ""
+    assert server.lines[1:] == [
+        f"{address} connected", "Hello", f"Sending the image from byte 0 of {SIZE}", "The image has arrived", f"{address} disconnected",
+    ]
+    assert bluez.ask(lambda bus: bus.advertisements()) == 0
+
+
+@case(limit=60, example=NAME)
+def example_uart_cut(lab):
+    """A cut link in the middle of the image: both ends continue at the received offset."""
+    server = serve(lab)
+    central = Central(lab)
+    for tenths in (3, 6):
+        central.reach(tenths)
+        lab.air("cut")
+        until(lambda: sum("Sending the image" in line for line in server.lines) == tenths // 3 + 1, 20, "the transfer continues")
+    central.done()
+    assert hashlib.sha256(central.file.read_bytes()).hexdigest() == server.digest
+    starts = [int(line.split()[5]) for line in server.lines if "Sending the image" in line]
+    assert starts[0] == 0 and SIZE * 0.3 <= starts[1] < starts[2] and starts[2] >= SIZE * 0.6, starts
+    lost = [line for line in central.out.lines if "connecting again in" in line]
+    assert lost == ["the device disconnected; connecting again in 0.5 s"] * 2, lost
+    # The parts do not overlap, so the central printed each tenth once.
+    assert [line for line in central.out.lines if "% of" in line] == [f"{tenth * 10} % of {SIZE} bytes" for tenth in range(11)]
+
+
+class BumbleUART(Bumble):
+    def __init__(self, lab, *options):
+        super(Bumble, self).__init__(lab, [sys.executable, HERE / "uart_bumble.py", *map(str, options)], "peripheral")
+
+    def messages(self, kind):
+        return [bytes.fromhex(it["body"]) for it in self.events("message") if it["kind"] == kind]
+
+
+@case(limit=60, example=NAME)
+def example_uart_on_another_stack(lab):
+    """The central gets the image of a Bumble peripheral, with a lost notification, and continues after a cut link."""
+    peripheral = lab.peer(BumbleUART(lab, "--image-size", 100000, "--lose", 50))
+    central = Central(lab, "--device", peripheral.address)
+    central.reach(5)
+    assert peripheral.events("lost")
+    lab.air("cut")
+    central.done()
+    assert hashlib.sha256(central.file.read_bytes()).hexdigest() == peripheral.events("ready")[0]["digest"]
+    first, second = peripheral.messages(wire.GET_IMAGE)
+    assert first == bytes(4) and int.from_bytes(second[:4], "little") >= 50000, (first, second)
+    assert peripheral.messages(wire.HELLO) == [b"\x01"] * 2
+
+
+@case(limit=60, example=NAME)
+def example_uart_refuses_a_wrong_image(lab):
+    """A wrong SHA-256, another protocol version, a missing peripheral and a wrong file are one sentence each, and no file is written."""
+    peripheral = lab.peer(BumbleUART(lab, "--image-size", 2000, "--wrong-digest"))
+    central = Central(lab)
+    assert central.done(exit_code=1) == "Error: The SHA-256 of the image is wrong."
+    peripheral.stop()
+    peripheral = lab.peer(BumbleUART(lab, "--protocol", 2))
+    assert Central(lab).done(exit_code=1) == "Error: The other end does not support version 1 of the protocol."
+    error = Central(lab, "--name", "Absent").done(exit_code=1)
+    assert error.startswith("Error: ") and "Absent" in error, error
+    assert not central.file.exists()
+    image = lab.folder / "text.png"
+    image.write_text("x" * 2000)
+    _, error = lab.run_example(NAME, "serve", "--image", image, exit_code=1)
+    assert error == f"Error: {image} is not a PNG file from 1024 to 204800 bytes.", error
+
+
+@case(limit=60, example=NAME)
+def example_uart_for_another_stack(lab):
+    """A Bumble central sees one name and nothing else, exchanges texts, and gets the image with 90 % of the bound at MTU 247. After a cut,
+    the transfer continues. Bytes that are not frames have no effect. A signal ends the link."""
+    lab.air("set", "interval", 15)
+    server = serve(lab, "--name", "Bench")
+    asyncio.run(use(lab, server))
+    assert server.process.wait(10) == 0
+    assert server.process.err.text() == ""
+
+
+class BumbleCentral:
+    """A central on Bumble with one link at a time."""
+
+    async def open(self):
+        from bumble.device import Device, DeviceConfiguration
+        from bumble.hci import Address
+        from bumble.host import Host
+
+        self.transport = await open_adapter("hci0")
+        self.stack = Device(
+            config=DeviceConfiguration(name="central", address=Address("F0:F1:F2:F3:F4:F6")),
+            host=Host(controller_source=self.transport.source, controller_sink=self.transport.sink),
+        )
+        # BlueZ also requests the MTU of its central.
+        self.stack.gatt_server.max_mtu = 247
+        await self.stack.power_on()
+
+    async def advertised(self, address):
+        """Returns the types of the advertised data, and the name."""
+        found = asyncio.get_running_loop().create_future()
+        types = {}
+
+        def heard(advertisement):
+            if str(advertisement.address).split("/")[0] == address:
+                types.update(advertisement.data.ad_structures)
+                if 9 in types and not found.done():
+                    found.set_result(types)
+
+        self.stack.on("advertisement", heard)
+        await self.stack.start_scanning(active=True)
+        await asyncio.wait_for(found, 10)
+        await self.stack.stop_scanning()
+        return types
+
+    async def connect(self, address, heard):
+        from bumble.core import UUID, ConnectionError
+        from bumble.device import Peer
+        from bumble.hci import Address, OwnAddressType
+
+        target, self.connection = Address(address, Address.PUBLIC_DEVICE_ADDRESS), None
+        while not self.connection:
+            try:
+                self.connection = await self.stack.connect(target, own_address_type=OwnAddressType.PUBLIC, timeout=15)
+            except ConnectionError as error:
+                # The peripheral has not ended the cut link yet.
+                print(error)
+                await asyncio.sleep(0.3)
+        self.ended = asyncio.Event()
+        self.connection.on("disconnection", lambda reason: self.ended.set())
+        peer = Peer(self.connection)
+        await peer.request_mtu(247)
+        await peer.discover_service(UUID(wire.SERVICE))
+        await peer.discover_characteristics()
+        (rx,), (tx,) = (peer.get_characteristics_by_uuid(UUID(uuid)) for uuid in (wire.RX, wire.TX))
+        self.rx, self.outgoing = rx, asyncio.Queue()
+        self.end = wire.End(self.outgoing.put_nowait, heard)
+        self.sender = asyncio.ensure_future(self.send())
+        await tx.subscribe(lambda value: self.end.receive(bytes(value)))
+        self.say(bytes([wire.HELLO, 1]))
+
+    async def send(self):
+        while not self.ended.is_set():
+            await self.rx.write_value(await self.outgoing.get(), with_response=False)
+
+    def say(self, message):
+        self.end.send(message)
+        self.end.output()
+
+    async def close(self):
+        self.sender.cancel()
+        await self.transport.close()
+
+
+async def use(lab, server):
+    central, heard, download = BumbleCentral(), [], wire.Download()
+
+    def receive(kind, body):
+        if kind in (wire.IMAGE, wire.IMAGE_DATA):
+            download.heard(kind, body)
+        else:
+            heard.append((kind, body))
+
+    async def has(condition):
+        async with asyncio.timeout(10):
+            while not condition():
+                await asyncio.sleep(0.02)
+
+    await central.open()
+    advertised = await central.advertised(server.address)
+    assert advertised == {1: bytes([6]), 9: b"Bench"}, advertised
+    await central.connect(server.address, receive)
+    await has(lambda: heard == [(wire.HELLO_ACK, b"\x01\x00")])
+    for value in (b"", b"noise", bytes(244), wire.frame(7, 0), wire.frame(wire.ACK, 9999), wire.frame(wire.DATA, 30000, b"\x03no")):
+        await central.rx.write_value(value, with_response=False)
+    central.say(bytes([wire.TEXT]) + "Grüße".encode())
+    central.say(bytes([wire.TOGGLE, 1]))
+    central.say(bytes([99]))
+    await has(lambda: heard[1:] == [(wire.TOGGLE, b"\x01"), (wire.REFUSAL, b"\x01")])
+
+    central.say(download.request())
+    await has(lambda: len(download.data) > SIZE // 3)
+    lab.air("cut")
+    await asyncio.wait_for(central.ended.wait(), 5)
+    download.first = None
+    await central.connect(server.address, receive)
+    await has(lambda: heard[3:] == [(wire.HELLO_ACK, b"\x01\x01")])
+    central.say(download.request())
+    await has(lambda: download.done)
+    rate = download.check()
+    lab.figure(f"ble-uart for Bumble, 15 ms, MTU 247: bound {bound(15):.0f} B/s, image {rate} ({rate / bound(15):.1%})")
+    assert rate >= 0.9 * bound(15) and download.offsets[0] == 0 and download.offsets[1] > SIZE // 3, (rate, download.offsets)
+    assert hashlib.sha256(download.data).hexdigest() == server.digest and is_png(download.data)
+    assert "< Grüße" in server.lines and "toggle on" in server.lines, server.lines
+    server.process.signal(signal.SIGTERM)
+    await asyncio.wait_for(central.ended.wait(), 5)
+    await central.close()
