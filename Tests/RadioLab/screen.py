@@ -7,15 +7,15 @@ from lab import until
 
 
 class Screen:
-    """A program on a terminal of its own. When the program has ended, the terminal shows its exit code. The terminal ends with the case.
+    """A program on a terminal of its own. Each screen of a case needs its own name. When the program has ended, the terminal shows its exit code. The terminal ends with the case.
 
     One process controls the terminal (tmux's control mode), because a process for each command would take most of the case's time."""
 
-    def __init__(self, lab, *words, width=60, height=12):
+    def __init__(self, lab, *words, width=60, height=12, name="tmux"):
         # In virtual time, tmux does not get the exit status of the program (tmux 3.3a). So a shell prints it.
         program = f"{shlex.join(map(str, words))}; echo exit code $?; exec cat"
         self.tmux = subprocess.Popen(
-            ["tmux", "-u", "-S", lab.folder / "tmux", "-f", "/dev/null", "-C", "new-session", program],
+            ["tmux", "-u", "-S", lab.folder / name, "-f", "/dev/null", "-C", "new-session", program],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8", bufsize=1,
         )
         lab.stack.callback(self.tmux.stdin.write, "kill-server\n")
@@ -45,6 +45,21 @@ class Screen:
 
     def lines(self):
         return "\n".join(self.command("capture-pane", "-p")).rstrip("\n").split("\n")
+
+    def until_has(self, *parts, seconds=15):
+        """Waits until the screen contains these parts of lines, and returns its lines."""
+        shown = []
+
+        def has():
+            shown[:] = self.lines()
+            return all(any(part in line for line in shown) for part in parts)
+
+        try:
+            until(has, seconds, "")
+        except AssertionError:
+            raise AssertionError(f"not on the screen: {parts}; the screen has: {shown}") from None
+        print("screen:", *shown, sep="\n  ", flush=True)
+        return shown
 
     def until_shows(self, *expected, seconds=15):
         """Waits until the screen has exactly these lines, and returns them."""

@@ -69,7 +69,7 @@ public struct CentralScreen: Sendable {
         case .notSaved(let reason), .scanFailed(let reason): add(reason)
         case .reconnecting(let reason, let wait):
             guard let device else { break }
-            add(reason)
+            add("Lost the link: \(reason).")
             mode = .waiting(device, "Connecting again in \(wait / .seconds(1)) s…")
         case .ended(let reason):
             mode = .list

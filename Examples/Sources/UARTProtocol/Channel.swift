@@ -81,8 +81,8 @@ public enum ChannelError: Error, Sendable, Hashable, CustomStringConvertible {
 
     public var description: String {
         switch self {
-        case .messageTooLong: "The other end sent a message of more than \(Channel.longestMessage) bytes."
-        case .noProgress: "The other end has not confirmed a frame after \(Channel.repetitions) repetitions."
+        case .messageTooLong: "the other end sent a message of more than \(Channel.longestMessage) bytes"
+        case .noProgress: "the other end has not confirmed a frame after \(Channel.repetitions) repetitions"
         }
     }
 }

@@ -31,7 +31,7 @@ struct Image: AsyncParsableCommand {
                 for await event in events {
                     switch event {
                     case .reconnecting(let reason, let wait):
-                        report("\(reason); connecting again in \(wait / .seconds(1)) s")
+                        report("Lost the link: \(reason); connecting again in \(wait / .seconds(1)) s")
                     case .session(.ready):
                         if !progress.hasStarted { await peripheral.perform(.getImage) }
                     case .session(.progress(let received, let size)): progress.show(received, size)

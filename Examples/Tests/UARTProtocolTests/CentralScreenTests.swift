@@ -1,0 +1,106 @@
+import OTASigning
+import Testing
+import UARTProtocol
+
+@Suite("UART: the central's screen")
+struct CentralScreenTests {
+    private static let keys = "Tab: next device   Return: connect   Control-D: quit"
+    private static let bench = CentralScreen.Device(address: "00:AA:01:00:00:42", name: "Bench", rssi: -50)
+    private static let lamp = CentralScreen.Device(address: "00:AA:01:00:00:43", name: "Lamp", rssi: -60)
+    private var screen = CentralScreen()
+
+    /// Types the characters, and returns the actions of the program.
+    private mutating func type(_ characters: String) -> [CentralScreen.Action] {
+        characters.compactMap { screen.handle(.key($0)) }
+    }
+
+    private mutating func connect() {
+        _ = screen.handle(.found(Self.bench))
+        _ = type("\n")
+        _ = screen.handle(.session(.ready))
+        _ = screen.handle(.session(.toggle(false)))
+    }
+
+    @Test("the list has the devices whose name contains the filter, in the order of their names")
+    mutating func filters() {
+        _ = screen.handle(.found(Self.lamp))
+        _ = screen.handle(.found(Self.bench))
+        #expect(
+            screen.lines == [
+                "Name filter: _", "", "> Bench  00:AA:01:00:00:42  -50 dBm", "  Lamp  00:AA:01:00:00:43  -60 dBm", "",
+                Self.keys,
+            ])
+        #expect(type("LA") == [])
+        #expect(screen.lines == ["Name filter: LA_", "", "> Lamp  00:AA:01:00:00:43  -60 dBm", "", Self.keys])
+        #expect(type("\u{7F}\u{7F}\u{7F}\t") == [])
+        #expect(screen.lines.contains("> Lamp  00:AA:01:00:00:43  -60 dBm"))
+        _ = screen.handle(.disappeared(address: Self.bench.address))
+        var closer = Self.lamp
+        closer.rssi = -40
+        _ = screen.handle(.found(closer))
+        #expect(screen.lines == ["Name filter: _", "", "> Lamp  00:AA:01:00:00:43  -40 dBm", "", Self.keys])
+    }
+
+    @Test("Return connects to the selected device, and has no effect on an empty list")
+    mutating func connects() {
+        #expect(type("\n") == [])
+        _ = screen.handle(.found(Self.bench))
+        _ = screen.handle(.found(Self.lamp))
+        #expect(type("\t\t\t\n") == [.connect(Self.lamp)])
+        #expect(screen.lines.first == "Lamp  00:AA:01:00:00:43  connecting…")
+    }
+
+    @Test("a typed line is sent, and a line with a command is an action")
+    mutating func enters() {
+        connect()
+        #expect(type("Grüße 👋!\u{7F}\n") == [.send("Grüße 👋")])
+        #expect(type("/toggle\n") == [.toggle(true)])
+        _ = screen.handle(.session(.toggle(true)))
+        #expect(screen.lines.first == "Bench  00:AA:01:00:00:42  toggle on")
+        #expect(type("/toggle\r/image\n/disconnect\n\n") == [.toggle(false), .getImage, .disconnect])
+        #expect(type("\u{1}\u{1B}a") == [] && screen.lines.contains("a_"))
+        #expect(type("\u{04}") == [.quit])
+    }
+
+    @Test("before the greeting and after a lost link, no text is sent")
+    mutating func waits() {
+        _ = screen.handle(.found(Self.bench))
+        #expect(type("\nHello\n") == [.connect(Self.bench)])
+        _ = screen.handle(.session(.ready))
+        _ = screen.handle(.reconnecting(reason: "the device disconnected", after: .milliseconds(500)))
+        #expect(type("Hello\n") == [] && type("/disconnect\n") == [.disconnect])
+        #expect(screen.lines.first == "Bench  00:AA:01:00:00:42  Connecting again in 0.5 s…")
+        #expect(screen.lines.contains("Lost the link: the device disconnected."))
+        _ = screen.handle(.ended(reason: nil))
+        #expect(screen.lines == ["Name filter: _", "", "", Self.keys])
+    }
+
+    @Test("the last events of a conversation are visible, with the progress of the image")
+    mutating func shows() {
+        connect()
+        for number in 1...20 { _ = screen.handle(.session(.text("\(number)"))) }
+        _ = screen.handle(.session(.progress(received: 512, size: 1024)))
+        #expect(screen.lines.count == 15 && screen.lines[2] == "< 13" && screen.lines[9] == "< 20")
+        #expect(screen.lines[10] == "Image: 50 % of 1024 bytes")
+        let image = PNG.generate(size: 1024)
+        _ = screen.handle(.session(.image(image, SHA256.digest(of: image))))
+        _ = screen.handle(.saved(file: "image.png"))
+        #expect(!screen.lines.contains("Image: 50 % of 1024 bytes") && screen.lines[9] == "Saved in image.png.")
+        _ = screen.handle(.session(.refused(.noImage)))
+        #expect(screen.lines[9] == "Refused: The peripheral has no image.")
+        _ = screen.handle(.ended(reason: "the device was not found"))
+        #expect(screen.lines.first == "the device was not found")
+    }
+}
+
+@Suite("UART: waits between connection attempts")
+struct BackoffTests {
+    @Test("the waits double up to 8 s, end after six attempts, and start again after a connection")
+    func waits() {
+        var backoff = Backoff()
+        let all = (0..<8).map { _ in backoff.next() }
+        #expect(all == [.milliseconds(500), .seconds(1), .seconds(2), .seconds(4), .seconds(8), .seconds(8), nil, nil])
+        backoff.reset()
+        #expect(backoff.next() == .milliseconds(500))
+    }
+}
