@@ -1,7 +1,7 @@
 public import OTAFirmware
 
 /// The image of a peripheral, with its SHA-256.
-public struct ServedImage: Sendable {
+public struct ServedImage: Sendable, CustomStringConvertible {
     public let bytes: [UInt8]
     public let digest: SHA256Digest
 
@@ -9,6 +9,8 @@ public struct ServedImage: Sendable {
         self.bytes = bytes
         self.digest = digest
     }
+
+    public var description: String { "\(bytes.count) bytes, SHA-256 \(digest.description.prefix(16))…" }
 }
 
 /// The peripheral's end of one link: answers the messages of the central. A session is a value: see ``Channel``.

@@ -44,7 +44,8 @@ struct Serve: AsyncParsableCommand {
             try await client.withPeripheral(over: adapter.adapter, offering: [UARTService.declaration]) { peripheral in
                 // The name is all that the peripheral advertises.
                 try await peripheral.withAdvertisement(Advertisement(serviceUUIDs: [], localName: name)) {
-                    report("Advertising as \(name) over \(peripheral.adapterName), image SHA-256 \(image.digest)")
+                    report("Advertising as \(name) over \(peripheral.adapterName)")
+                    report("Image: \(image)")
                     var server = UARTServer(peripheral, image)
                     try await server.run()
                 }
