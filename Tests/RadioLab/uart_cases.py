@@ -122,6 +122,21 @@ class BumbleUART(Bumble):
 
 
 @case(limit=60, example=NAME)
+def example_uart_killed(lab):
+    """A killed central leaves its link. The next central starts a new session on this link."""
+    server = serve(lab, "--image-size", "50000")
+    central = Central(lab)
+    central.reach(3)
+    central.signal(signal.SIGKILL)
+    central.wait(5)
+    # The next program shares the link of bluetoothd, and does not end it.
+    central = Central(lab)
+    assert central.wait(20) == 0
+    assert shown(central.file.read_bytes()) == server.lines[1]
+    assert server.lines.count("Hello") == 2 and sum("disconnected" in line for line in server.lines) == 0, server.lines
+
+
+@case(limit=60, example=NAME)
 def example_uart_on_another_stack(lab):
     """The central gets the image of a Bumble peripheral, with a lost notification, and continues after a cut link."""
     peripheral = lab.peer(BumbleUART(lab, "--image-size", 100000, "--lose", 50))
@@ -289,11 +304,13 @@ KEYS = "/toggle   /image   /disconnect   Control-D: quit"
 
 @case(limit=120, example=NAME)
 def example_uart_screens(lab):
-    """Two persons exchange texts, turn the toggle, and transfer the image. The link is cut, and the peripheral ends."""
+    """Two persons exchange texts, turn the toggle, and transfer the image. The link is cut. The next run of the central connects to the same
+    device. Then the peripheral ends."""
     far = Screen(lab, lab.example(NAME), "serve", "--name", "Bench", "--adapter", "hci1", height=16, name="far")
     image = far.until_has("Advertising as Bench over hci1", "Image: ")[1]
     address = bluez.ask(lambda bus: bus.objects())["/org/bluez/hci1"][bluez.ADAPTER]["Address"]
-    near = Screen(lab, "env", "-C", lab.folder, lab.example(NAME), "--adapter", "hci0", height=16, name="near")
+    program = "env", "-C", lab.folder, f"XDG_STATE_HOME={lab.folder / 'state'}", lab.example(NAME), "--adapter", "hci0"
+    near = Screen(lab, *program, height=16, name="near")
     screens = [near.until_shows("Name filter: _", "", f"> Bench  {address}  -50 dBm", "", LIST_KEYS)]
     near.type("bex")
     near.until_shows("Name filter: bex_", "", "", LIST_KEYS)
@@ -328,11 +345,15 @@ def example_uart_screens(lab):
     assert shown((lab.folder / "image.png").read_bytes()) == image
     picture.write("ble-uart.svg", screens, width=52, height=15)
 
+    near.type("/disconnect\r\x04")
+    near.until_shows("exit code 0")
+    near = Screen(lab, *program, "--last", height=16, name="again")
+    talk("off", log[0])
     far.type("\x03")
     far.until_has("exit code 0")
     near.until_has("Connecting again in 0.5 s…")
     near.type("/disconnect\r")
-    near.until_shows("Name filter: ben_", "", "", LIST_KEYS)
+    near.until_shows("Name filter: _", "", "", LIST_KEYS)
     near.type("\x04")
     near.until_shows("exit code 0")
     lab.assert_nothing_left()

@@ -47,6 +47,7 @@ public struct CentralScreen: Sendable {
     private var mode = Mode.list
     private var devices: [String: Device] = [:]
     private var selected: String?
+    private var awaited: String?
     private var filter = ""
     private var typed = ""
     private var log: [String] = []
@@ -54,7 +55,11 @@ public struct CentralScreen: Sendable {
     private var progress: (received: Int, size: Int)?
 
     /// - Parameter filter: only devices with this text in their name are in the list. The user can change it.
-    public init(filter: String = "") { self.filter = filter }
+    /// - Parameter awaited: the address of a device to which the program connects as soon as the device is found.
+    public init(filter: String = "", awaiting awaited: String? = nil) {
+        self.filter = filter
+        self.awaited = awaited
+    }
 
     /// Changes the state.
     ///
@@ -62,7 +67,9 @@ public struct CentralScreen: Sendable {
     public mutating func handle(_ event: Event) -> Action? {
         switch event {
         case .key(let key): return press(key)
-        case .found(let device): devices[device.address] = device
+        case .found(let device):
+            devices[device.address] = device
+            if mode == .list, device.address == awaited { return connect(to: device) }
         case .disappeared(let address): devices[address] = nil
         case .session(let event): show(event)
         case .saved(let file): add("Saved in \(file).")
@@ -129,13 +136,17 @@ public struct CentralScreen: Sendable {
             let index = list.firstIndex { $0 == target } ?? 0
             if !list.isEmpty { selected = list[(index + 1) % list.count].address }
         case "\n", "\r":
-            guard let device = target else { break }
-            mode = .connecting(device)
-            log = []
-            return .connect(device)
+            if let target { return connect(to: target) }
         default: Self.edit(&filter, key)
         }
         return nil
+    }
+
+    private mutating func connect(to device: Device) -> Action {
+        mode = .connecting(device)
+        awaited = nil
+        log = []
+        return .connect(device)
     }
 
     private static func edit(_ text: inout String, _ key: Character) {

@@ -12,13 +12,18 @@ struct Connect: AsyncParsableCommand {
     var name = ""
     @Option(help: "The file for a received image. An existing file is replaced.")
     var output = "image.png"
+    @Flag(help: "Connect to the device of the last conversation when it is in range.")
+    var last = false
 
     func run() async throws {
+        let lastDevice = LastDevice()
+        let awaited = last ? lastDevice.address : nil
+        guard !last || awaited != nil else { throw Failure("there is no last device; hint: ble-uart") }
         try await withClient { [adapter, name, output] client in
             let terminal = try Terminal(hint: "ble-uart image photo.png")
             defer { terminal.restore() }
-            await CentralProgram(client: client, adapter: adapter.adapter, file: output)
-                .run(CentralScreen(filter: name), terminal)
+            await CentralProgram(client: client, adapter: adapter.adapter, file: output, lastDevice: lastDevice)
+                .run(CentralScreen(filter: name, awaiting: awaited?.description), terminal)
         }
     }
 }
@@ -28,6 +33,7 @@ private struct CentralProgram {
     let client: BlueZClient
     let adapter: String?
     let file: String
+    let lastDevice: LastDevice
 
     func run(_ initial: CentralScreen, _ terminal: Terminal) async {
         let (events, feed) = AsyncStream.makeStream(of: CentralScreen.Event.self)
@@ -91,6 +97,7 @@ private struct CentralProgram {
         with device: CentralScreen.Device, _ feed: AsyncStream<CentralScreen.Event>.Continuation
     ) -> (RemotePeripheral, Task<Void, Never>)? {
         guard let address = BluetoothAddress(device.address) else { return nil }
+        lastDevice.set(address)
         let peripheral = RemotePeripheral(client, .address(address), adapter: adapter) { event in
             switch event {
             case .session(let event): feed.yield(.session(event))

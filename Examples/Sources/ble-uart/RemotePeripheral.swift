@@ -112,7 +112,8 @@ actor RemotePeripheral {
             hasGreeted = true
             backoff.reset()
         }
-        if event == .refused(.unknownVersion) { throw Failure("\(Refusal.unknownVersion)") }
+        // A device without this protocol, or with another version of it.
+        if !hasGreeted, case .refused(let refusal) = event { throw Failure("\(refusal)") }
         report(.session(event))
     }
 }

@@ -50,6 +50,15 @@ struct CentralScreenTests {
         #expect(screen.lines.first == "Lamp  00:AA:01:00:00:43  connecting…")
     }
 
+    @Test("the awaited device is connected once when it is found")
+    mutating func awaits() {
+        screen = CentralScreen(awaiting: Self.lamp.address)
+        #expect(screen.handle(.found(Self.bench)) == nil)
+        #expect(screen.handle(.found(Self.lamp)) == .connect(Self.lamp))
+        _ = screen.handle(.ended(reason: nil))
+        #expect(screen.handle(.found(Self.lamp)) == nil)
+    }
+
     @Test("a typed line is sent, and a line with a command is an action")
     mutating func enters() {
         connect()
