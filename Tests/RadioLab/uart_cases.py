@@ -96,12 +96,16 @@ def example_uart_image(lab):
 
 @case(limit=60, example=NAME)
 def example_uart_cut(lab):
-    """A cut link in the middle of the image: both ends continue at the received offset."""
+    """A cut link, and then a restart of bluetoothd, in the middle of the image: both ends continue at the received offset."""
     server = serve(lab)
     central = Central(lab)
     for tenths in (3, 6):
         central.reach(tenths)
-        lab.air("cut")
+        if tenths == 3:
+            lab.air("cut")
+        else:
+            lab.bluetoothd("stop")
+            lab.bluetoothd("start")
         until(lambda: sum("Sending the image" in line for line in server.lines) == tenths // 3 + 1, 20, "the transfer continues")
     central.done()
     assert shown(central.file.read_bytes()) == server.lines[1]

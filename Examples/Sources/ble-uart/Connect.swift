@@ -5,7 +5,8 @@ import UARTProtocol
 
 /// The central with a screen.
 struct Connect: AsyncParsableCommand {
-    static let configuration = CommandConfiguration(abstract: "List the devices in range, and connect to one.")
+    static let configuration = CommandConfiguration(
+        abstract: "List the devices in range, and connect to one.", discussion: "Example: ble-uart --name bench")
 
     @OptionGroup var adapter: AdapterOption
     @Option(help: "List only devices with this text in their name.")
