@@ -1,0 +1,81 @@
+/// The encoded form of an image from an offset to the image's end: an LZMA2 stream.
+///
+/// The dictionary at the start of the stream is the base, followed by the image's bytes before `offset`. Without a base, the dictionary has
+/// only these bytes. The stream is raw LZMA2 with lc = lp = pb = 0, and it does not contain the end mark (a zero byte). The device decodes
+/// it while it receives it (docs/ota-profile.md).
+public struct EncodedImage: Sendable, Equatable {
+    /// The end of an LZMA2 chunk. The next chunk starts there.
+    public struct Chunk: Sendable, Equatable {
+        /// The end of the chunk's decoded bytes, in bytes from the start of the image.
+        public var imageEnd: Int
+        /// The end of the chunk's encoded bytes, in bytes from the start of the stream.
+        public var streamEnd: Int
+
+        public init(imageEnd: Int, streamEnd: Int) {
+            self.imageEnd = imageEnd
+            self.streamEnd = streamEnd
+        }
+    }
+
+    /// The largest number of decoded bytes in a compressed chunk. A device accepts no larger chunk.
+    public static let maximumChunk = 16384
+    /// The largest image and the largest base that the host encodes, in bytes. A larger image is sent plain.
+    public static let maximumSize = 16 << 20
+
+    /// The position of the first decoded byte, in bytes from the start of the image.
+    public var offset: Int
+    /// The stream.
+    public var bytes: [UInt8]
+    /// The chunks in the order of the stream. `imageEnd` of the last chunk is the size of the image, and its `streamEnd` is the length of
+    /// `bytes`. Empty if `offset` is the size of the image.
+    public var chunks: [Chunk]
+
+    public init(offset: Int, bytes: [UInt8], chunks: [Chunk]) {
+        self.offset = offset
+        self.bytes = bytes
+        self.chunks = chunks
+    }
+}
+
+/// The reason why an image cannot be encoded. The image is then sent plain.
+public enum EncodingFailure: Error, Sendable, Equatable {
+    /// The image or the base has more than `EncodedImage.maximumSize` bytes.
+    case tooLarge
+    /// The stream does not decode to the image, or the encoder failed. `context` describes the error for the user.
+    case notDecoded(context: String)
+    /// The file of the base cannot be read, or has changed since it was found. `context` describes the error for the user.
+    case baseUnreadable(context: String)
+}
+
+/// An image that may run on the device. The host can encode the update with it as the base.
+///
+/// The value describes the image. The bytes are read when the encoder needs them.
+public struct BaseImage: Sendable, Equatable {
+    /// The position in the list of bases. The encoder finds the image's bytes with it.
+    public var id: Int
+    /// The size of the image in bytes.
+    public var size: Int
+    /// The SHA-256 of the image.
+    public var digest: SHA256Digest
+    /// The SHA-256 of the manifest of the bundle that contains the image; nil: the image is not in a bundle.
+    public var manifestDigest: SHA256Digest?
+    /// The product in the manifest of the bundle; nil: the image is not in a bundle.
+    public var product: ProductName?
+    /// The version in the manifest of the bundle; nil: the image is not in a bundle.
+    public var version: SemanticVersion?
+    /// The name of the file, for messages.
+    public var name: String
+
+    public init(
+        id: Int, size: Int, digest: SHA256Digest, manifestDigest: SHA256Digest? = nil, product: ProductName? = nil,
+        version: SemanticVersion? = nil, name: String
+    ) {
+        self.id = id
+        self.size = size
+        self.digest = digest
+        self.manifestDigest = manifestDigest
+        self.product = product
+        self.version = version
+        self.name = name
+    }
+}
