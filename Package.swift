@@ -78,6 +78,10 @@ let package = Package(
         .systemLibrary(name: "CZlib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"])]),
         .target(name: "OTAArchive", dependencies: ["OTAFirmware", "CZlib"], swiftSettings: swift),
 
+        // Images encoded for the transfer.
+        .systemLibrary(name: "CLzma", pkgConfig: "liblzma", providers: [.apt(["liblzma-dev"])]),
+        .target(name: "OTAEncoding", dependencies: ["OTAFirmware", "CLzma"], swiftSettings: swift),
+
         // The update sessions: values without a clock, a task, a socket or a lock.
         .target(name: "OTAUpdate", dependencies: ["OTAFirmware"], swiftSettings: swift),
         .target(name: "OTAProfile", dependencies: ["OTAUpdate", "OTAFirmware", "OTASigning"], swiftSettings: swift),
@@ -164,6 +168,10 @@ let package = Package(
             swiftSettings: swift),
         .testTarget(
             name: "OTAArchiveTests", dependencies: ["OTAArchive", "OTAFirmware", "OTATestSupport", "OTAUpdate"],
+            swiftSettings: swift),
+        .testTarget(
+            name: "OTAEncodingTests",
+            dependencies: ["OTAEncoding", "OTAFirmware", "OTATestSupport", "OTAUpdate", subprocess, system],
             swiftSettings: swift),
         .testTarget(
             name: "OTAClientTests",
