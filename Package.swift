@@ -93,7 +93,7 @@ let package = Package(
 
         // The transport interface, and the engine that runs a session over a transport.
         .target(name: "OTATransport", dependencies: ["OTAUpdate"], swiftSettings: swift),
-        .target(name: "OTAEngine", dependencies: ["OTATransport", "OTAUpdate"], swiftSettings: swift),
+        .target(name: "OTAEngine", dependencies: ["OTATransport", "OTAUpdate", "OTAFirmware"], swiftSettings: swift),
 
         // Waits for file descriptors, on a thread of its own.
         .target(name: "DescriptorIO", swiftSettings: swift),

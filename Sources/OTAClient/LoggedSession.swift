@@ -40,6 +40,12 @@ struct LoggedSession<Session: UpdateLogic>: UpdateLogic {
                 "\(now.logText) < link open: values of at most \(link.maximumValueLength) bytes\(mtu); channels: \(channels)"
             )
         case .linkDown(let error): log(error, "link ended", now)
+        case .encoded(let request, .success(let image)?):
+            logger.debug(
+                "\(now.logText) < encoded from byte \(request.offset), \(request.logName): \(image.bytes.count) bytes")
+        case .encoded(let request, .failure(let failure)?):
+            logger.debug("\(now.logText) < not encoded from byte \(request.offset), \(request.logName): \(failure)")
+        case .encoded(_, nil): break
         case .interrupted: logger.debug("\(now.logText) < interrupted")
         case .link(.refused(let error, let channel)): log(error, "refused \(channel.logName)", now)
         case .link(.subscribed(let channel)): frame("< subscribed", channel, now)
@@ -53,6 +59,8 @@ struct LoggedSession<Session: UpdateLogic>: UpdateLogic {
         switch action {
         case .connect: logger.debug("\(now.logText) > connect")
         case .disconnect: logger.debug("\(now.logText) > disconnect")
+        case .encode(let request):
+            logger.debug("\(now.logText) > encode from byte \(request.offset), \(request.logName)")
         case .link(.subscribe(let channel)): frame("> subscribe", channel, now)
         case .link(.read(let channel)): frame("> read", channel, now)
         case .link(.write(let bytes, let channel)): frame("> write", channel, now, bytes)
@@ -70,6 +78,11 @@ struct LoggedSession<Session: UpdateLogic>: UpdateLogic {
         logger.trace(
             "\(now.logText) \(direction) \(channel.logName)\(bytes.isEmpty ? "" : " ")\(Hex.encode(bytes))")
     }
+}
+
+extension EncodingRequest {
+    /// The name of the base.
+    fileprivate var logName: String { base.map { "base \($0.name)" } ?? "no base" }
 }
 
 extension Channel {

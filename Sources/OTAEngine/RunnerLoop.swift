@@ -1,3 +1,4 @@
+import OTAFirmware
 import OTATransport
 import OTAUpdate
 
@@ -7,6 +8,7 @@ struct RunnerLoop<Session: UpdateLogic, TransportType: Transport, C: Clock> wher
     private let transport: TransportType
     private let clock: C
     private let limit: Duration?
+    private let encoder: UpdateRunner<C>.Encoder?
     private let report: @Sendable (UpdateProgress, Duration) -> Void
     private let post: AsyncStream<RunnerMessage<C.Instant>>.Continuation
     private let start: C.Instant
@@ -19,13 +21,14 @@ struct RunnerLoop<Session: UpdateLogic, TransportType: Transport, C: Clock> wher
 
     init(
         session: Session, transport: TransportType, clock: C, limit: Duration?,
-        report: @escaping @Sendable (UpdateProgress, Duration) -> Void,
+        encoder: UpdateRunner<C>.Encoder?, report: @escaping @Sendable (UpdateProgress, Duration) -> Void,
         post: AsyncStream<RunnerMessage<C.Instant>>.Continuation
     ) {
         self.session = session
         self.transport = transport
         self.clock = clock
         self.limit = limit
+        self.encoder = encoder
         self.report = report
         self.post = post
         start = clock.now
@@ -51,6 +54,7 @@ struct RunnerLoop<Session: UpdateLogic, TransportType: Transport, C: Clock> wher
             case .down(let error, connection):
                 leave()
                 dispatch(.linkDown(error), &group)
+            case .encoded(let request, let result): dispatch(.encoded(request, result), &group)
             case .woken(let instant):
                 if armed == instant { armed = nil }
                 if let deadline = session.deadline, start.advanced(by: deadline) <= clock.now {
@@ -75,12 +79,20 @@ struct RunnerLoop<Session: UpdateLogic, TransportType: Transport, C: Clock> wher
             case .connect: connect(&group)
             case .disconnect: disconnect()
             case .link(let command): link?.submit(command)
+            case .encode(let request): encode(request, &group)
             case .report(let progress): report(progress, start.duration(to: clock.now))
             case .finish(let report): outcome = .success(report)
             case .fail(let error): outcome = .failure(error)
             }
         }
         arm(&group)
+    }
+
+    /// Starts a child task that encodes the image and posts the result to the mailbox.
+    private func encode(_ request: EncodingRequest, _ group: inout DiscardingTaskGroup) {
+        guard let encoder else { return _ = post.yield(.encoded(request, nil)) }
+        let post = post
+        group.addTask { post.yield(.encoded(request, await encoder(request))) }
     }
 
     /// Starts a child task that opens a link and posts the events of the link to the mailbox.
@@ -149,6 +161,8 @@ enum RunnerMessage<Instant: Sendable>: Sendable {
     case up(any Link, connection: Int)
     case link(LinkEvent, connection: Int)
     case down(LinkError, connection: Int)
+    /// The encoder has performed the request; nil: the runner has no encoder.
+    case encoded(EncodingRequest, Result<EncodedImage, EncodingFailure>?)
     /// The timer for this instant has fired.
     case woken(Instant)
 }

@@ -1,3 +1,4 @@
+public import OTAFirmware
 public import OTATransport
 public import OTAUpdate
 
@@ -7,7 +8,13 @@ public import OTAUpdate
 public struct UpdateRunner<C: Clock>: Sendable where C.Duration == Duration {
     private let clock: C
     private let limit: Duration?
+    private let encoder: Encoder?
     private let report: @Sendable (UpdateProgress, Duration) -> Void
+
+    /// Encodes the image of the push for a session. The runner calls it in a child task, and the session continues meanwhile.
+    ///
+    /// The run ends only after the encoder has returned. Therefore an encoder returns soon after its task is cancelled.
+    public typealias Encoder = @Sendable (EncodingRequest) async -> Result<EncodedImage, EncodingFailure>
 
     /// Creates a runner.
     ///
@@ -15,13 +22,15 @@ public struct UpdateRunner<C: Clock>: Sendable where C.Duration == Duration {
     ///   - clock: the clock of the session, real or virtual.
     ///   - limit: the maximum duration of a run; nil for no limit. A run that reaches the limit is interrupted, and `run` throws
     ///     `timedOut`.
+    ///   - encoder: encodes the image of a push; nil: the image is sent plain.
     ///   - report: a function that receives each progress event, in order, with the time since the start of the run.
     public init(
-        clock: C, limit: Duration? = nil,
+        clock: C, limit: Duration? = nil, encoder: Encoder? = nil,
         report: @escaping @Sendable (UpdateProgress, Duration) -> Void = { _, _ in }
     ) {
         self.clock = clock
         self.limit = limit
+        self.encoder = encoder
         self.report = report
     }
 
@@ -51,7 +60,8 @@ public struct UpdateRunner<C: Clock>: Sendable where C.Duration == Duration {
                 }
             }
             var loop = RunnerLoop(
-                session: session, transport: transport, clock: clock, limit: limit, report: report, post: post)
+                session: session, transport: transport, clock: clock, limit: limit, encoder: encoder, report: report,
+                post: post)
             let outcome = await loop.run(mailbox, in: &group)
             group.cancelAll()
             return outcome

@@ -1,3 +1,5 @@
+package import OTAFirmware
+
 /// The requests and answers of one protocol over the links of a session.
 ///
 /// `UpdateSession` opens and closes the links. The conversation exchanges the packets on an open link.
@@ -35,6 +37,18 @@ package protocol Conversation: Sendable {
     ///
     /// In this method, the conversation must not append actions or make a decision.
     mutating func linkEnded()
+    /// Handles `ConversationState.encoded`, while a link is open.
+    mutating func encoded()
+    /// Changes to a simpler way to perform the task, because no attempt to connect is left. Returns false if there is none, or if the last
+    /// links did not fail in the current way.
+    ///
+    /// In this method, the conversation must not append actions or make a decision.
+    mutating func fallBack() -> Bool
+}
+
+extension Conversation {
+    package mutating func encoded() {}
+    package mutating func fallBack() -> Bool { false }
 }
 
 /// The state that a conversation shares with its session.
@@ -77,6 +91,9 @@ package struct ConversationState: Sendable {
     package var erased: ErasedSlot?
     /// The partial upload that the task `discard` removes or has removed; nil: the device has not reported a partial upload.
     package var discarded: DeviceDescription.HeldImage?
+
+    /// The answer to the last action `encode`, until the conversation uses it. It can arrive while no link is open.
+    package var encoded: (request: EncodingRequest, result: Result<EncodedImage, EncodingFailure>?)?
 
     /// The number of the last request. Before the first request, this is a random number.
     var number: UInt8 = 0
@@ -133,6 +150,9 @@ extension Conversation {
         shared.transfer = transfer
         report(.uploaded(transfer))
     }
+
+    /// Requests the image of the push in encoded form.
+    package mutating func encode(_ request: EncodingRequest) { shared.actions.append(.encode(request)) }
 
     package mutating func report(_ progress: UpdateProgress) { shared.actions.append(.report(progress)) }
 

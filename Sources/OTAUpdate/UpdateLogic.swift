@@ -1,3 +1,5 @@
+public import OTAFirmware
+
 /// The logic of one update, as a value without side effects. The value receives events and returns actions.
 ///
 /// The value has no clock, socket, file, task or lock. The caller passes the current time with each event. So the same code runs in real
@@ -21,6 +23,8 @@ public enum UpdateEvent: Sendable, Equatable {
     case link(LinkEvent)
     /// The link ended, or could not be opened.
     case linkDown(LinkError)
+    /// The result of the action `encode` with this request. Nil: the runner has no encoder.
+    case encoded(EncodingRequest, Result<EncodedImage, EncodingFailure>?)
     /// The session's deadline has passed.
     case deadlinePassed
     /// The user or the time limit stops the session. The session closes the link and fails with `UpdateError.Code.interrupted`.
@@ -35,6 +39,9 @@ public enum UpdateAction: Sendable, Equatable {
     case disconnect
     /// Performs a command on the open link. If no link is open, the runner discards the command.
     case link(LinkCommand)
+    /// Encodes the image of the push. The runner encodes while the session continues, and answers with the event `encoded`. A session waits
+    /// for the answer before it requests the next one.
+    case encode(EncodingRequest)
     case report(UpdateProgress)
     /// The last action: the session has succeeded.
     case finish(UpdateReport)
@@ -42,11 +49,31 @@ public enum UpdateAction: Sendable, Equatable {
     case fail(UpdateError)
 }
 
+/// The request of a session for the image of its push in encoded form, from an offset to the end.
+public struct EncodingRequest: Sendable, Equatable {
+    /// The position of the first image byte to encode, in bytes.
+    public var offset: Int
+    /// The image that the device may run. Nil: the image is only compressed.
+    public var base: BaseImage?
+
+    public init(offset: Int, base: BaseImage? = nil) {
+        self.offset = offset
+        self.base = base
+    }
+}
+
 /// A progress event of a session.
 public enum UpdateProgress: Sendable, Equatable {
     case phase(UpdatePhase)
-    /// The device has acknowledged `offset` of `total` image bytes.
-    case transferred(offset: Int, total: Int)
+    /// The device has acknowledged `offset` of `total` image bytes. This run has sent `sent` bytes over the link, including the bytes that
+    /// it sent again.
+    case transferred(offset: Int, total: Int, sent: Int)
+    /// The next part of the image, of `plainBytes` bytes, is sent encoded in `bytes` bytes. Nil as the base: the image is only compressed.
+    ///
+    /// The session reports this event when the first encoded part begins, and when the base of the next part is another one.
+    case encoding(base: BaseImage?, bytes: Int, plainBytes: Int)
+    /// The image, or the rest of the image, is sent plain. Not reported for the reasons `asked` and `notOffered`.
+    case plain(TransferReport.PlainReason)
     /// An attempt to reach the device failed before the device answered for the first time. The session tries again.
     case connectionFailed(LinkError)
     case linkLost(LinkError)

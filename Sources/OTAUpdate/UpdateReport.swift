@@ -1,3 +1,5 @@
+public import OTAFirmware
+
 /// The result of a successful session.
 public struct UpdateReport: Sendable, Equatable {
     public enum Outcome: Sendable, Equatable {
@@ -76,8 +78,32 @@ public struct ErasedSlot: Sendable, Equatable {
     }
 }
 
-/// The statistics of a transfer. `imageBytes`, `sentBytes` and `resentBytes` count only image bytes, without headers.
+/// The form in which the bytes of an image go over the link.
+public enum ImageEncoding: String, Sendable, CaseIterable {
+    /// The image bytes themselves.
+    case plain
+    /// An LZMA2 stream (docs/ota-profile.md, "Encoded images"): the image compressed, or as the difference from a base.
+    case lzma2
+}
+
+/// The statistics of a transfer. `sentBytes`, `resentBytes` and `encodedBytes` count bytes that go over the link, without headers: image
+/// bytes, or bytes of an encoded image.
 public struct TransferReport: Sendable, Equatable {
+    /// The reason why an image, or the rest of an image after a break, was sent plain.
+    public enum PlainReason: String, Sendable, CaseIterable {
+        /// The caller requested it (`UpdateOptions.isPlain`), or the caller has no encoder.
+        case asked
+        /// The device does not announce an encoding, or it refused the encoded image.
+        case notOffered = "not-offered"
+        /// The encoded image has more than 95 % of the size of the plain image.
+        case notSmaller = "not-smaller"
+        /// The image has more than `EncodedImage.maximumSize` bytes, or the encoder was too slow.
+        case tooLarge = "too-large"
+        /// The encoded image made no progress on several links in a row, or the device's positions contradicted the sent bytes.
+        case noProgress = "no-progress"
+        /// The encoder failed, or the device could not decode the encoded image.
+        case notDecoded = "not-decoded"
+    }
     /// The device's offset when this run started to send, in bytes.
     public var resumedFrom = 0
     /// The size of the image, in bytes. Over SMP, the sum of the sizes of all images that the push uploads.
@@ -85,7 +111,22 @@ public struct TransferReport: Sendable, Equatable {
     /// The number of bytes that this run sent, including the bytes that it sent again.
     public var sentBytes = 0
     /// The number of bytes that this run sent again. Each lost link or gap adds the host's sent offset minus the device's offset.
+    ///
+    /// After a lost link, a device reports its offset in the image. If the image was encoded, the offset in the encoded image is an
+    /// estimate, because it can be between two chunks of the encoding.
     public var resentBytes = 0
+    /// `lzma2` if this run sent at least a part of the image encoded.
+    public var encoding = ImageEncoding.plain
+    /// The running image of the device, if this run sent at least a part of the image as the difference from it; otherwise nil.
+    public var base: BaseImage?
+    /// The number of encoded bytes from which the device decoded the image: the bytes of each encoded image that this run sent, as far as
+    /// the device used them.
+    public var encodedBytes = 0
+    /// The reason why this run sent the image, or the last part of the image, plain. Nil: this part was encoded, or nothing was sent over
+    /// the OTA profile. Over SMP, images are always plain, and the value is nil.
+    public var plainBecause: PlainReason?
+    /// The number of bases that the device refused, because it runs another image.
+    public var baseRefused = 0
     /// The length of the longest chunk with its header, in bytes. Over the OTA profile, a chunk is a Data value, and the header is the
     /// sequence number. Over SMP, a chunk is a packet.
     public var chunkSize = 0
@@ -101,6 +142,12 @@ public struct TransferReport: Sendable, Equatable {
     /// The average rate of this run, in image bytes per second; nil: this run sent no image byte, or has not completed the upload.
     public var bytesPerSecond: Double? {
         duration > .zero ? Double(imageBytes - resumedFrom) / (duration / .seconds(1)) : nil
+    }
+    /// The average rate of the bytes on the link, without the bytes that were sent again, in bytes per second. Nil as `bytesPerSecond`.
+    ///
+    /// For a plain image, it is `bytesPerSecond`.
+    public var linkBytesPerSecond: Double? {
+        duration > .zero ? Double(sentBytes - resentBytes) / (duration / .seconds(1)) : nil
     }
 
     public init() {}
@@ -167,11 +214,16 @@ public struct DeviceDescription: Sendable, Equatable {
     public var held: HeldImage?
     /// The images in the slots. Only SMP reports them; with another protocol the array is empty.
     public var slots: [ImageSlot]
+    /// The encodings of images that the device decodes, besides `plain`. Empty if the device decodes none.
+    public var encodings: [ImageEncoding]
+    /// The size of the largest base that the device can decode with, in bytes; 0: the device cannot use its running image as the base. Nil
+    /// if `encodings` is empty.
+    public var largestBase: Int?
 
     public init(
         product: String? = nil, hardware: Int? = nil, securityCounter: UInt32? = nil, state: State,
         runningVersion: String, previousVersion: String? = nil, trialSeconds: Int? = nil, battery: Int? = nil,
-        held: HeldImage? = nil, slots: [ImageSlot] = []
+        held: HeldImage? = nil, slots: [ImageSlot] = [], encodings: [ImageEncoding] = [], largestBase: Int? = nil
     ) {
         self.product = product
         self.hardware = hardware
@@ -183,6 +235,8 @@ public struct DeviceDescription: Sendable, Equatable {
         self.battery = battery
         self.held = held
         self.slots = slots
+        self.encodings = encodings
+        self.largestBase = largestBase
     }
 }
 

@@ -69,6 +69,9 @@ public struct UpdateSession: UpdateLogic {
         case .linkUp(let properties): linkUp(properties)
         case .linkDown(let error): linkDown(error)
         case .link(let event): converse { $0.handle(event) }
+        case .encoded(let request, let result):
+            conversation?.shared.encoded = (request, result)
+            converse { $0.encoded() }
         case .deadlinePassed: deadlinePassed()
         case .interrupted: fail(UpdateError(.interrupted, "stopped"))
         }
@@ -187,7 +190,12 @@ public struct UpdateSession: UpdateLogic {
             }
             return waitWithinWindow()
         }
-        guard let wait = retry.failed(random: &random) else {
+        var wait = retry.failed(random: &random)
+        if wait == nil, conversation?.fallBack() == true {
+            retry.progressed()
+            wait = retry.failed(random: &random)
+        }
+        guard let wait else {
             return fail(UpdateError(conversation == nil ? .noSuchDevice : code, error.detail))
         }
         state = .waiting(until: now + wait)

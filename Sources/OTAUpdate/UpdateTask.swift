@@ -1,3 +1,5 @@
+public import OTAFirmware
+
 /// The protocol of a session.
 public enum UpdateProtocol: String, Encodable, Sendable, CaseIterable {
     /// The GATT OTA profile (docs/ota-profile.md).
@@ -82,15 +84,25 @@ public struct UpdateOptions: Sendable, Equatable {
     ///
     /// A dry run does not pair with a Bluetooth device. The device can still refuse the real push, for example because of its policy.
     public var isDryRun: Bool
+    /// True if the image is sent plain, even if the device can decode an encoded image.
+    ///
+    /// Only the GATT OTA profile has encoded images.
+    public var isPlain: Bool
+    /// The images that the device may run. If the device confirms one of them, the session sends only the difference from it.
+    ///
+    /// The session tries at most three of them, and then compresses the image.
+    public var bases: [BaseImage]
 
     public init(
         resume: Resume = .automatic, ending: Ending = .confirm, refusesDowngrade: Bool = false,
-        acceptsUncheckedTarget: Bool = false, isDryRun: Bool = false
+        acceptsUncheckedTarget: Bool = false, isDryRun: Bool = false, isPlain: Bool = false, bases: [BaseImage] = []
     ) {
         self.resume = resume
         self.ending = ending
         self.refusesDowngrade = refusesDowngrade
         self.acceptsUncheckedTarget = acceptsUncheckedTarget
         self.isDryRun = isDryRun
+        self.isPlain = isPlain
+        self.bases = bases
     }
 }

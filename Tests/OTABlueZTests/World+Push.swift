@@ -44,7 +44,7 @@ extension World {
         let diary = Diary()
         let runner = UpdateRunner(clock: ContinuousClock()) { progress, _ in
             diary.note(progress)
-            guard let disturbance, !diary.isDisturbed, case .transferred(let offset, let total) = progress,
+            guard let disturbance, !diary.isDisturbed, case .transferred(let offset, let total, _) = progress,
                 Double(offset) >= part * Double(total)
             else { return }
             diary.isDisturbed = true

@@ -50,7 +50,7 @@ import Testing
         #expect(result.report.outcome == .confirmed && result.report.device.runningVersion == "1.1.0")
         #expect(result.address == "sim:demo" && result.report.transfer?.disconnects == 1)
         #expect(steps.contains { if case .resumed(let offset, 60_000) = $0.progress { offset > 0 } else { false } })
-        #expect(steps.contains { $0.progress == .transferred(offset: 60_000, total: 60_000) })
+        #expect(steps.contains { $0.progress == .transferred(offset: 60_000, total: 60_000, sent: 60_000) })
         #expect(zip(steps, steps.dropFirst()).allSatisfy { $0.time <= $1.time })
     }
 
@@ -97,7 +97,7 @@ import Testing
         let push = Task {
             try await fixture.updater("sim:").push(fixture.update) {
                 for await step in $0 {
-                    if case .transferred(let offset, _) = step.progress, offset > 30_000 { half.yield() }
+                    if case .transferred(let offset, _, _) = step.progress, offset > 30_000 { half.yield() }
                 }
             }
         }

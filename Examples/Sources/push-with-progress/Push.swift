@@ -28,7 +28,7 @@ struct Push {
     /// Draws the bar in place. Other steps are lines of their own.
     private static func show(_ step: Updater.Step) {
         switch step.progress {
-        case .transferred(let offset, let total):
+        case .transferred(let offset, let total, _):
             let width = 40
             let filled = total > 0 ? offset * width / total : width
             let bar = String(repeating: "#", count: filled) + String(repeating: ".", count: width - filled)

@@ -1,3 +1,4 @@
+import OTAFirmware
 import OTAUpdate
 
 /// Shows the progress of a session. Only one task at a time calls a renderer, in the order of the events.
@@ -74,7 +75,7 @@ enum ProgressText {
         switch progress {
         case .phase(let phase): "phase \(phase.rawValue)"
         case .uploaded(let transfer): "uploaded, \(transfer.bytesPerSecond.map(Figures.rate) ?? "rate unknown")"
-        case .transferred(let offset, let total): "\(offset) of \(total) bytes acknowledged"
+        case .transferred(let offset, let total, _): "\(offset) of \(total) bytes acknowledged"
         default: line(for: progress) ?? "\(progress)"
         }
     }
@@ -101,6 +102,10 @@ enum ProgressText {
         case .discarded(let offset):
             "The device discards a partial upload of \(Figures.bytes(offset)); the transfer starts at 0"
         case .nothingToResume, .downgrade: warning(for: progress).map { "Warning: \($0)" }
+        case .encoding(let base, let bytes, let plainBytes):
+            "\(base.map { "Delta from \($0.version?.text ?? $0.name)" } ?? "Compressed"): "
+                + "\(Figures.bytes(bytes)) in place of \(Figures.bytes(plainBytes))"
+        case .plain(let reason): "Sending the image plain: \(reason.rawValue)"
         case .gap(let offset): "Chunks were lost; resuming at byte \(offset)"
         case .deviceReset(let offset):
             "The device has lost received bytes, for example by a restart; resuming at byte \(offset)"

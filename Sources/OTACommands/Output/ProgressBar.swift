@@ -34,7 +34,7 @@ struct ProgressBar: ProgressRenderer {
             self.phase = phase
             (isLinkDown, finalRate) = (false, nil)
             draw()
-        case .transferred(let offset, let total):
+        case .transferred(let offset, let total, _):
             isLinkDown = false
             rate.add(offset: offset, at: time)
             (self.offset, self.total) = (offset, total)
@@ -48,7 +48,8 @@ struct ProgressBar: ProgressRenderer {
         case .linkLost:
             (isLinkDown, rate) = (true, RateMeter())
             keep(progress)
-        case .connectionFailed, .discarded, .nothingToResume, .downgrade, .deviceReset, .note: keep(progress)
+        case .connectionFailed, .discarded, .nothingToResume, .downgrade, .deviceReset, .encoding, .plain, .note:
+            keep(progress)
         case .uploaded(let transfer): finalRate = transfer.bytesPerSecond
         case .reconnected:
             isLinkDown = false

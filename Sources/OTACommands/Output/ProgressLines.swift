@@ -21,14 +21,14 @@ struct ProgressLines: ProgressRenderer {
     mutating func show(_ progress: UpdateProgress, at time: Duration) {
         switch progress {
         case .phase(let phase): writeLine(ProgressText.line(for: phase))
-        case .transferred(let offset, let total): advance(to: offset, of: total, at: time)
+        case .transferred(let offset, let total, _): advance(to: offset, of: total, at: time)
         case .resumed(let offset, let total):
             rate.add(offset: offset, at: time, isContinuous: false)
             tenth = Self.tenth(offset, total)
             completed = nil
             fallthrough
         case .connectionFailed, .linkLost, .reconnected, .discarded, .nothingToResume, .gap, .deviceReset, .confirmed,
-            .downgrade, .note:
+            .downgrade, .encoding, .plain, .note:
             if case .linkLost = progress { rate = RateMeter() }
             if let line = ProgressText.line(for: progress) { writeLine(line) }
         case .uploaded(let transfer):
@@ -75,7 +75,7 @@ struct ProgressEvents: ProgressRenderer {
             self.phase = phase
             event.event = .phase
             event.phase = phase.rawValue
-        case .transferred(let offset, let total):
+        case .transferred(let offset, let total, _):
             rate.add(offset: offset, at: time)
             completion = nil
             guard throttle.isDue() || offset == total else { return }
@@ -119,6 +119,7 @@ struct ProgressEvents: ProgressRenderer {
         case .nothingToResume, .downgrade:
             event.event = .warning
             event.message = ProgressText.warning(for: progress)
+        case .encoding, .plain: event.message = ProgressText.line(for: progress)
         case .note(let text): event.message = text
         }
         write(event)

@@ -255,7 +255,9 @@ extension ProfileConversation {
             shared.budget?.advanced(by: transfer.acknowledgedOffset - push.furthestOffset)
             progressed()
         }
-        report(.transferred(offset: transfer.acknowledgedOffset, total: push.image.count))
+        report(
+            .transferred(
+                offset: transfer.acknowledgedOffset, total: push.image.count, sent: shared.transfer?.sentBytes ?? 0))
     }
 
     /// Begins the transfer of an object again after a position mismatch or a flash error.

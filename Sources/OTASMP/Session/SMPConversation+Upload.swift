@@ -226,7 +226,7 @@ extension SMPConversation {
             shared.budget?.advanced(by: offset - furthest)
             progressed()
         }
-        report(.transferred(offset: offset, total: total))
+        report(.transferred(offset: offset, total: total, sent: shared.transfer?.sentBytes ?? 0))
     }
 
     /// Sends the image again from 0, because the bytes that the device received do not have the file's digest. A second mismatch fails the

@@ -65,7 +65,7 @@ import Testing
         #expect(
             talk.reports == [
                 .phase(.connect), .phase(.preflight), .phase(.envelope), .phase(.transfer),
-                .transferred(offset: 600, total: 600), .uploaded(transfer), .phase(.verify), .phase(.apply),
+                .transferred(offset: 600, total: 600, sent: 600), .uploaded(transfer), .phase(.verify), .phase(.apply),
                 .phase(.restart), .reconnected, .phase(.confirm), .confirmed(version: "1.1.0"),
             ])
     }
