@@ -86,7 +86,7 @@ struct PlayedDevice {
                             }
                         }
                     }
-                case .link: break
+                case .link, .encode: break
                 case .report(let progress): reports.append(progress)
                 case .finish(let report): outcome = .success(report)
                 case .fail(let error): outcome = .failure(error)
