@@ -2,73 +2,24 @@
 
 #include <string.h>
 
-enum { BEGIN_ARGUMENTS = 17, ENVELOPE = OTA_OBJECT_ENVELOPE, IMAGE = OTA_OBJECT_IMAGE };
-
-struct request {
-    struct ota_connection *connection;
-    uint8_t opcode, tag;
-    const uint8_t *arguments;
-    uint16_t size;
-    uint32_t now;
-};
-
-static enum ota_status begin_envelope(struct ota_device *device, const struct request *request) {
-    uint32_t size = ota_u32(request->arguments + 1);
-    if (size < OTA_ENVELOPE_SMALLEST || size > OTA_ENVELOPE_LARGEST) return OTA_BAD_ARGUMENT;
-    ota_claim(device, request->connection, request->now);
-    ota_enter(device, OTA_STATE_ENVELOPE);
-    device->object_size = size;
-    device->envelope_size = (uint16_t)size;
-    memcpy(device->object_prefix, request->arguments + 9, OTA_PREFIX_SIZE);
-    return OTA_OK;
-}
-
-static enum ota_status begin_image(struct ota_device *device, const struct request *request) {
-    struct ota_envelope envelope;
-    uint32_t size = ota_u32(request->arguments + 1);
-    if (ota_envelope_parse(device->envelope, device->envelope_size, &envelope) != OTA_OK) return OTA_BAD_STATE;
-    if (size != envelope.manifest.image_size ||
-        memcmp(request->arguments + 9, envelope.manifest.image_digest, OTA_PREFIX_SIZE) != 0)
-        return OTA_BAD_ARGUMENT;
-    uint32_t offset = ota_image_resume(device, ota_u32(request->arguments + 5), size);
-    /* Refuse the download if the wear limit does not allow the erases of the download and the APPLY after it. Otherwise
-     * the device would receive an image that it cannot install. */
-    if (ota_image_erases_again(device, offset, size) && !ota_wear_allows(device, OTA_WEAR_ERASE + OTA_WEAR_APPLY))
-        return OTA_BUSY;
-    if (!ota_image_begin(device, offset)) return OTA_FLASH_FAILED;
-    ota_claim(device, request->connection, request->now);
-    ota_enter(device, OTA_STATE_ACCEPTED);
-    device->object_size = size;
-    ota_job_start(device, OTA_JOB_CRC, request->opcode, request->tag);
-    return OTA_LATER;
-}
-
-static enum ota_status begin(struct ota_device *device, const struct request *request) {
-    if (device->state == OTA_STATE_TRIAL) return OTA_BAD_STATE;
-    uint8_t object = request->size > 0 ? request->arguments[0] : 0;
-    if (object == IMAGE && (device->state == OTA_STATE_IDLE || device->state == OTA_STATE_ENVELOPE))
-        return OTA_BAD_STATE;
-    if (request->size != BEGIN_ARGUMENTS) return OTA_BAD_ARGUMENT;
-    if (object == ENVELOPE) return begin_envelope(device, request);
-    return object == IMAGE ? begin_image(device, request) : OTA_BAD_ARGUMENT;
-}
-
-static enum ota_status sync(struct ota_device *device, const struct request *request) {
+static enum ota_status sync(struct ota_device *device, const struct ota_request *request) {
     if (!ota_object_is_open(device)) return OTA_BAD_STATE;
     if (request->size != 2) return OTA_BAD_ARGUMENT;
     (void)ota_sequence_is_next(request->connection, ota_u16(request->arguments), true);
     return OTA_OK;
 }
 
-static enum ota_status finish(struct ota_device *device, const struct request *request) {
-    if (!ota_object_is_open(device) || device->object_offset < device->object_size) return OTA_BAD_STATE;
+static enum ota_status finish(struct ota_device *device, const struct ota_request *request) {
+    if (!ota_object_is_open(device)) return OTA_BAD_STATE;
+    uint32_t received = ota_is_encoded(device) ? device->held_offset : device->object_offset;
+    if (received < device->object_size) return OTA_BAD_STATE;
     if (request->size != 0) return OTA_BAD_ARGUMENT;
     enum ota_job job = device->state == OTA_STATE_ENVELOPE ? OTA_JOB_CHECK : OTA_JOB_HASH;
     ota_job_start(device, job, request->opcode, request->tag);
     return OTA_LATER;
 }
 
-static enum ota_status apply(struct ota_device *device, const struct request *request) {
+static enum ota_status apply(struct ota_device *device, const struct ota_request *request) {
     if (device->state != OTA_STATE_VERIFIED) return OTA_BAD_STATE;
     if (request->size != 1 || request->arguments[0] > OTA_BOOT_PERMANENT) return OTA_BAD_ARGUMENT;
     enum ota_boot boot = (enum ota_boot)request->arguments[0];
@@ -95,7 +46,7 @@ static enum ota_status apply(struct ota_device *device, const struct request *re
     return OTA_OK;
 }
 
-static enum ota_status confirm(struct ota_device *device, const struct request *request) {
+static enum ota_status confirm(struct ota_device *device, const struct ota_request *request) {
     const struct ota_config *config = device->config;
     const struct ota_port *port = device->port;
     if (device->state != OTA_STATE_TRIAL) return OTA_BAD_STATE;
@@ -113,7 +64,7 @@ static enum ota_status confirm(struct ota_device *device, const struct request *
     return OTA_OK;
 }
 
-static enum ota_status discard(struct ota_device *device, const struct request *request) {
+static enum ota_status discard(struct ota_device *device, const struct ota_request *request) {
     if (request->size != 0) return OTA_BAD_ARGUMENT;
     if (device->state == OTA_STATE_TRIAL) {
         (void)ota_image_discard(device);
@@ -125,7 +76,7 @@ static enum ota_status discard(struct ota_device *device, const struct request *
     return OTA_OK;
 }
 
-static enum ota_status identify(const struct ota_device *device, const struct request *request) {
+static enum ota_status identify(const struct ota_device *device, const struct ota_request *request) {
     if (request->size != 1) return OTA_BAD_ARGUMENT;
     if (device->port->identify) device->port->identify(device->context, request->arguments[0]);
     return OTA_OK;
@@ -142,13 +93,13 @@ static bool has_other_owner(struct ota_device *device, const struct ota_connecti
     return false;
 }
 
-static enum ota_status serve(struct ota_device *device, const struct request *request) {
+static enum ota_status serve(struct ota_device *device, const struct ota_request *request) {
     if (request->opcode == OTA_IDENTIFY) return identify(device, request);
     if (has_other_owner(device, request->connection) || device->job != OTA_JOB_NONE) return OTA_BUSY;
     if (request->opcode < OTA_BEGIN || request->opcode > OTA_IDENTIFY) return OTA_UNKNOWN_OPCODE;
     if (device->reboot != OTA_REBOOT_NONE) return OTA_BAD_STATE;
     switch (request->opcode) {
-    case OTA_BEGIN: return begin(device, request);
+    case OTA_BEGIN: return ota_begin(device, request);
     case OTA_SYNC: return sync(device, request);
     case OTA_FINISH: return finish(device, request);
     case OTA_APPLY: return apply(device, request);
@@ -169,7 +120,7 @@ enum ota_att_error ota_device_write_control(struct ota_device *device, uint16_t 
     if (writer->answer_size > 0) return OTA_ATT_INSUFFICIENT_RESOURCES;
     ota_note_activity(device, writer, now);
 
-    struct request request = {writer, bytes[0], bytes[1], bytes + 2, (uint16_t)(count - 2), now};
+    struct ota_request request = {writer, bytes[0], bytes[1], bytes + 2, (uint16_t)(count - 2), now};
     enum ota_status status = serve(device, &request);
     if (status != OTA_LATER) ota_answer(device, writer, request.opcode, request.tag, status);
     ota_send_pending(device);

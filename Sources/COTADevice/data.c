@@ -12,12 +12,31 @@ bool ota_sequence_is_next(struct ota_connection *connection, uint16_t sequence, 
     return false;
 }
 
-static void accept_chunk(struct ota_device *device, struct ota_connection *connection, const uint8_t *bytes,
-                         uint32_t count) {
+/* Returns whether `count` more bytes fit in the rest of the object. Whether they fit in the rest of an encoded image is
+ * known only when they are decoded. */
+static bool fits(const struct ota_device *device, uint32_t count) {
+#if OTA_ENCODINGS
+    if (device->is_encoded) return ota_decoder_is_open(device);
+#endif
+    return count <= device->object_size - device->object_offset;
+}
+
+static enum ota_status store(struct ota_device *device, const uint8_t *bytes, uint32_t count) {
     if (device->state == OTA_STATE_ENVELOPE) {
         memcpy(device->envelope + device->object_offset, bytes, count);
-    } else if (!ota_image_write(device, bytes, count)) {
-        ota_abort_image(device);
+        return OTA_OK;
+    }
+#if OTA_ENCODINGS
+    if (device->is_encoded) return ota_decoder_write(device, bytes, count);
+#endif
+    return ota_image_write(device, bytes, count) ? OTA_OK : OTA_FLASH_FAILED;
+}
+
+static void accept_chunk(struct ota_device *device, struct ota_connection *connection, const uint8_t *bytes,
+                         uint32_t count) {
+    enum ota_status status = store(device, bytes, count);
+    if (status != OTA_OK) {
+        ota_abort_image(device, status);
         return;
     }
     device->object_offset += count;
@@ -37,8 +56,8 @@ void ota_device_write_data(struct ota_device *device, uint16_t connection, const
     if (!writer || writer != device->owner) return;
     ota_note_activity(device, writer, now);
     if (ota_object_is_open(device) && count >= 3 && count <= device->config->longest_data) {
-        bool fits = count - 2u <= device->object_size - device->object_offset;
-        if (ota_sequence_is_next(writer, ota_u16(bytes), fits)) accept_chunk(device, writer, bytes + 2, count - 2u);
+        if (ota_sequence_is_next(writer, ota_u16(bytes), fits(device, count - 2u)))
+            accept_chunk(device, writer, bytes + 2, count - 2u);
     }
     ota_send_pending(device);
 }

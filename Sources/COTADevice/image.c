@@ -49,21 +49,32 @@ static bool flush(struct ota_device *device, uint32_t count) {
     return !is_recorded_at(device, device->held_flushed) || ota_record_append(device, device->held_flushed);
 }
 
+uint8_t *ota_image_room(const struct ota_device *device, uint32_t *count) {
+    uint32_t buffered = device->held_offset - device->held_flushed;
+    *count = ota_min(device->config->page_size - buffered, device->object_size - device->held_offset);
+    return device->page + buffered;
+}
+
+bool ota_image_add(struct ota_device *device, uint32_t count) {
+    device->held_offset += count;
+    uint32_t buffered = device->held_offset - device->held_flushed;
+    bool is_whole = buffered == device->config->page_size || device->held_offset == device->object_size;
+    if (is_whole && !flush(device, buffered)) {
+        device->held_offset = device->held_flushed;
+        return false;
+    }
+    return true;
+}
+
 bool ota_image_write(struct ota_device *device, const uint8_t *bytes, uint32_t count) {
-    uint32_t page_size = device->config->page_size;
     while (count > 0) {
-        uint32_t buffered = device->held_offset - device->held_flushed;
-        uint32_t part = ota_min(count, page_size - buffered);
-        memcpy(device->page + buffered, bytes, part);
-        device->held_offset += part;
+        uint32_t part;
+        uint8_t *room = ota_image_room(device, &part);
+        part = ota_min(part, count);
+        memcpy(room, bytes, part);
+        if (!ota_image_add(device, part)) return false;
         bytes += part;
         count -= part;
-        buffered += part;
-        bool is_whole = buffered == page_size || device->held_offset == device->object_size;
-        if (is_whole && !flush(device, buffered)) {
-            device->held_offset = device->held_flushed;
-            return false;
-        }
     }
     return true;
 }

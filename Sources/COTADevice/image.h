@@ -1,4 +1,5 @@
-/* Layer 2 of the core (values.h lists the layers): the download in the slot, its records, and the wear of the slot. */
+/* Layer 2 of the core (values.h lists the layers): the download in the slot, its records and its decoder, and the wear
+ * of the slot. */
 #ifndef OTA_IMAGE_H
 #define OTA_IMAGE_H
 
@@ -52,8 +53,17 @@ bool ota_image_erases_again(const struct ota_device *device, uint32_t offset, ui
  * keeps these bytes. */
 bool ota_image_begin(struct ota_device *device, uint32_t offset);
 
-/* Stores the next `count` bytes of the image, from `held_offset` on. Returns false if the flash failed. In this case
- * the core discards the bytes in the page buffer and keeps only the bytes in flash. */
+/* Returns where in the page buffer the next bytes of the image belong. Sets `*count` to the number of bytes up to the
+ * end of the page or of the image, which is 0 only if the image is complete. */
+uint8_t *ota_image_room(const struct ota_device *device, uint32_t *count);
+
+/* Counts `count` bytes that the caller has written to the place of `ota_image_room`, and writes the page to flash if the
+ * page or the image is complete. Returns false if the flash failed. In this case the core discards the bytes in the page
+ * buffer and keeps only the bytes in flash. */
+bool ota_image_add(struct ota_device *device, uint32_t count);
+
+/* Stores the next `count` bytes of the image, from `held_offset` on. `count` must not be more than the image lacks.
+ * Returns false after a flash error, like `ota_image_add`. */
 bool ota_image_write(struct ota_device *device, const uint8_t *bytes, uint32_t count);
 
 /* Discards the received bytes, and appends a record with offset 0 if necessary. Returns false if the flash failed. In
@@ -62,5 +72,51 @@ bool ota_image_discard(struct ota_device *device);
 
 /* Erases the next page of the slot before its bytes arrive (`erase_ahead`). Returns false if the flash failed. */
 bool ota_image_erase_next(struct ota_device *device);
+
+#if OTA_ENCODINGS
+
+/* ---- dictionary.c ---- */
+
+/* Returns the number of bytes of the dictionary. */
+uint32_t ota_dictionary_size(const struct ota_device *device);
+
+/* Reads the byte of the dictionary that is `distance` + 1 bytes before its end. `distance` must be below the size of the
+ * dictionary. Returns OTA_OK, or the status of `ota_dictionary_copy`. */
+enum ota_status ota_dictionary_read(struct ota_device *device, uint32_t distance, uint8_t *byte);
+
+/* Appends `count` bytes of the dictionary to the image, from the byte that is `distance` + 1 bytes before the end.
+ * `distance` must be below the size of the dictionary, and `count` must not be more than the image lacks. Returns OTA_OK,
+ * OTA_FLASH_FAILED, or OTA_NOT_DECODED if the base could not be read. */
+enum ota_status ota_dictionary_copy(struct ota_device *device, uint32_t distance, uint32_t count);
+
+/* ---- lzma.c ---- */
+
+/* Returns the next encoded byte of the chunk. If there is none, returns 0 and sets `is_short`. */
+uint8_t ota_lzma_input(struct ota_decoder *decoder);
+
+/* Resets the state and the probabilities. */
+void ota_lzma_reset(struct ota_decoder *decoder);
+/* Reads the first OTA_LZMA_START bytes of a chunk. Returns whether they are valid. */
+enum { OTA_LZMA_START = 5 };
+bool ota_lzma_start(struct ota_decoder *decoder);
+/* Decodes one symbol, and appends its bytes to the image: at least 1, and at most `plain_left`. Returns OTA_OK,
+ * OTA_NOT_DECODED or OTA_FLASH_FAILED. The caller ensures that the symbol's encoded bytes are at hand. */
+enum ota_status ota_lzma_symbol(struct ota_device *device);
+/* Returns whether a chunk without further plain bytes ends correctly. */
+bool ota_lzma_ends(struct ota_decoder *decoder);
+
+/* ---- decoder.c ---- */
+
+/* Starts an encoded image at `held_offset`. The first `base_size` bytes of the running image are its base. */
+void ota_decoder_start(struct ota_device *device, uint32_t base_size);
+
+/* Returns whether the encoded image lacks bytes. */
+bool ota_decoder_is_open(const struct ota_device *device);
+
+/* Decodes the next `count` bytes of the encoded image, and stores the image's bytes. Returns OTA_OK, OTA_NOT_DECODED or
+ * OTA_FLASH_FAILED. Decodes at most two chunks, so the work of one call is bounded. */
+enum ota_status ota_decoder_write(struct ota_device *device, const uint8_t *bytes, uint32_t count);
+
+#endif
 
 #endif

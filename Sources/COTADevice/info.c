@@ -14,6 +14,7 @@ enum {
     INFO_KEYS = 8,
     INFO_RUNNING = 9,
     INFO_HELD = 10,
+    INFO_ENCODINGS = 11,
     PROTOCOL_VERSION = 1
 };
 
@@ -54,6 +55,13 @@ static uint16_t compose(const struct ota_config *config, const struct ota_connec
         memcpy(value, connection->info_held_prefix, OTA_PREFIX_SIZE);
         ota_put_u32(value + OTA_PREFIX_SIZE, connection->info_held_offset);
     }
+#if OTA_ENCODINGS
+    if (config->decoder) {
+        value = add(info, &size, INFO_ENCODINGS, 5);
+        value[0] = OTA_ENCODING_LZMA2;
+        ota_put_u32(value + 1, config->base_size);
+    }
+#endif
     return size;
 }
 

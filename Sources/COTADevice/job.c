@@ -5,24 +5,16 @@
 /* The size of the read buffer on the stack, and the maximum number of bytes to read in one poll. */
 enum { BUFFER = 256, STEP = 4096 };
 
-void ota_job_start(struct ota_device *device, enum ota_job job, uint8_t opcode, uint8_t tag) {
-    device->job = (uint8_t)job;
-    device->job_opcode = opcode;
-    device->job_tag = tag;
-    device->job_offset = 0;
-    if (job == OTA_JOB_HASH) device->port->hash_start(device->context);
-}
-
-/* Reads the next bytes of the image from `job_offset`, up to `end` and at most STEP bytes, and passes them to `use`.
+/* Reads the next bytes of the area from `job_offset`, up to `end` and at most STEP bytes, and passes them to `use`.
  * Returns false if the flash failed. */
-static bool read_step(struct ota_device *device, uint32_t end,
+static bool read_step(struct ota_device *device, enum ota_area area, uint32_t end,
                       void (*use)(struct ota_device *device, const uint8_t *bytes, uint32_t count)) {
     uint8_t bytes[BUFFER];
     uint32_t step = ota_min(device->config->page_size, STEP);
     uint32_t stop = device->job_offset + ota_min(step, end - device->job_offset);
     while (device->job_offset < stop) {
         uint32_t count = ota_min(sizeof bytes, stop - device->job_offset);
-        if (!device->port->read(device->context, OTA_AREA_SLOT, device->job_offset, bytes, count)) return false;
+        if (!device->port->read(device->context, area, device->job_offset, bytes, count)) return false;
         use(device, bytes, count);
         device->job_offset += count;
     }
@@ -40,7 +32,7 @@ static void hash(struct ota_device *device, const uint8_t *bytes, uint32_t count
 /* Ends a BEGIN of an image after a flash error. The contents of the slot are then unknown. Therefore the state becomes
  * "accepted", even if the image was verified before this BEGIN. */
 static enum ota_status fail_begin(struct ota_device *device) {
-    ota_abort_image(device);
+    ota_abort_image(device, OTA_FLASH_FAILED);
     return OTA_FLASH_FAILED;
 }
 
@@ -50,7 +42,7 @@ static enum ota_status open_image(struct ota_device *device) {
 }
 
 static enum ota_status step_crc(struct ota_device *device) {
-    if (!read_step(device, device->held_flushed, sum)) return fail_begin(device);
+    if (!read_step(device, OTA_AREA_SLOT, device->held_flushed, sum)) return fail_begin(device);
     if (device->job_offset < device->held_flushed) return OTA_LATER;
     sum(device, device->page, device->held_offset - device->held_flushed);
     device->object_offset = device->held_offset;
@@ -85,7 +77,7 @@ static enum ota_status check_image(struct ota_device *device) {
 
 static enum ota_status step_hash(struct ota_device *device) {
     enum ota_status status = OTA_OK;
-    if (!read_step(device, device->object_size, hash)) {
+    if (!read_step(device, OTA_AREA_SLOT, device->object_size, hash)) {
         status = OTA_FLASH_FAILED;
     } else {
         if (device->job_offset < device->object_size) return OTA_LATER;
@@ -100,8 +92,22 @@ static enum ota_status step_hash(struct ota_device *device) {
     return status;
 }
 
-enum ota_status ota_job_step(struct ota_device *device) {
+#if OTA_ENCODINGS
+static enum ota_status step_base(struct ota_device *device, uint32_t now) {
+    uint8_t digest[OTA_DIGEST_SIZE];
+    if (!read_step(device, OTA_AREA_BASE, device->begin_base_size, hash)) return OTA_WRONG_BASE;
+    if (device->job_offset < device->begin_base_size) return OTA_LATER;
+    if (!device->port->hash_finish(device->context, digest)) return OTA_WRONG_BASE;
+    return ota_begin_with_base(device, digest, now);
+}
+#endif
+
+enum ota_status ota_job_step(struct ota_device *device, uint32_t now) {
+    (void)now;
     switch (device->job) {
+#if OTA_ENCODINGS
+    case OTA_JOB_BASE: return step_base(device, now);
+#endif
     case OTA_JOB_CRC: return step_crc(device);
     case OTA_JOB_ERASE: return step_erase(device);
     case OTA_JOB_CHECK: return step_check(device);

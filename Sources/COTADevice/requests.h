@@ -7,17 +7,33 @@
 /* The request is not finished, and a later poll answers it. This value is not a status of the profile. */
 #define OTA_LATER ((enum ota_status)0xFF)
 
+struct ota_request {
+    struct ota_connection *connection;
+    uint8_t opcode, tag;
+    const uint8_t *arguments;
+    uint16_t size; /* of the arguments */
+    uint32_t now;
+};
+
 /* ---- check_envelope.c ---- */
 
 /* Checks whether this device may install the image that the received envelope describes. Sets `manifest_digest`. */
 enum ota_status ota_check_envelope(struct ota_device *device);
 
+/* ---- begin.c ---- */
+
+/* Handles BEGIN. Returns its status, or OTA_LATER if a job continues the request. */
+enum ota_status ota_begin(struct ota_device *device, const struct ota_request *request);
+#if OTA_ENCODINGS
+/* Continues the BEGIN of an encoded image. `digest` is the SHA-256 of the first `begin_base_size` bytes of the running
+ * image. Returns the status of the request, or OTA_LATER. */
+enum ota_status ota_begin_with_base(struct ota_device *device, const uint8_t digest[OTA_DIGEST_SIZE], uint32_t now);
+#endif
+
 /* ---- job.c ---- */
 
-/* Starts the job of a request. Later polls do the work and then answer the request. */
-void ota_job_start(struct ota_device *device, enum ota_job job, uint8_t opcode, uint8_t tag);
 /* Does one step of the current job. Returns the status for the answer, or OTA_LATER if the job needs more steps. */
-enum ota_status ota_job_step(struct ota_device *device);
+enum ota_status ota_job_step(struct ota_device *device, uint32_t now);
 
 /* ---- data.c ---- */
 

@@ -21,11 +21,22 @@ enum ota_reboot { OTA_REBOOT_NONE, OTA_REBOOT_WANTED, OTA_REBOOT_DONE };
 
 enum ota_job {
     OTA_JOB_NONE,
+    OTA_JOB_BASE,  /* BEGIN encoded image: compare the base with the running image */
     OTA_JOB_CRC,   /* BEGIN image: compute the CRC of the received bytes */
     OTA_JOB_ERASE, /* BEGIN image: erase all pages of the image */
     OTA_JOB_CHECK, /* FINISH envelope: check the envelope */
     OTA_JOB_HASH   /* FINISH image: compare the image's digest */
 };
+
+/* Returns whether the open object, or the object that a job is opening, is an encoded image. */
+static inline bool ota_is_encoded(const struct ota_device *device) {
+#if OTA_ENCODINGS
+    return device->is_encoded;
+#else
+    (void)device;
+    return false;
+#endif
+}
 
 static inline bool ota_object_is_open(const struct ota_device *device) {
     return device->state == OTA_STATE_ENVELOPE || device->state == OTA_STATE_IMAGE;
@@ -56,11 +67,15 @@ bool ota_is_pending(const struct ota_device *device);
 /* Closes the open object, sets the status in Progress to OTA_OK, and enters the state. */
 void ota_enter(struct ota_device *device, enum ota_state state);
 
-/* Ends the owner's transfer after a flash error: the state becomes "accepted", and Progress reports the error. */
-void ota_abort_image(struct ota_device *device);
+/* Ends the owner's transfer after a flash error, or because the encoded image cannot be decoded: the state becomes
+ * "accepted", and Progress reports the status. */
+void ota_abort_image(struct ota_device *device, enum ota_status status);
 
 /* Returns whether `now` is at or after `when`. The times wrap at 2^32, and must differ by less than 2^31 ms. */
 static inline bool ota_is_reached(uint32_t when, uint32_t now) { return now - when <= INT32_MAX; }
+
+/* Starts the job of a request. Later polls do the work (job.c) and then answer the request. */
+void ota_job_start(struct ota_device *device, enum ota_job job, uint8_t opcode, uint8_t tag);
 
 /* Applies the time limits that have passed at `now`: marks a silent owner, reduces the wear points, and schedules the
  * reboot at the end of a trial. Each public function that receives a time calls this first, except ota_device_start. */

@@ -6,11 +6,14 @@ void ota_enter(struct ota_device *device, enum ota_state state) {
     device->state = (uint8_t)state;
     device->status = OTA_OK;
     device->object_size = device->object_offset = device->object_crc = 0;
+#if OTA_ENCODINGS
+    device->is_encoded = false;
+#endif
 }
 
-void ota_abort_image(struct ota_device *device) {
+void ota_abort_image(struct ota_device *device, enum ota_status status) {
     ota_enter(device, OTA_STATE_ACCEPTED);
-    device->status = OTA_FLASH_FAILED;
+    device->status = (uint8_t)status;
     ota_notify_progress(device->owner);
 }
 
@@ -25,4 +28,12 @@ void ota_schedule_reboot(struct ota_device *device, struct ota_connection *leave
     device->reboot = OTA_REBOOT_WANTED;
     device->reboot_at = when;
     device->leaver = leaver;
+}
+
+void ota_job_start(struct ota_device *device, enum ota_job job, uint8_t opcode, uint8_t tag) {
+    device->job = (uint8_t)job;
+    device->job_opcode = opcode;
+    device->job_tag = tag;
+    device->job_offset = 0;
+    if (job == OTA_JOB_HASH || job == OTA_JOB_BASE) device->port->hash_start(device->context);
 }

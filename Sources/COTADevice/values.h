@@ -6,10 +6,11 @@
  * that the calls between the files form no circle.
  *
  *   1 values.h    crc32.c, text.c, config.c (checks a configuration), envelope.c (parses an envelope)
- *   2 image.h     record.c (the download's offset across a power cut), wear.c (limits the erases), image.c (the slot)
+ *   2 image.h     record.c (the download's offset across a power cut), wear.c (limits the erases), image.c (the slot),
+ *                 dictionary.c, lzma.c, decoder.c (encoded images)
  *   3 session.h   notify.c (answers and Progress), state.c (states, time, reboot), connection.c (connections, owner)
- *   4 requests.h  check_envelope.c (accepts or refuses an envelope), job.c (requests that take several polls),
- *                 data.c (sequences and chunks), control.c (requests)
+ *   4 requests.h  check_envelope.c (accepts or refuses an envelope), begin.c (opens an object), job.c (requests that take
+ *                 several polls), data.c (sequences and chunks), control.c (requests)
  *   5             info.c (the readable values), device.c (start and poll)
  */
 #ifndef OTA_VALUES_H

@@ -26,6 +26,21 @@ import Testing
         #expect(bench.read(OTA_INFO) == list)
     }
 
+    @Test("Info announces LZMA2 and the largest base only if the device has a decoder")
+    func encodings() {
+        for (hasDecoder, baseSize, item) in [
+            (false, 0x0102, nil), (true, 0, "01 00000000"), (true, 0x0102_0304, "01 04030201"),
+        ] as [(Bool, UInt32, String?)] {
+            var settings = Settings()
+            settings.hasDecoder = hasDecoder
+            settings.baseSize = baseSize
+            let bench = Bench(settings)
+            bench.boot()
+            bench.connect()
+            #expect(info(bench, 11) == item.map { bytes($0) })
+        }
+    }
+
     @Test("Info keeps the held offset from the start of the connection")
     func runningAndHeld() {
         let bench = Bench()
@@ -41,12 +56,13 @@ import Testing
         #expect(info(bench, 10, by: 2) == BenchRelease().digest.prefix(8) + [242, 0, 0, 0])
     }
 
-    @Test("the longest Info has 251 bytes, and its parts at rising offsets make the whole value")
+    @Test("the longest Info has 258 bytes, and its parts at rising offsets make the whole value")
     func theLongestAndItsPartsMakeTheWhole() throws {
         var settings = Settings()
         settings.product = String(repeating: "p", count: 63)
         settings.keyIDs = (0..<16).map { i in [UInt8](repeating: UInt8(i), count: 8) }
         settings.runningDigest = [UInt8](repeating: 7, count: 32)
+        settings.hasDecoder = true
         let bench = Bench(settings)
         // The test writes the record itself, because no envelope is accepted with these keys.
         var record: [UInt8] = bytes("52320000 01000000") + [UInt8](repeating: 8, count: 32) + little(UInt32(512))
@@ -56,13 +72,13 @@ import Testing
         bench.connect()
         let whole = try #require(bench.read(OTA_INFO))
         #expect(whole.count == OTA_INFO_LARGEST)
-        for part in [1, 22, 100, 250, 251] {
+        for part in [1, 22, 100, 257, 258] {
             var parts: [UInt8] = []
             while let next = bench.read(OTA_INFO, from: parts.count, upTo: part), !next.isEmpty { parts += next }
             #expect(parts == whole)
         }
-        #expect(bench.read(OTA_INFO, from: 251) == [])
-        #expect(bench.read(OTA_INFO, from: 252) == nil)
+        #expect(bench.read(OTA_INFO, from: 258) == [])
+        #expect(bench.read(OTA_INFO, from: 259) == nil)
         #expect(bench.read(OTA_VERSION, from: 2, upTo: 2) == Array("0.".utf8))
         #expect(bench.read(OTA_PROGRESS, from: 13) == nil)
         #expect(bench.read(OTA_CONTROL) == nil)

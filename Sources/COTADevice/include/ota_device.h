@@ -15,9 +15,9 @@
  * Call the function again when this time has passed.
  *
  * Blocking: `ota_device_write_data` erases and writes the pages that the received bytes fill. A call of
- * `ota_device_poll` does at most one of these steps: it erases `erase_step` pages, reads at most 4 KiB of the image, or
+ * `ota_device_poll` does at most one of these steps: it erases `erase_step` pages, reads at most 4 KiB of an image, or
  * verifies the signatures of one envelope. These two functions and `ota_device_write_control` may also write to the
- * record area and erase its pages.
+ * record area and erase its pages. For an encoded image, `ota_device_write_data` decodes at most 32 KiB.
  */
 #ifndef OTA_DEVICE_H
 #define OTA_DEVICE_H
@@ -25,6 +25,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "ota_decoder.h"
+#include "ota_mcuboot.h"
 #include "ota_profile.h"
 
 #ifdef __cplusplus
@@ -108,6 +110,13 @@ struct ota_config {
     /* With `erase_ahead`: the number of pages that the core erases in one poll, at least 1. */
     uint16_t erase_step;
 
+    /* The memory of the decoder for encoded images, which only the core may use. NULL: the device accepts only plain
+     * images. With OTA_ENCODINGS 0, the core does not use this member and the next one. */
+    struct ota_decoder *decoder;
+    /* The number of bytes of OTA_AREA_BASE, or 0 if the firmware cannot or must not read the running image. The area
+     * must not contain secrets, such as the keys in MCUboot's trailer. `base_size` + `slot_size` must be below 2^32. */
+    uint32_t base_size;
+
     /* The members below are the device's policy. The default of each is 0 or false. */
 
     /* The number of different trusted keys that must have signed a bundle: at most `key_count`, and at most 4. 0 means
@@ -122,22 +131,6 @@ struct ota_config {
      * number of minutes. 0 means OTA_WEAR_MINUTES. OTA_WEAR_UNLIMITED turns the limit off (for development). */
     uint8_t wear_minutes;
 };
-
-/*
- * OTA_MCUBOOT_TRAILER is the size in bytes of the pages with MCUboot's trailer, at the end of a slot. The image must
- * not use these pages. `max_sectors` is the bootloader's CONFIG_BOOT_MAX_IMG_SECTORS. With
- * CONFIG_BOOT_MAX_IMG_SECTORS_AUTO, use the number of sectors of the slot. The trailer has three marks for each sector,
- * and each mark has the size of a write unit. Flags, sizes and a magic follow the marks (OTA_MCUBOOT_FLAGS). An
- * encrypted image has a larger trailer, which this macro does not compute.
- */
-#define OTA_MCUBOOT_FLAGS(write_unit) ((write_unit) <= 8u ? 56u : (write_unit) <= 16u ? 96u : 6u * (write_unit))
-#define OTA_MCUBOOT_TRAILER(page_size, write_unit, max_sectors) \
-    ((3u * (max_sectors) * (write_unit) + OTA_MCUBOOT_FLAGS(write_unit) + (page_size)-1u) / (page_size) * (page_size))
-
-/* The value of `ota_config.largest_image` for MCUboot's swap modes, in bytes: the slot without the trailer and without
- * the extra page that swap using move needs. */
-#define OTA_MCUBOOT_LARGEST_IMAGE(slot_size, page_size, write_unit, max_sectors) \
-    ((slot_size)-OTA_MCUBOOT_TRAILER(page_size, write_unit, max_sectors) - (page_size))
 
 /* A parsed manifest. Its pointers point into the core's memory, and are valid only during the callback that receives
  * the manifest. Texts do not end with NUL. */
@@ -156,7 +149,9 @@ struct ota_manifest {
 
 /* ---- The callbacks ---- */
 
-enum ota_area { OTA_AREA_SLOT = 0, OTA_AREA_RECORD = 1 };
+/* OTA_AREA_BASE is the slot of the running image, from the first byte of its image file on. The core only reads it, and
+ * only if `ota_config.base_size` is not 0. */
+enum ota_area { OTA_AREA_SLOT = 0, OTA_AREA_RECORD = 1, OTA_AREA_BASE = 2 };
 
 /* How the bootloader boots the marked image. */
 enum ota_boot { OTA_BOOT_TRIAL = 0, OTA_BOOT_PERMANENT = 1 };
@@ -261,7 +256,8 @@ struct ota_device {
     struct ota_connection *owner;
     struct ota_connection *leaver; /* if this connection ends, a scheduled reboot happens at once; may be NULL */
 
-    /* The open object, or the object that a job is opening. */
+    /* The open object, or the object that a job is opening. For an encoded image, `object_size` is the size of the image,
+     * but offset and CRC count the bytes of the stream. */
     uint32_t object_size, object_offset, object_crc;
     uint8_t object_prefix[OTA_PREFIX_SIZE];
 
@@ -281,7 +277,7 @@ struct ota_device {
 
     uint32_t heard_at, trial_ends_at, reboot_at, wear_since;
     uint8_t state;  /* enum ota_state */
-    uint8_t status; /* the status in Progress: OTA_OK or OTA_FLASH_FAILED */
+    uint8_t status; /* the status in Progress: OTA_OK, OTA_FLASH_FAILED or OTA_NOT_DECODED */
     uint8_t reboot; /* enum ota_reboot */
     uint16_t wear; /* the wear points (wear.c): the sum of the charges, reduced by time */
     bool owner_silent, trial_running;
@@ -291,6 +287,16 @@ struct ota_device {
     uint8_t job; /* enum ota_job */
     uint8_t job_opcode, job_tag;
     uint32_t job_offset;
+
+#if OTA_ENCODINGS
+    bool is_encoded; /* the open object, or the object that a job is opening, is an encoded image */
+    /* The BEGIN whose base a job compares: the requested offset, and the base's size and digest prefix. */
+    uint32_t begin_from, begin_base_size;
+    uint8_t begin_base_prefix[OTA_PREFIX_SIZE];
+    /* The last base that was equal to the start of the running image; size 0: none since `ota_device_start`. */
+    uint32_t base_size;
+    uint8_t base_prefix[OTA_PREFIX_SIZE];
+#endif
 
     uint8_t manifest_digest[OTA_DIGEST_SIZE];
     uint16_t envelope_size;
@@ -310,7 +316,7 @@ enum ota_start_error {
     OTA_START_LONGEST_DATA,
     OTA_START_WINDOW,
     OTA_START_TIMES, /* no restart time, or a trial boot without a trial time */
-    OTA_START_PAGES, /* the page size, slot size, write unit or erase step */
+    OTA_START_PAGES, /* the page size, slot size, write unit, erase step or base size */
     OTA_START_FLASH  /* a record could not be read: the core has started, but cannot resume an upload */
 };
 
@@ -356,9 +362,9 @@ void ota_device_write_data(struct ota_device *device, uint16_t connection, const
                            uint32_t now);
 
 /*
- * Reads OTA_INFO (at most 251 bytes), OTA_PROGRESS (12 bytes) or OTA_VERSION (5..63 bytes). Copies the value from
+ * Reads OTA_INFO (at most 258 bytes), OTA_PROGRESS (12 bytes) or OTA_VERSION (5..63 bytes). Copies the value from
  * `offset` on, at most `capacity` bytes, to `bytes`. Sets `*count` to the number of copied bytes. For a long read, call
- * this function with increasing offsets. If the stack splits the value itself, use offset 0 and a capacity of 251.
+ * this function with increasing offsets. If the stack splits the value itself, use offset 0 and a capacity of 258.
  */
 enum ota_att_error ota_device_read(struct ota_device *device, uint16_t connection,
                                    enum ota_characteristic characteristic, uint16_t offset, uint8_t *bytes,

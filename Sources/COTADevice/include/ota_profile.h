@@ -12,7 +12,7 @@ enum {
     OTA_SIGNATURES_LARGEST = 4, /* in one envelope */
     OTA_TEXT_LARGEST = 63, /* bytes of a product name or a version */
     OTA_NOTIFICATION_LARGEST = 13,
-    OTA_INFO_LARGEST = 251, /* bytes of the longest Info value of this core */
+    OTA_INFO_LARGEST = 258, /* bytes of the longest Info value of this core */
     OTA_PAGE_SMALLEST = 256,
     OTA_PAGE_LARGEST = 65536,
     OTA_WRITE_UNIT_LARGEST = 64,
@@ -52,7 +52,9 @@ enum ota_opcode {
     OTA_IDENTIFY = 7
 };
 
-enum ota_object { OTA_OBJECT_ENVELOPE = 1, OTA_OBJECT_IMAGE = 2 };
+enum ota_object { OTA_OBJECT_ENVELOPE = 1, OTA_OBJECT_IMAGE = 2, OTA_OBJECT_ENCODED_IMAGE = 3 };
+
+enum ota_encoding { OTA_ENCODING_LZMA2 = 1 };
 
 enum ota_status {
     OTA_OK = 0,
@@ -72,7 +74,9 @@ enum ota_status {
     OTA_BATTERY_LOW = 14,
     OTA_FLASH_FAILED = 15,
     OTA_DIGEST_MISMATCH = 16,
-    OTA_REFUSED = 17
+    OTA_REFUSED = 17,
+    OTA_WRONG_BASE = 18,
+    OTA_NOT_DECODED = 19
 };
 
 enum ota_state {

@@ -28,6 +28,7 @@ public final class DeviceCore {
     private let config = UnsafeMutablePointer<ota_config>.allocate(capacity: 1)
     private let port = UnsafeMutablePointer<ota_port>.allocate(capacity: 1)
     private let page: UnsafeMutablePointer<UInt8>
+    private let decoder = UnsafeMutablePointer<ota_decoder>.allocate(capacity: 1)
     private var texts: [UnsafeMutablePointer<UInt8>] = []
 
     /// Starts the core. Returns nil if the core refuses the configuration.
@@ -47,6 +48,7 @@ public final class DeviceCore {
         page.initialize(repeating: 0, count: flash.layout.pageSize)
         device.initialize(to: ota_device())
         config.initialize(to: ota_config())
+        decoder.initialize(to: ota_decoder())
         port.initialize(to: Self.callbacks(hasBattery: configuration.battery != nil))
         fill(configuration)
         let context = Unmanaged.passUnretained(self).toOpaque()
@@ -59,6 +61,7 @@ public final class DeviceCore {
         texts.forEach { $0.deallocate() }
         page.deallocate()
         port.deallocate()
+        decoder.deallocate()
         config.deallocate()
         device.deallocate()
     }
@@ -83,6 +86,8 @@ public final class DeviceCore {
         config.pointee.slot_size = UInt32(clamping: layout.slotSize)
         config.pointee.write_unit = UInt8(clamping: layout.writeUnit)
         config.pointee.largest_image = ota_largest_image(config)
+        config.pointee.decoder = configuration.offersEncodings ? decoder : nil
+        config.pointee.base_size = configuration.offersBase ? config.pointee.largest_image : 0
         config.pointee.wear_minutes = configuration.limitsWear ? 0 : UInt8(OTA_WEAR_UNLIMITED)
     }
 
@@ -154,7 +159,7 @@ extension DeviceCore {
     /// The offset and the size of the image that the core is receiving, in bytes. Nil if no image transfer is active.
     public var imageReception: (offset: Int, size: Int)? {
         guard ota_device_state(device) == OTA_STATE_IMAGE else { return nil }
-        return (Int(device.pointee.object_offset), Int(device.pointee.object_size))
+        return (Int(device.pointee.held_offset), Int(device.pointee.object_size))
     }
 
     /// The partially received image in the core's newest record: the digest of the image's manifest, and the number of recorded bytes.
@@ -202,7 +207,13 @@ extension DeviceCore {
     }
 
     private func offset(_ area: ota_area, _ offset: UInt32) -> Int {
-        (area == OTA_AREA_SLOT ? downloadSlot : flash.layout.coreRecords) + Int(offset)
+        let start =
+            switch area {
+            case OTA_AREA_SLOT: downloadSlot
+            case OTA_AREA_BASE: flash.layout.slot(booted.slot)
+            default: flash.layout.coreRecords
+            }
+        return start + Int(offset)
     }
 
     private func read(_ area: ota_area, _ offset: UInt32, _ bytes: UnsafeMutablePointer<UInt8>?, _ count: UInt32)

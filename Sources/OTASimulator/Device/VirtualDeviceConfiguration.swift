@@ -23,6 +23,10 @@ public struct VirtualDeviceConfiguration: Sendable, Equatable {
     /// The time in seconds from the boot of an image on trial until the host must confirm the image, 0...3600. The value 0 means that the
     /// bootloader cannot roll back.
     public var trialSeconds = 60
+    /// Whether the device accepts encoded images (docs/ota-profile.md, "Encoded images").
+    public var offersEncodings = true
+    /// Whether the running image can be the base of an encoded image. No effect if ``offersEncodings`` is false.
+    public var offersBase = true
     /// Whether the device core limits the number of erases of each page of the slot (docs/ota-profile.md, "What the device does", 7).
     public var limitsWear = true
 

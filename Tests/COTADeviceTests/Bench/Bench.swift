@@ -34,6 +34,8 @@ final class Bench {
     var markFails = false
     var confirmFails = false
     var hashFails = false
+    /// The number of bytes that the core has hashed.
+    var hashedCount = 0
     /// The number of notifications that fit into the buffers of the stack.
     var buffers = Int.max
 
@@ -77,6 +79,7 @@ final class Bench {
         flash.hasPower = true
         flash.operationsLeft = operation
         flash.cut = cut
+        flash.base = settings.base
         configuration = Configuration(settings)
         page.deallocate()
         page = .allocate(capacity: Int(settings.pageSize))
@@ -119,6 +122,7 @@ extension Bench {
         port.hash_start = { context in bench(context).hashed = [] }
         port.hash_update = { context, bytes, count in
             bench(context).hashed?.append(contentsOf: UnsafeBufferPointer(start: bytes, count: Int(count)))
+            bench(context).hashedCount += Int(count)
         }
         port.hash_finish = { context, digest in
             let bench = bench(context)

@@ -7,6 +7,11 @@ struct Flash {
     let pageSize: Int
     let writeUnit: Int
     var slot, record: [UInt8]
+    /// The slot of the running image, which the core only reads.
+    var base: [UInt8] = []
+    /// The numbers of read operations and of read bytes.
+    var readCount = 0
+    var readByteCount = 0
     /// The operations in their order.
     var operations: [String] = []
     /// Operations that a real flash or its driver does not permit.
@@ -50,9 +55,21 @@ struct Flash {
         record = [UInt8](repeating: 0xFF, count: 2 * pageSize)
     }
 
-    private func name(_ area: ota_area) -> String { area == OTA_AREA_SLOT ? "slot" : "record" }
+    private func name(_ area: ota_area) -> String {
+        switch area {
+        case OTA_AREA_SLOT: "slot"
+        case OTA_AREA_RECORD: "record"
+        default: "base"
+        }
+    }
 
-    private func contents(_ area: ota_area) -> [UInt8] { area == OTA_AREA_SLOT ? slot : record }
+    private func contents(_ area: ota_area) -> [UInt8] {
+        switch area {
+        case OTA_AREA_SLOT: slot
+        case OTA_AREA_RECORD: record
+        default: base
+        }
+    }
 
     private mutating func change(
         _ area: ota_area, _ range: Range<Int>, _ change: (UnsafeMutableBufferPointer<UInt8>) -> Void
@@ -64,8 +81,11 @@ struct Flash {
         }
     }
 
-    func read(_ area: ota_area, _ offset: Int, _ bytes: UnsafeMutableBufferPointer<UInt8>) -> Bool {
+    mutating func read(_ area: ota_area, _ offset: Int, _ bytes: UnsafeMutableBufferPointer<UInt8>) -> Bool {
         let contents = contents(area)
+        readCount += 1
+        readByteCount += bytes.count
+        check(offset + bytes.count <= contents.count, "read \(name(area)) \(offset) beyond the area")
         guard hasPower, failing?("read \(name(area)) \(offset)") != true, offset + bytes.count <= contents.count
         else { return false }
         _ = bytes.update(fromContentsOf: contents[offset..<offset + bytes.count])
@@ -110,6 +130,7 @@ struct Flash {
     private mutating func begin(_ what: String, _ area: ota_area, _ offset: Int, _ count: Int) -> Bool {
         guard hasPower else { return false }
         let operation = "\(what) \(name(area)) \(offset)"
+        check(area != OTA_AREA_BASE, "\(operation) changes the running image")
         guard offset + count <= contents(area).count else {
             violations.append("\(operation) beyond the area")
             return false

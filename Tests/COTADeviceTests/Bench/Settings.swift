@@ -26,11 +26,18 @@ struct Settings {
     var largestCounterStep: UInt32 = 0
     var permanentAllowed = false
     var wearMinutes: UInt8 = 0
+    /// Whether the device has a decoder for encoded images.
+    var hasDecoder = false
+    /// The bytes of the running image's slot. They are the area OTA_AREA_BASE.
+    var base: [UInt8] = []
+    /// `base_size`; nil: the number of bytes in `base`.
+    var baseSize: UInt32?
 }
 
 /// The C structure and the memory of its pointers. It must live as long as the device runs.
 final class Configuration {
     let pointer = UnsafeMutablePointer<ota_config>.allocate(capacity: 1)
+    private let decoder = UnsafeMutablePointer<ota_decoder>.allocate(capacity: 1)
     private var texts: [UnsafeMutableBufferPointer<CChar>] = []
     private var byteLists: [UnsafeMutableBufferPointer<UInt8>] = []
 
@@ -61,6 +68,11 @@ final class Configuration {
         pointer.pointee.largest_counter_step = settings.largestCounterStep
         pointer.pointee.permanent_allowed = settings.permanentAllowed
         pointer.pointee.wear_minutes = settings.wearMinutes
+        // The core must set each member that it uses.
+        UnsafeMutableRawPointer(decoder).initializeMemory(
+            as: UInt8.self, repeating: 0x77, count: MemoryLayout<ota_decoder>.size)
+        pointer.pointee.decoder = settings.hasDecoder ? decoder : nil
+        pointer.pointee.base_size = settings.baseSize ?? UInt32(settings.base.count)
     }
 
     private func text(_ string: String?) -> UnsafePointer<CChar>? {
@@ -81,6 +93,7 @@ final class Configuration {
     deinit {
         for text in texts { text.deallocate() }
         for list in byteLists { list.deallocate() }
+        decoder.deallocate()
         pointer.deallocate()
     }
 }

@@ -1,0 +1,49 @@
+/*
+ * The memory of the decoder for encoded images (docs/ota-profile.md), for ota_device.h.
+ *
+ * An encoded image is a raw LZMA2 stream with lc = lp = pb = 0. Its dictionary is flash: the running image, followed by
+ * the bytes of the new image that the device already holds. Therefore the decoder needs no window in RAM.
+ */
+#ifndef OTA_DECODER_H
+#define OTA_DECODER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Define OTA_ENCODINGS as 0, for all files, to compile the core without the decoder. */
+#ifndef OTA_ENCODINGS
+#define OTA_ENCODINGS 1
+#endif
+
+enum {
+    OTA_LZMA_PROBABILITIES = 1775,
+    /* The maximum number of encoded bytes of one symbol, including the byte that the range coder may need after it. */
+    OTA_LZMA_SYMBOL_LARGEST = 21
+};
+
+/* The state of the decoder, at most 3700 bytes. Allocate the structure statically. Do not access its members, and do
+ * not move it. */
+struct ota_decoder {
+    /* The rest of the Data value, during the call that decodes it. */
+    const uint8_t *input;
+    uint32_t input_size;
+
+    uint32_t base_size; /* the bytes of the running image that are the start of the dictionary */
+
+    /* The bytes that the current chunk lacks, decoded and encoded. */
+    uint32_t plain_left, encoded_left;
+    uint32_t range, code;
+    uint32_t distances[4]; /* the distances of the last four matches, minus 1; the newest is first */
+    uint16_t probabilities[OTA_LZMA_PROBABILITIES];
+    uint8_t chunk; /* enum ota_chunk */
+    uint8_t state; /* 0..11: the kinds of the last symbols, as in the LZMA specification */
+    bool needs_properties;
+    bool has_begun_chunk; /* a chunk has begun in this Data value */
+    bool is_short;        /* a symbol needed more encoded bytes than its chunk has */
+
+    /* The encoded bytes at the end of the last Data value that are not a whole symbol. */
+    uint8_t carried_used, carried_size;
+    uint8_t carried[OTA_LZMA_SYMBOL_LARGEST];
+};
+
+#endif
