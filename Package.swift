@@ -134,8 +134,8 @@ let package = Package(
         .target(
             name: "OTAClient",
             dependencies: [
-                "BlueZ", "OTAArchive", "OTABlueZ", "OTAEngine", "OTAFirmware", "OTAProfile", "OTASerial", "OTASigning",
-                "OTASimulator", "OTASMP", "OTATransport", "OTAUDP", "OTAUpdate",
+                "BlueZ", "OTAArchive", "OTABlueZ", "OTAEncoding", "OTAEngine", "OTAFirmware", "OTAProfile", "OTASerial",
+                "OTASigning", "OTASimulator", "OTASMP", "OTATransport", "OTAUDP", "OTAUpdate",
                 logging, system,
             ], swiftSettings: swift),
 
@@ -144,7 +144,8 @@ let package = Package(
         .target(
             name: "OTACommands",
             dependencies: [
-                "BlueZ", "CLinux", "DBus", "DescriptorIO", "OTAArchive", "OTABlueZ", "OTAClient", "OTAFirmware",
+                "BlueZ", "CLinux", "DBus", "DescriptorIO", "OTAArchive", "OTABlueZ", "OTAClient", "OTAEncoding",
+                "OTAFirmware",
                 "OTASerial", "OTASigners", "OTASigning", "OTASimulator", "OTATransport", "OTAUDP", "OTAUpdate",
                 arguments, logging, system,
             ], swiftSettings: swift),
