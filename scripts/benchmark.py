@@ -123,15 +123,67 @@ def processes():
     stripped = work / "stripped"
     run("strip", "-o", stripped, binary)
     image("huge.bin", 64 * MIB)
-    run("/usr/bin/time", "-f", "%M", "-o", "peak", *sign("huge.bin", "huge.otaf"))
-    peak = int((work / "peak").read_text().split()[-1]) * KIB
+    most = peak(*sign("huge.bin", "huge.otaf"))
     table(("measurement", "value"), (
         ("`otaflash sign`, 16 MiB", f"{signing:.1f} ms, {signing / digest:.2f} × `openssl dgst`"),
         ("`otaflash verify`, 16 MiB", f"{verifying:.1f} ms"),
         ("`openssl dgst -sha256`, 16 MiB", f"{digest:.1f} ms"),
         ("`otaflash --version`", f"{starting:.1f} ms"),
         ("the binary, stripped", f"{stripped.stat().st_size / MIB:.1f} MiB"),
-        ("peak memory of `otaflash sign`, 64 MiB", f"{peak / MIB:.1f} MiB"),
+        ("peak memory of `otaflash sign`, 64 MiB", f"{most / MIB:.1f} MiB"),
+    ))
+
+
+def encodings(image, base):
+    """Returns the bytes of the compressed image and of the delta."""
+    result = json.loads(run(binary, "inspect", image, "--base", base, "--format", "json"))
+    return [encoding["bytes"] for encoding in result["encodings"]]
+
+
+def program(name, size, changed):
+    """Writes an image with repeated words of 2 to 24 bytes, as in machine code. Returns its name.
+
+    With `changed`, one word in 256 is another one.
+    """
+    numbers = (hashlib.sha256(number.to_bytes(4, "little")).digest() for number in range(1 << 20))
+    words = [next(numbers)[: 2 + number % 23] for number in range(2048)]
+    contents = bytearray()
+    for place, digest in enumerate(numbers):
+        if len(contents) >= size:
+            break
+        index = int.from_bytes(digest[:2], "little")
+        contents += words[(index + (changed and place % 256 == 0)) % len(words)]
+        # Four words in ten are followed by bytes that are not repeated, such as an address.
+        contents += digest[2:4] if digest[4] < 102 else b""
+    (work / name).write_bytes(contents[:size])
+    return name
+
+
+def peak(*command):
+    """Returns the peak memory of a command in bytes."""
+    run("/usr/bin/time", "-f", "%M", "-o", "peak", *command)
+    return int((work / "peak").read_text().split()[-1]) * KIB
+
+
+def encoding():
+    print("## Encoded images\n\nThe parts are the bytes that push sends, as parts of the plain image.\n")
+    samples = Path(__file__).resolve().parents[1] / "firmware-samples"
+    first, fix, feature = (samples / f"acme-gateway-{version}.bin" for version in ("1.0.0", "1.0.1", "1.1.0"))
+    rows = []
+    for name, image, base, goal in (
+        ("fix (acme-gateway 1.0.0 → 1.0.1)", fix, first, 3), ("feature (acme-gateway 1.0.0 → 1.1.0)", feature, first, 15),
+        ("the unchanged image", first, first, 0.3),
+    ):
+        size, (compressed, delta) = image.stat().st_size, encodings(image, base)
+        rows.append((name, f"{100 * delta / size:.2f} %", f"{goal} %"))
+    rows.append(("compressed, without a base (acme-gateway 1.0.0)", f"{100 * compressed / size:.1f} %", "63 %"))
+    table(("image", "part", "at most"), rows)
+    old, new = program("old.bin", MIB, False), program("new.bin", MIB, True)
+    plain, encoded = (binary, "inspect", new), (binary, "inspect", new, "--base", old)
+    without, taken = alternated(5, plain, encoded)
+    table(("measurement", "value"), (
+        ("compress 1 MiB and make a delta from 1 MiB, both", f"{taken - without:.0f} ms"),
+        ("peak memory of these, more than without", f"{(peak(*encoded) - peak(*plain)) / MIB:.1f} MiB"),
     ))
 
 
@@ -148,6 +200,7 @@ def main():
         openssl = run("openssl", "version").split("(")[0].strip()
         print(f"Measured with {run(binary, '--version').strip()} on {os.cpu_count()} × {processor()}, Linux {platform.release()}, {openssl}.\n")
         throughput()
+        encoding()
         processes()
     finally:
         shutil.rmtree(work, ignore_errors=True)
