@@ -130,7 +130,7 @@ extension UpdateAction {
     fileprivate var isLast: Bool {
         switch self {
         case .finish, .fail: true
-        case .connect, .disconnect, .link, .report: false
+        case .connect, .disconnect, .link, .encode, .report: false
         }
     }
 }

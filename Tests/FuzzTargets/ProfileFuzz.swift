@@ -56,6 +56,8 @@ private struct ProfilePeer: FuzzPeer {
     let release: FuzzRelease
     /// The tag of the last request.
     private var tag: UInt8 = 0
+    /// The last request to the encoder.
+    private var request: EncodingRequest?
 
     init(release: FuzzRelease) { self.release = release }
 
@@ -66,9 +68,23 @@ private struct ProfilePeer: FuzzPeer {
             if values.contains(where: { $0.count < 3 || $0.count > 512 }) {
                 return "a chunk is shorter than 3 bytes or longer than 512"
             }
+        case .encode(let request): self.request = request
         default: break
         }
         return nil
+    }
+
+    /// Returns an answer of the encoder: a stream, an invalid stream, a failure, or nothing.
+    private func result(_ request: EncodingRequest, _ what: UInt8) -> Result<EncodedImage, EncodingFailure>? {
+        let count = Int(what >> 2) * 4 + 1
+        let stream = EncodedImage(
+            offset: request.offset, bytes: [UInt8](repeating: what, count: count),
+            chunks: [EncodedImage.Chunk(imageEnd: release.bundle.image.count, streamEnd: count)])
+        switch what & 3 {
+        case 0, 1: return .success(stream)
+        case 2: return what & 4 == 0 ? nil : .failure(.notDecoded(context: "fuzz"))
+        default: return .success(EncodedImage(offset: request.offset, bytes: [what], chunks: []))
+        }
     }
 
     mutating func event(_ input: inout FuzzInput, at now: inout Duration, deadline: Duration?) -> UpdateEvent {
@@ -83,7 +99,9 @@ private struct ProfilePeer: FuzzPeer {
         case 4: return .link(.written(channel))
         case 5: return .link(.refused(LinkError(what & 128 == 0 ? .refused : .notPermitted, "fuzz"), channel))
         case 6, 7: return .linkDown(LinkError(.lost, "fuzz"))
-        case 8: return .interrupted
+        case 8:
+            guard what & 16 != 0, let request else { return .interrupted }
+            return .encoded(request, result(request, input.next()))
         case 9:
             now += .milliseconds(Int(input.nextNumber()))
             return .deadlinePassed
@@ -132,12 +150,18 @@ struct FuzzRelease {
         case 3: .identify(seconds: number)
         case 4: .push(bundle, UpdateOptions(ending: .trial))
         case 5: .push(bundle, UpdateOptions(ending: .permanent))
-        default: .push(bundle, UpdateOptions(resume: number & 8 == 0 ? .expected : .never))
+        default: .push(bundle, UpdateOptions(resume: number & 8 == 0 ? .expected : .never, bases: bases(number)))
+        }
+    }
+
+    private func bases(_ number: UInt8) -> [BaseImage] {
+        (0..<Int(number >> 4)).map {
+            BaseImage(id: $0, size: 300, digest: SHA256.digest(of: [UInt8($0)]), name: "fuzz")
         }
     }
 
     /// Returns the device's info. Bits of `variant`: 1: the device supports trials, 2: it holds half of the image, 4: it runs this
-    /// release.
+    /// release, 8: it decodes encoded images.
     func info(_ variant: UInt8) -> [UInt8] {
         let trial: UInt8 = variant & 1 == 1 ? 60 : 0
         var info: [UInt8] = [1, 1, 1, 2, 4] + Array("demo".utf8)
@@ -145,6 +169,7 @@ struct FuzzRelease {
         info += [8, 8] + key.id.bytes
         if variant & 4 != 0 { info += [9, 8] + bundle.manifestDigest.prefix }
         if variant & 2 != 0 { info += [10, 12] + bundle.manifestDigest.prefix + [44, 1, 0, 0] }
+        if variant & 8 != 0 { info += [11, 5, 1, 0, 16, 0, 0] }
         return info
     }
 }

@@ -31,6 +31,9 @@ package struct DeviceInfo: Equatable {
     package var running: [UInt8]?
     /// The partial upload that the device stores; nil if the device stores no partial upload.
     package var held: Held?
+    /// The size of the largest base that the device can use to decode an LZMA2 stream, in bytes; 0: it decodes only streams without a base.
+    /// Nil if the device decodes no LZMA2 stream.
+    package var largestBase: UInt32?
 
     /// A partial upload: the first bytes of an image, which the device has received. It can also be the complete image.
     package struct Held: Equatable {
@@ -94,6 +97,11 @@ package struct DeviceInfo: Equatable {
         case 9: running = Array(try value.read(8))
         case 10:
             held = Held(manifestDigestPrefix: Array(try value.read(8)), offset: Int(try value.read(UInt32.self)))
+        case 11:
+            // The first byte is the number of the encoding. A device with another encoding receives plain images.
+            let encoding: UInt8 = try value.read()
+            let largest: UInt32 = try value.read()
+            if encoding == Request.lzma2 { largestBase = largest }
         default: _ = try value.read(value.remaining)
         }
         guard value.remaining == 0 else {

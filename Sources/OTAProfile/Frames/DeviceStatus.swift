@@ -20,11 +20,15 @@ package enum DeviceStatus: UInt8 {
     case flashFailed
     case digestMismatch
     case refusedByPolicy
+    /// The running image is not the base in BEGIN.
+    case wrongBase
+    /// The encoded image cannot be decoded. Only Progress has this status.
+    case notDecoded
 
     /// The error code of a session that fails because the device answered a request with this status.
     package var error: UpdateError.Code {
         switch self {
-        case .ok, .unknownOpcode, .badArgument, .badState: .protocolViolation
+        case .ok, .unknownOpcode, .badArgument, .badState, .wrongBase, .notDecoded: .protocolViolation
         case .busy: .deviceBusy
         case .envelopeMalformed: .envelopeMalformed
         case .criticalField: .criticalField
@@ -65,6 +69,8 @@ package enum DeviceStatus: UInt8 {
         case .refusedByPolicy:
             "the device's policy refuses it: a user may have to consent at the device, or the security counter is too "
                 + "far above the device's"
+        case .wrongBase: "the running image is not the base"
+        case .notDecoded: "the encoded image cannot be decoded"
         }
     }
 }

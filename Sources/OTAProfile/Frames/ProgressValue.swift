@@ -3,7 +3,8 @@ import OTAFirmware
 /// The value of the characteristic Progress: `[state u8][status u8][position]`, 12 bytes.
 package struct ProgressValue: Equatable {
     package var state: DeviceState
-    /// `flashFailed` if a flash error moved the device from the state *image* to the state *accepted*; otherwise `ok`.
+    /// `flashFailed` if a flash error moved the device from the state *image* to the state *accepted*, `notDecoded` if an encoded image did
+    /// so that the device cannot decode; otherwise `ok`.
     package var status: DeviceStatus
     package var position: Position
 

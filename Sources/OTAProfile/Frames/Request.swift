@@ -13,6 +13,11 @@ package enum Request: Equatable {
     /// The device answers with the offset at which the transfer continues. This offset is at most `from`. `digestPrefix` is the first
     /// 8 bytes of the object's SHA-256.
     case begin(TransferObject, size: Int, from: UInt32, digestPrefix: [UInt8])
+    /// Opens the image for transfer as an LZMA2 stream.
+    ///
+    /// The device answers with the offset in the image at which the stream must start. This offset is at most `from`. Size and digest of
+    /// the image are those in the accepted manifest. `base` is the image that the device must run, or nil.
+    case beginEncoded(from: UInt32, base: Base?)
     /// The flush: requests the device's ``Position``.
     ///
     /// `sequence` is the sequence number of the host's next chunk. The device compares `sequence` with the sequence number that it expects,
@@ -29,12 +34,29 @@ package enum Request: Equatable {
     /// Makes the device blink for this number of seconds. 0 stops the blinking.
     case identify(seconds: UInt8)
 
+    /// The image whose bytes are the start of the dictionary of an LZMA2 stream.
+    package struct Base: Equatable {
+        /// The size in bytes.
+        package var size: UInt32
+        /// The first 8 bytes of the SHA-256.
+        package var digestPrefix: [UInt8]
+
+        package init(size: UInt32, digestPrefix: [UInt8]) {
+            self.size = size
+            self.digestPrefix = digestPrefix
+        }
+    }
+
+    /// The number of the object in BEGIN of an encoded image. (The same object as `TransferObject.image`, in another form.)
+    private static let encodedImage: UInt8 = 3
+    /// The number of the encoding LZMA2, in BEGIN and Info.
+    static let lzma2: UInt8 = 1
     /// The value of `from` in BEGIN that makes the device resume at its own offset.
     package static let resume = UInt32.max
 
     package var opcode: UInt8 {
         switch self {
-        case .begin: 1
+        case .begin, .beginEncoded: 1
         case .sync: 2
         case .finish: 3
         case .apply: 4
@@ -49,6 +71,7 @@ package enum Request: Equatable {
         switch self {
         case .begin(.envelope, _, _, _): "BEGIN envelope"
         case .begin(.image, _, _, _): "BEGIN image"
+        case .beginEncoded: "BEGIN encoded image"
         case .sync: "SYNC"
         case .finish(.envelope): "FINISH envelope"
         case .finish(.image): "FINISH image"
@@ -62,7 +85,7 @@ package enum Request: Equatable {
     /// The time limit for the answer. BEGIN and FINISH have a longer limit, because the device may read or erase flash for them.
     package var timeLimit: Duration {
         switch self {
-        case .begin, .finish: .seconds(30)
+        case .begin, .beginEncoded, .finish: .seconds(30)
         default: .seconds(10)
         }
     }
@@ -71,7 +94,7 @@ package enum Request: Equatable {
     ///
     /// - Parameter tag: the number that the device copies into its answer.
     package func bytes(tag: UInt8) -> [UInt8] {
-        var writer = ByteWriter(reservingCapacity: 19)
+        var writer = ByteWriter(reservingCapacity: 20)
         writer.write(opcode)
         writer.write(tag)
         switch self {
@@ -80,6 +103,12 @@ package enum Request: Equatable {
             writer.write(UInt32(clamping: size))
             writer.write(from)
             writer.write(digestPrefix)
+        case .beginEncoded(let from, let base):
+            writer.write(Self.encodedImage)
+            writer.write(Self.lzma2)
+            writer.write(from)
+            writer.write(base?.size ?? 0)
+            writer.write(base?.digestPrefix ?? [UInt8](repeating: 0, count: 8))
         case .sync(let sequence): writer.write(sequence)
         case .apply(let permanent): writer.write(permanent ? 1 as UInt8 : 0)
         case .identify(let seconds): writer.write(seconds)
@@ -113,7 +142,8 @@ package struct ControlAnswer: Equatable {
             }
             let position: Position? =
                 switch request {
-                case .begin where status == .ok, .sync where status == .ok: try Position(from: &reader)
+                case .begin where status == .ok, .beginEncoded where status == .ok, .sync where status == .ok:
+                    try Position(from: &reader)
                 default: nil
                 }
             return ControlAnswer(opcode: request.opcode, tag: tag, status: status, position: position)

@@ -22,7 +22,26 @@ struct Push {
     /// True after the device accepted BEGIN of the image in this session. From then on, each new link resumes the transfer, even with
     /// `UpdateOptions.Resume.never`.
     var beganImage = false
-    /// The offset of the next image chunk, as last recorded by `note(_:)` or at BEGIN.
+    /// The forms in which the image can be sent, and the current one.
+    var encoding: EncodingChoice
+    /// The form of the last BEGIN of the image; nil: plain, or no BEGIN was sent.
+    var begunForm: EncodingChoice.Form?
+    /// The form that the user knows from the last report `encoding`.
+    var reportedForm: EncodingChoice.Form?
+    var hasReportedPlain = false
+    /// The offset from which the next stream probably starts.
+    var expectedOffset = 0
+    /// True if the current or last transfer of the image is encoded.
+    var isEncoded = false
+    /// True after the device reported a flash error during the current transfer.
+    var hasFlashFailed = false
+    /// The number of times that the device could not decode the encoded image.
+    var undecoded = 0
+    /// The number of links in a row that ended during an encoded transfer, without progress between them.
+    var fruitlessLinks = 0
+    /// The parts that this session has sent.
+    var parts = SentParts()
+    /// The offset of the next image chunk, as last recorded by `note(_:)` or at BEGIN. For an encoded image, it is an estimate.
     var sentOffset = 0
     /// The number of image bytes that the device has acknowledged, as last recorded by `note(_:)` or at BEGIN.
     var acknowledgedOffset = 0
@@ -52,12 +71,14 @@ struct Push {
     init(_ bundle: VerifiedBundle, _ options: UpdateOptions) {
         self.bundle = bundle
         self.options = options
+        encoding = EncodingChoice(imageSize: bundle.image.count)
     }
 
     /// Records the current offsets of the image's transfer.
     mutating func note(_ transfer: ObjectTransfer) {
-        sentOffset = transfer.sentOffset
-        acknowledgedOffset = transfer.acknowledgedOffset
+        sentOffset = transfer.sentPlainOffset
+        acknowledgedOffset = transfer.acknowledgedPlainOffset
+        parts.note(sentOffset: transfer.sentOffset)
     }
 }
 
@@ -92,6 +113,7 @@ extension ProfileConversation {
         } catch {
             return fail(error)
         }
+        prepareEncoding(snapshot)
         beginEnvelope()
     }
 
@@ -117,8 +139,11 @@ extension ProfileConversation {
         beginImage(from: resumes ? Request.resume : 0)
     }
 
-    private mutating func beginImage(from offset: UInt32) {
+    mutating func beginImage(from offset: UInt32) {
         guard let push else { return }
+        awaited = nil
+        self.push?.begunForm = push.encoding.form
+        if let form = push.encoding.form { return ask(.beginEncoded(from: offset, base: form.requestBase)) }
         ask(
             .begin(
                 .image, size: push.image.count, from: offset,
@@ -129,33 +154,58 @@ extension ProfileConversation {
     ///
     /// - Parameter from: the offset in the request. The device's offset must not be higher.
     mutating func began(_ object: TransferObject, from: UInt32, at position: Position) {
-        guard let push, let snapshot else { return }
+        guard let push, isPlausible(position, of: object, from: from) else { return }
+        let bytes = object == .envelope ? push.envelope : push.image
+        start(object, bytes, at: position)
+    }
+
+    /// Checks the position in the answer to BEGIN. If the transfer cannot start there, sends BEGIN again or fails the session.
+    mutating func isPlausible(_ position: Position, of object: TransferObject, from: UInt32) -> Bool {
+        guard let push else { return false }
         let bytes = object == .envelope ? push.envelope : push.image
         guard position.offset <= bytes.count, position.offset <= from else {
-            return mismatched(
+            mismatched(
                 object, as: .protocolViolation, "the device continues at offset \(position.offset), which is too high")
+            return false
         }
         guard position.crc == CRC32.checksum(of: bytes[..<position.offset]) else {
             guard position.offset > 0 else {
-                return fail(UpdateError(.protocolViolation, "the device reports a CRC other than 0 for 0 bytes"))
+                fail(UpdateError(.protocolViolation, "the device reports a CRC other than 0 for 0 bytes"))
+                return false
             }
             // The bytes on the device are not the first bytes of this image, so the transfer must start at 0.
             report(.discarded(offset: position.offset))
-            return beginImage(from: 0)
+            beginImage(from: 0)
+            return false
         }
+        return true
+    }
+
+    /// Starts a transfer.
+    ///
+    /// - Parameters:
+    ///   - position: the device's position in the plain object.
+    ///   - bytes: the object's bytes; with `positions`, the stream.
+    ///   - positions: the positions of an encoded image.
+    mutating func start(
+        _ object: TransferObject, _ bytes: [UInt8], at position: Position, _ positions: StreamPositions? = nil
+    ) {
+        guard let snapshot else { return }
         let chunk = ChunkLength.planned(link: shared.link.maximumValueLength, device: snapshot.info.longestValue)
+        let origin = positions == nil ? position : Position(next: position.next, offset: 0, crc: 0)
         transfer = ObjectTransfer(
-            object, bytes, from: position, chunkLength: chunk, window: snapshot.info.window, at: shared.now)
-        if object == .image { beganImage(at: position.offset, chunkLength: chunk) }
+            object, bytes, from: origin, chunkLength: chunk, window: snapshot.info.window, positions: positions,
+            at: shared.now)
+        if object == .image { beganImage(at: position.offset, positions, chunkLength: chunk) }
         pump()
     }
 
-    private mutating func beganImage(at offset: Int, chunkLength: Int) {
+    private mutating func beganImage(at offset: Int, _ positions: StreamPositions?, chunkLength: Int) {
         guard var push, var statistics = shared.transfer else { return }
         // Each link can have another MTU and therefore another chunk length. The report contains the longest one.
         statistics.chunkSize = max(statistics.chunkSize, chunkLength)
         statistics.mtu = shared.link.maximumValueLength + 3
-        statistics.resentBytes += max(0, push.sentOffset - offset)
+        statistics.resentBytes += push.parts.begin(at: offset, positions)
         if !push.beganImage { statistics.resumedFrom = offset }
         shared.transfer = statistics
         if !push.beganImage {
@@ -164,6 +214,12 @@ extension ProfileConversation {
             shared.budget?.advanced(by: offset)
             if offset == 0, push.options.resume == .expected { report(.nothingToResume) }
             report(.phase(.transfer))
+        } else if offset > push.furthestOffset {
+            // The device has decoded more of an encoded image than it had acknowledged.
+            shared.budget?.advanced(by: offset - push.furthestOffset)
+            push.furthestOffset = offset
+            push.fruitlessLinks = 0
+            progressed()
         }
         if offset < push.acknowledgedOffset {
             shared.budget?.rewound(losesBytes: true)
@@ -173,7 +229,10 @@ extension ProfileConversation {
         }
         push.sentOffset = offset
         push.acknowledgedOffset = offset
+        push.hasFlashFailed = false
+        push.isEncoded = positions != nil
         self.push = push
+        reportForm(from: offset)
     }
 
     /// Sends the chunks that the window allows, and a SYNC if a flush is due. After the last acknowledgment, sends FINISH.
@@ -203,6 +262,7 @@ extension ProfileConversation {
         self.transfer = nil
         if transfer.object == .image {
             push?.note(transfer)
+            shared.transfer?.encodedBytes = push?.parts.encodedBytes ?? 0
             uploaded(since: push?.firstByteAt)
             report(.phase(.verify))
         }
@@ -216,18 +276,28 @@ extension ProfileConversation {
         if object == .image, progress.status == .flashFailed {
             // While a SYNC waits for its answer, the conversation cannot send BEGIN, because only one request may be open. The answer to
             // the SYNC reports the flash error, too.
+            push?.hasFlashFailed = true
             if !isAsking { mismatched(object, as: .flashFailed, "the device's flash failed") }
             return
         }
-        if let verdict = transfer?.progressed(to: progress.position, at: shared.now) { handleVerdict(verdict) }
+        if transfer?.positions != nil, progress.status == .notDecoded {
+            if !isAsking { notDecoded() }
+            return
+        }
+        let before = transfer?.acknowledgedOffset ?? 0
+        if let verdict = transfer?.progressed(to: progress.position, at: shared.now) {
+            handleVerdict(verdict, since: before)
+        }
     }
 
     /// Handles the position in the answer to a SYNC.
     mutating func flushed(to position: Position) {
-        if let verdict = transfer?.flushed(to: position, at: shared.now) { handleVerdict(verdict) }
+        let before = transfer?.acknowledgedOffset ?? 0
+        if let verdict = transfer?.flushed(to: position, at: shared.now) { handleVerdict(verdict, since: before) }
     }
 
-    private mutating func handleVerdict(_ verdict: ObjectTransfer.Verdict) {
+    /// - Parameter before: the acknowledged offset in `transfer` before the position that led to the verdict.
+    private mutating func handleVerdict(_ verdict: ObjectTransfer.Verdict, since before: Int) {
         guard let transfer else { return }
         switch verdict {
         case .agreed: break
@@ -236,28 +306,30 @@ extension ProfileConversation {
             if transfer.object == .image {
                 shared.transfer?.gaps += 1
                 shared.transfer?.resentBytes += resent
-                report(.gap(offset: transfer.acknowledgedOffset))
+                report(.gap(offset: transfer.acknowledgedPlainOffset))
             }
         case .mismatch:
             return mismatched(
                 transfer.object, as: .protocolViolation, "the device's position does not match the sent bytes")
         }
-        if transfer.object == .image { advanced(transfer) }
+        if transfer.object == .image { advanced(transfer, since: before) }
         pump()
     }
 
-    private mutating func advanced(_ transfer: ObjectTransfer) {
-        guard let push, transfer.acknowledgedOffset > push.acknowledgedOffset else { return }
+    private mutating func advanced(_ transfer: ObjectTransfer, since before: Int) {
+        guard let push, transfer.acknowledgedOffset > before else { return }
         self.push?.note(transfer)
         shared.budget?.acknowledged()
-        if transfer.acknowledgedOffset > push.furthestOffset {
-            self.push?.furthestOffset = transfer.acknowledgedOffset
-            shared.budget?.advanced(by: transfer.acknowledgedOffset - push.furthestOffset)
+        let offset = transfer.acknowledgedPlainOffset
+        if offset > push.furthestOffset {
+            self.push?.furthestOffset = offset
+            self.push?.fruitlessLinks = 0
+            shared.budget?.advanced(by: offset - push.furthestOffset)
             progressed()
         }
+        guard offset > push.acknowledgedOffset else { return }
         report(
-            .transferred(
-                offset: transfer.acknowledgedOffset, total: push.image.count, sent: shared.transfer?.sentBytes ?? 0))
+            .transferred(offset: offset, total: push.image.count, sent: shared.transfer?.sentBytes ?? 0))
     }
 
     /// Begins the transfer of an object again after a position mismatch or a flash error.
@@ -272,6 +344,11 @@ extension ProfileConversation {
         if let transfer, transfer.object == .image { push?.note(transfer) }
         transfer = nil
         push?.mismatches += 1
+        if object == .image, push?.mismatches == Self.mostMismatches, push?.encoding.form != nil {
+            // The encoded image may be the cause, so the push fails only after it has sent the image plain, too.
+            push?.encoding.giveUp(.noProgress)
+            push?.mismatches -= 1
+        }
         guard let push, push.mismatches < Self.mostMismatches else { return fail(UpdateError(code, context)) }
         report(.note("\(context); the transfer begins again"))
         switch object {
@@ -286,6 +363,7 @@ extension ProfileConversation {
             return fail(UpdateError(.digestMismatch, "the device computed a wrong digest of the image, twice"))
         }
         self.push?.digestMismatches += 1
+        if push.encoding.form != nil { self.push?.encoding.giveUp(.notDecoded) }
         report(.note("the device computed a wrong digest of the image; the image is sent again"))
         beginImage(from: 0)
     }

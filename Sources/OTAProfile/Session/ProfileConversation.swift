@@ -43,6 +43,9 @@ package struct ProfileConversation: Conversation {
     private var exchange: Exchange?
     /// The transfer of the envelope or the image; nil if no transfer is in progress.
     var transfer: ObjectTransfer?
+    /// The device's position after BEGIN of an encoded image, while the encoder still works on the stream from there; otherwise nil. At the
+    /// time `due`, the conversation stops waiting, and sends the image plain.
+    var awaited: (position: Position, due: Duration)?
     /// The device's status at the start of the current link; nil until the survey is complete.
     private(set) var snapshot: DeviceSnapshot?
     /// The device's status at the start of the first link; nil until the first survey is complete.
@@ -73,7 +76,7 @@ package struct ProfileConversation: Conversation {
     }
 
     package var sentOffset: Int {
-        if let transfer, transfer.object == .image { return transfer.sentOffset }
+        if let transfer, transfer.object == .image { return transfer.sentPlainOffset }
         return push?.sentOffset ?? 0
     }
 
@@ -92,7 +95,7 @@ package struct ProfileConversation: Conversation {
         switch state {
         case .idle: nil
         case .surveying(_, let due), .pausing(let due, _, _): due
-        case .exchanging: [exchange?.due, transfer?.deadline].compactMap { $0 }.min()
+        case .exchanging: [exchange?.due, transfer?.deadline, awaited?.due].compactMap { $0 }.min()
         }
     }
 
@@ -126,6 +129,8 @@ package struct ProfileConversation: Conversation {
         case .exchanging:
             if let exchange, exchange.due <= shared.now {
                 reconnect(afterTimeout: exchange.request.timeLimit, "no answer to \(exchange.request.name)")
+            } else if let awaited, awaited.due <= shared.now {
+                stopAwaiting(at: awaited.position)
             } else {
                 pump()
             }
@@ -139,8 +144,12 @@ package struct ProfileConversation: Conversation {
     package mutating func linkEnded() {
         state = .idle
         exchange = nil
-        if let transfer, transfer.object == .image { push?.note(transfer) }
+        if let transfer, transfer.object == .image {
+            push?.note(transfer)
+            if transfer.positions != nil { push?.fruitlessLinks += 1 }
+        }
         transfer = nil
+        awaited = nil
         if push?.apply == .asked { push?.apply = .unanswered(since: shared.now) }
     }
 
@@ -218,6 +227,8 @@ package struct ProfileConversation: Conversation {
         switch request {
         case .begin(let object, _, let from, _):
             if let position { began(object, from: from, at: position) }
+        case .beginEncoded(let from, let base):
+            if let position { beganEncoded(base, from: from, at: position) }
         case .sync:
             if let position { flushed(to: position) }
         case .finish(.envelope): envelopeAccepted()
@@ -232,6 +243,13 @@ package struct ProfileConversation: Conversation {
     private mutating func declined(_ request: Request, _ status: DeviceStatus) {
         switch (request, status) {
         case (.finish(.image), .digestMismatch): digestMismatched()
+        case (.beginEncoded(let from, let base), _): encodingRefused(base, from: from, status)
+        // The device has received the whole stream, and has not the whole image. A SYNC has one of these statuses after an encoded image
+        // could not be decoded, because the device then leaves the state *image*.
+        case (.finish(.image), .badState) where push?.isEncoded == true,
+            (.sync, .badState) where transfer?.positions != nil && push?.hasFlashFailed == false,
+            (.sync, .notDecoded) where transfer?.positions != nil:
+            notDecoded()
         // After a flash error, the device leaves the state *image*. It then answers a SYNC with one of these statuses.
         case (.sync, .badState), (.sync, .flashFailed):
             mismatched(transfer?.object ?? .image, as: .flashFailed, "the device's flash failed")

@@ -104,6 +104,8 @@ struct DeviceSnapshot {
             battery: battery,
             held: info.held.map {
                 DeviceDescription.HeldImage(manifestDigestPrefix: $0.manifestDigestPrefix, offset: $0.offset)
-            })
+            },
+            encodings: info.largestBase == nil ? [] : [.lzma2],
+            largestBase: info.largestBase.map { Int($0) })
     }
 }

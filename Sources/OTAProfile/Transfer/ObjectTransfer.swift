@@ -2,6 +2,8 @@ import OTAFirmware
 
 /// The transfer of one object, the envelope or the image.
 ///
+/// An image can be encoded. Then the offsets, sizes and bytes of the transfer are those of the encoded image, which is a stream.
+///
 /// The transfer selects the next chunks, and decides when a flush is due. A flush is the request SYNC for the device's position.
 /// The transfer also checks each position that the device reports. The limits are in docs/ota-profile.md, "What the host does".
 package struct ObjectTransfer {
@@ -24,8 +26,18 @@ package struct ObjectTransfer {
     /// The length in bytes of the sequence number at the start of each Data value.
     package static let sequenceLength = 2
 
+    /// The number of chunks of an encoded image that may start in the Data values in flight. The device needs up to 16 KiB of decoding and
+    /// flash for each, so this limits the time until it answers a SYNC.
+    package static let mostStarts = 4
+    /// The number of chunks of an encoded image that start in the Data values in flight before a flush is due.
+    ///
+    /// The last of `mostStarts` chunks is sent while the flush waits for its answer.
+    package static let startsPerFlush = 3
+
     package let object: TransferObject
     package let bytes: [UInt8]
+    /// The positions of the encoded image; nil: the object is plain.
+    package let positions: StreamPositions?
     private let chunkLength: Int
     private let windowLimit: Int
     private var window: ChunkWindow
@@ -49,12 +61,14 @@ package struct ObjectTransfer {
     ///   - position: the position in the answer to BEGIN. The caller must check the offset and the CRC-32 before this call.
     ///   - chunkLength: the maximum length of a Data value in bytes, including the sequence number.
     ///   - window: the maximum number of chunks in flight.
+    ///   - positions: the positions of the encoded image; nil if `bytes` are the plain object.
     package init(
         _ object: TransferObject, _ bytes: [UInt8], from position: Position, chunkLength: Int, window: Int,
-        at now: Duration
+        positions: StreamPositions? = nil, at now: Duration
     ) {
         self.object = object
         self.bytes = bytes
+        self.positions = positions
         self.chunkLength = chunkLength
         windowLimit = window
         self.window = ChunkWindow(at: position)
@@ -66,6 +80,13 @@ package struct ObjectTransfer {
     package var acknowledgedOffset: Int { window.acknowledgedMark.offset }
     /// The offset of the next chunk in the object, in bytes.
     package var sentOffset: Int { window.sentMark.offset }
+    /// The number of bytes of the plain object that the device has certainly received. For an encoded image, these are the decoded bytes of
+    /// all chunks of the encoding that the device has acknowledged completely.
+    package var acknowledgedPlainOffset: Int {
+        positions?.completeImage(at: acknowledgedOffset) ?? acknowledgedOffset
+    }
+    /// The offset of the next chunk in the plain object, in bytes. For an encoded image, it is an estimate.
+    package var sentPlainOffset: Int { positions?.image(at: sentOffset) ?? sentOffset }
     /// The number of chunks in flight.
     package var inFlight: Int { window.inFlight }
     /// Whether the device has acknowledged the whole object.
@@ -88,11 +109,29 @@ package struct ObjectTransfer {
             room = min(room, windowLimit - flush.chunksSent)
         }
         var chunks: [[UInt8]] = []
-        while room > 0, sentOffset < bytes.count, flush != nil || chunksSinceFlush < Self.chunksPerFlush {
-            chunks.append(nextChunk())
+        while room > 0, flush != nil || !hasSentEnough, let end = nextEnd {
+            chunks.append(nextChunk(upTo: end))
             room -= 1
         }
         return chunks
+    }
+
+    /// Whether a flush is due because of the number of sent chunks.
+    private var hasSentEnough: Bool { chunksSinceFlush >= Self.chunksPerFlush || startsInFlight >= Self.startsPerFlush }
+
+    /// The number of chunks of the encoded image that start in the Data values in flight; 0 for a plain object.
+    private var startsInFlight: Int { positions?.starts(in: acknowledgedOffset..<sentOffset) ?? 0 }
+
+    /// The end of the next Data value in the object; nil if no value may be sent now.
+    ///
+    /// At most one chunk of an encoded image may start in a value, and at most `mostStarts` in the values in flight.
+    private var nextEnd: Int? {
+        let start = sentOffset
+        guard start < bytes.count else { return nil }
+        let end = min(start + chunkLength - Self.sequenceLength, bytes.count)
+        guard let positions, let first = positions.start(atOrAfter: start), first < end else { return end }
+        guard startsInFlight < Self.mostStarts else { return first > start ? first : nil }
+        return min(end, positions.start(atOrAfter: first + 1) ?? end)
     }
 
     /// Returns the sequence number for a SYNC that is due now, and records this SYNC as sent. Returns nil if no SYNC is due.
@@ -100,7 +139,7 @@ package struct ObjectTransfer {
         guard flush == nil, inFlight > 0 else { return nil }
         let atEnd = sentOffset == bytes.count
         let overdue = deadline.map { $0 <= now } ?? false
-        guard atEnd || overdue || chunksSinceFlush >= Self.chunksPerFlush else { return nil }
+        guard atEnd || overdue || hasSentEnough else { return nil }
         flush = Flush(sequence: window.sent)
         lastFlushAt = now
         chunksSinceFlush = 0
@@ -144,9 +183,8 @@ package struct ObjectTransfer {
         }
     }
 
-    private mutating func nextChunk() -> [UInt8] {
+    private mutating func nextChunk(upTo end: Int) -> [UInt8] {
         let start = sentOffset
-        let end = min(start + chunkLength - Self.sequenceLength, bytes.count)
         let sequence = window.sent
         var chunk: [UInt8] = []
         chunk.reserveCapacity(Self.sequenceLength + end - start)

@@ -33,7 +33,7 @@ import Testing
         #expect(try ControlAnswer(to: .confirm, tag: 0x22, parsing: bytes) == nil, "another opcode")
         #expect(throws: FrameError.self) { try ControlAnswer(to: sync, tag: 0x22, parsing: Array(bytes.dropLast())) }
         #expect(throws: FrameError.self) { try ControlAnswer(to: sync, tag: 0x22, parsing: bytes + [0]) }
-        #expect(throws: FrameError.self) { try ControlAnswer(to: .confirm, tag: 1, parsing: [0x85, 1, 18]) }
+        #expect(throws: FrameError.self) { try ControlAnswer(to: .confirm, tag: 1, parsing: [0x85, 1, 20]) }
         #expect(try ControlAnswer(to: sync, tag: 0x22, parsing: [0x82, 0x22, 3])?.status == .badState)
     }
 
@@ -54,6 +54,19 @@ import Testing
     ]
     private func encoded(_ fields: [(type: UInt8, value: [UInt8])]) -> [UInt8] {
         fields.flatMap { [$0.type, UInt8($0.value.count)] + $0.value }
+    }
+
+    @Test("item 11 of the device info has the largest base; another encoding is skipped, another length refused")
+    func encodings() throws {
+        func largestBase(_ value: [UInt8]) throws -> UInt32? {
+            try DeviceInfo(parsing: encoded(Self.info + [(11, value)])).largestBase
+        }
+        #expect(try largestBase([1, 0, 0x70, 0x0e, 0]) == 946_176)
+        #expect(try largestBase([1, 0, 0, 0, 0]) == 0)
+        #expect(try largestBase([2, 0, 0x70, 0x0e, 0]) == nil)
+        for value in [[], [1], [1, 0, 0, 0], [1, 0, 0, 0, 0, 0]] as [[UInt8]] {
+            #expect(throws: FrameError.self) { try largestBase(value) }
+        }
     }
 
     @Test("device info with optional and unknown fields is parsed")

@@ -19,6 +19,8 @@ enum ExampleUpdate {
         7bb6c356 3add8eec ea6d8bb5 27c1f88a 189a344f f9ab4777 794be1cf 1e57535c
         ea0f52a0 cdd45cb1 09
         """)
+    /// The first 8 bytes of the SHA-256 of the manifest.
+    static let manifestPrefix: [UInt8] = [0x81, 0x6f, 0x42, 0x24, 0x24, 0xa3, 0x2d, 0x9c]
     static let image = (0..<600).map { UInt8($0 % 251) }
 
     static func bundle() throws -> VerifiedBundle {

@@ -123,7 +123,7 @@ struct HostileLedger {
         case .link: require(isUp, "a command without a link")
         case .connect, .disconnect: isUp = false
         case .finish(let report): see(report.outcome)
-        case .report, .fail: break
+        case .encode, .report, .fail: break
         }
     }
 

@@ -97,6 +97,7 @@ struct HostileWorld {
                 } else {
                     add(device.obey(command))
                 }
+            case .encode(let request): agenda.add(.event(.encoded(request, nil)), at: now)
             case .report: break
             case .finish(let report): outcome = .success(report)
             case .fail(let error): outcome = .failure(error)

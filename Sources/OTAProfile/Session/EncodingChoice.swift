@@ -1,0 +1,145 @@
+import OTAFirmware
+import OTASigning
+import OTAUpdate
+
+/// Chooses the form in which a push sends the image, and holds the encoded image until the push needs it.
+///
+/// The push tries the forms in this order: as the difference from a base (at most three bases), compressed without a base, and plain. A
+/// form that failed is not tried again.
+struct EncodingChoice {
+    /// A form to try: with a base, or without.
+    struct Form: Equatable {
+        var base: BaseImage?
+
+        /// The base as BEGIN names it.
+        var requestBase: Request.Base? {
+            base.map { Request.Base(size: UInt32(clamping: $0.size), digestPrefix: $0.digest.prefix) }
+        }
+    }
+    /// An encoded image that is small enough.
+    struct Stream {
+        var image: EncodedImage
+        var positions: StreamPositions
+    }
+
+    /// The maximum number of bases that a push tries.
+    private static let mostBases = 3
+    /// The maximum size of an encoded image, in per cent of the plain bytes.
+    private static let worthwhilePercent = 95
+    /// The maximum number of times that a push encodes. A hostile device could continue at a new offset on each link.
+    private static let mostRequests = 256
+
+    /// The forms that have not failed, in order. Empty: the image is sent plain.
+    private var forms: [Form] = []
+    private var isChosen = false
+    private let imageSize: Int
+    /// The reason why no form is left.
+    private(set) var plainBecause: TransferReport.PlainReason?
+    /// The request that the encoder works on.
+    private var pending: EncodingRequest?
+    private var ready: (request: EncodingRequest, stream: Stream)?
+    private var requests = 0
+
+    init(imageSize: Int) { self.imageSize = imageSize }
+
+    /// The form that the next BEGIN uses; nil: plain.
+    var form: Form? { forms.first }
+
+    /// Chooses the forms for a device. After the first call, only checks that the device still decodes them.
+    mutating func choose(for device: DeviceSnapshot, _ options: UpdateOptions) {
+        guard let largest = device.info.largestBase else { return giveUp(options.isPlain ? .asked : .notOffered) }
+        if options.isPlain { return giveUp(.asked) }
+        if imageSize > EncodedImage.maximumSize { return giveUp(.tooLarge) }
+        if !isChosen {
+            forms = Self.bases(options.bases, device).map { Form(base: $0) } + [Form(base: nil)]
+        }
+        isChosen = true
+        forms.removeAll { $0.base.map { $0.size > largest } ?? false }
+    }
+
+    /// Returns the images that most probably run on the device, at most three.
+    ///
+    /// The first one is in the bundle whose manifest digest the device reports. Then come the images in bundles of the device's version, and
+    /// the images that are not in a bundle.
+    private static func bases(_ bases: [BaseImage], _ device: DeviceSnapshot) -> ArraySlice<BaseImage> {
+        let usable = bases.filter { $0.size > 0 && $0.size <= device.info.largestBase ?? 0 }
+        let running = usable.filter { device.info.running != nil && $0.manifestDigest?.prefix == device.info.running }
+        let sameVersion = usable.filter { $0.product?.text == device.info.product && $0.version == device.version }
+        let unnamed = usable.filter { $0.manifestDigest == nil }
+        var digests = Set<SHA256Digest>()
+        return (running + sameVersion + unnamed).filter { digests.insert($0.digest).inserted }.prefix(mostBases)
+    }
+
+    // MARK: Requests to the encoder
+
+    /// Returns the request that the encoder must perform for a stream from `offset`. Nil if the stream is ready, if the encoder still works
+    /// on a request, or if no form is left.
+    mutating func request(from offset: Int) -> EncodingRequest? {
+        guard let form, pending == nil, offset < imageSize else { return nil }
+        let request = EncodingRequest(offset: offset, base: form.base)
+        guard ready?.request != request else { return nil }
+        requests += 1
+        guard requests <= Self.mostRequests else {
+            giveUp(.noProgress)
+            return nil
+        }
+        pending = request
+        ready = nil
+        return request
+    }
+
+    /// Returns the stream of the current form from `offset`; nil if it is not ready.
+    func stream(from offset: Int) -> Stream? {
+        guard let form, let ready, ready.request == EncodingRequest(offset: offset, base: form.base) else { return nil }
+        return ready.stream
+    }
+
+    /// Stores the answer of the encoder. If it shows that the current form is of no use, removes the form.
+    ///
+    /// - Returns: the description of an error for the user.
+    mutating func receive(
+        _ request: EncodingRequest, _ result: Result<EncodedImage, EncodingFailure>?
+    ) -> String? {
+        guard pending == request else { return nil }
+        pending = nil
+        guard let form, form.base == request.base else { return nil }
+        switch result {
+        case nil: giveUp(.asked)
+        case .success(let image)?:
+            guard image.offset == request.offset, let positions = StreamPositions(image, imageSize: imageSize) else {
+                drop(.notDecoded)
+                return "the encoder returned an invalid result"
+            }
+            guard image.bytes.count * 100 <= (imageSize - image.offset) * Self.worthwhilePercent else {
+                drop(.notSmaller)
+                return nil
+            }
+            ready = (request, Stream(image: image, positions: positions))
+        case .failure(.tooLarge)?: drop(.tooLarge)
+        case .failure(.notDecoded(let context))?, .failure(.baseUnreadable(let context))?:
+            drop(.notDecoded)
+            return context
+        }
+        return nil
+    }
+
+    // MARK: Failures
+
+    /// Removes the current form, because it failed.
+    ///
+    /// - Parameter reason: the reason for a plain image, if no form is left.
+    mutating func drop(_ reason: TransferReport.PlainReason) {
+        guard !forms.isEmpty else { return }
+        forms.removeFirst()
+        ready = nil
+        if forms.isEmpty { plainBecause = reason }
+    }
+
+    /// Removes all forms. The image, or its rest, is sent plain.
+    mutating func giveUp(_ reason: TransferReport.PlainReason) {
+        if !isChosen || !forms.isEmpty { plainBecause = reason }
+        isChosen = true
+        forms = []
+        ready = nil
+    }
+}

@@ -1,0 +1,125 @@
+import OTAFirmware
+import OTASigning
+import OTAUpdate
+
+/// The encoded image of a push: as the difference from the running image, or compressed.
+///
+/// An encoded image that fails costs bytes, and never the update. After a failure, the push continues at the device's offset in the next form
+/// of ``EncodingChoice``. The last form is the plain image.
+extension ProfileConversation {
+    /// The maximum time that the device waits for an encoded image.
+    private static let encodingLimit = Duration.seconds(60)
+    /// The number of times that the device may fail to decode before the rest of the image is sent plain.
+    private static let mostUndecoded = 2
+
+    /// Requests the first encoded image on a link. The encoder works while the conversation sends the envelope.
+    mutating func prepareEncoding(_ snapshot: DeviceSnapshot) {
+        guard let push else { return }
+        takeEncoded()
+        self.push?.encoding.choose(for: snapshot, push.options)
+        let resumes = push.options.resume != .never || push.beganImage
+        let held = snapshot.info.held
+        self.push?.expectedOffset =
+            resumes && held?.manifestDigestPrefix == push.bundle.manifestDigest.prefix ? held?.offset ?? 0 : 0
+        requestStream()
+    }
+
+    package mutating func encoded() {
+        takeEncoded()
+        if let awaited { continueEncoded(at: awaited.position) } else { requestStream() }
+    }
+
+    private mutating func takeEncoded() {
+        guard let (request, result) = shared.encoded.take() else { return }
+        if let context = push?.encoding.receive(request, result) {
+            report(.note("the image cannot be encoded: \(context)"))
+        }
+    }
+
+    private mutating func requestStream() {
+        guard let offset = push?.expectedOffset, let request = push?.encoding.request(from: offset) else { return }
+        encode(request)
+    }
+
+    /// Handles the answer *ok* to BEGIN of the encoded image.
+    ///
+    /// - Parameter from: the offset in the request. The device's offset must not be higher.
+    mutating func beganEncoded(_ base: Request.Base?, from: UInt32, at position: Position) {
+        guard let push, isPlausible(position, of: .image, from: from) else { return }
+        // A complete image needs no stream.
+        guard position.offset < push.image.count else { return start(.image, push.image, at: position) }
+        awaited = (position, shared.now + Self.encodingLimit)
+        continueEncoded(at: position)
+    }
+
+    /// Sends the encoded image from the device's offset. If the stream from there is not ready, the conversation waits for it. If the encoder
+    /// has shown that the form is of no use, sends BEGIN in the next form.
+    private mutating func continueEncoded(at position: Position) {
+        push?.expectedOffset = position.offset
+        requestStream()
+        guard let push, let form = push.encoding.form, form == push.begunForm else {
+            return beginImage(from: UInt32(clamping: position.offset))
+        }
+        guard let stream = push.encoding.stream(from: position.offset) else { return }
+        awaited = nil
+        if let base = form.base { shared.transfer?.base = base }
+        shared.transfer?.encoding = .lzma2
+        start(.image, stream.image.bytes, at: position, stream.positions)
+    }
+
+    /// Sends the image plain, because the encoder was too slow.
+    mutating func stopAwaiting(at position: Position) {
+        push?.encoding.giveUp(.tooLarge)
+        beginImage(from: UInt32(clamping: position.offset))
+    }
+
+    /// Sends BEGIN in the next form, because the device refused the current one.
+    mutating func encodingRefused(_ base: Request.Base?, from: UInt32, _ status: DeviceStatus) {
+        guard let push else { return }
+        if status == .wrongBase, let image = push.begunForm?.base {
+            shared.transfer?.baseRefused += 1
+            report(.note("the device does not run the image of \(image.name)"))
+            if push.encoding.form == push.begunForm { self.push?.encoding.drop(.notOffered) }
+            requestStream()
+        } else {
+            report(.note("the device refused the encoded image: \(status.meaning)"))
+            self.push?.encoding.giveUp(.notOffered)
+        }
+        beginImage(from: from)
+    }
+
+    /// Begins the image again at the end of the last acknowledged chunk of the encoding, because the device could not decode the stream.
+    mutating func notDecoded() {
+        if let transfer { push?.note(transfer) }
+        transfer = nil
+        push?.undecoded += 1
+        guard let push else { return }
+        if push.undecoded >= Self.mostUndecoded { self.push?.encoding.giveUp(.notDecoded) }
+        report(.note("the device could not decode the encoded image; the transfer begins again"))
+        beginImage(from: UInt32(clamping: push.acknowledgedOffset))
+    }
+
+    /// Sends the rest of the image plain, if the last links were lost during an encoded transfer without progress.
+    package mutating func fallBack() -> Bool {
+        guard let push, push.encoding.form != nil, push.fruitlessLinks >= RetryPolicy.attempts else { return false }
+        self.push?.encoding.giveUp(.noProgress)
+        return true
+    }
+
+    /// Reports the form of the transfer that starts at `offset`, if the user does not know it yet.
+    mutating func reportForm(from offset: Int) {
+        guard let push, let transfer, offset < push.image.count else { return }
+        if transfer.positions != nil {
+            guard push.begunForm != push.reportedForm else { return }
+            self.push?.reportedForm = push.begunForm
+            report(
+                .encoding(
+                    base: push.begunForm?.base, bytes: transfer.bytes.count, plainBytes: push.image.count - offset))
+        } else if let reason = push.encoding.plainBecause {
+            shared.transfer?.plainBecause = reason
+            guard !push.hasReportedPlain, reason != .asked, reason != .notOffered else { return }
+            self.push?.hasReportedPlain = true
+            report(.plain(reason))
+        }
+    }
+}

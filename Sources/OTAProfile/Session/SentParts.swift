@@ -1,0 +1,45 @@
+/// The parts of the image that a push has sent: each from a BEGIN to the next one, plain or encoded.
+///
+/// The parts convert the device's offset in the image, which each BEGIN reports, to a number of bytes on the link.
+struct SentParts {
+    private struct Part {
+        /// The offset in the image at which the part starts.
+        let start: Int
+        /// Nil for a plain part.
+        let positions: StreamPositions?
+        /// The number of bytes of the part that were sent, and that the device has not lost.
+        var sent = 0
+
+        func bytes(upTo offset: Int) -> Int {
+            positions?.stream(at: offset) ?? (offset - start)
+        }
+    }
+    private var parts: [Part] = []
+
+    /// Records that a part begins at the device's offset.
+    ///
+    /// - Returns: the number of sent bytes that the device does not have. The push sends these bytes again.
+    mutating func begin(at offset: Int, _ positions: StreamPositions?) -> Int {
+        var lost = 0
+        while let last = parts.last {
+            let kept = last.start < offset ? min(last.sent, last.bytes(upTo: offset)) : 0
+            lost += last.sent - kept
+            parts[parts.count - 1].sent = kept
+            guard kept == 0 else { break }
+            parts.removeLast()
+        }
+        // Bytes that an earlier run sent are a part, too, because the device can lose them in this run.
+        if parts.isEmpty, offset > 0 { parts.append(Part(start: 0, positions: nil, sent: offset)) }
+        parts.append(Part(start: offset, positions: positions))
+        return lost
+    }
+
+    /// Records the offset of the next byte: in the image for a plain part, in the stream for an encoded part.
+    mutating func note(sentOffset: Int) {
+        guard let last = parts.last else { return }
+        parts[parts.count - 1].sent = last.positions == nil ? sentOffset - last.start : sentOffset
+    }
+
+    /// The number of bytes of all encoded parts.
+    var encodedBytes: Int { parts.reduce(0) { $0 + ($1.positions == nil ? 0 : $1.sent) } }
+}

@@ -1,0 +1,211 @@
+import OTAFirmware
+import OTAProfile
+import OTASigning
+import OTAUpdate
+import Testing
+
+@Suite("Pushes of an encoded image over the OTA profile") struct EncodedSessionTests {
+    private let base = PlayedWorld.base(1)
+
+    private func deltaWorld(_ options: UpdateOptions = UpdateOptions()) throws -> PlayedWorld {
+        var options = options
+        options.bases = [base]
+        var world = try PlayedWorld(options)
+        world.device.base = base.digest.prefix
+        return world
+    }
+
+    @Test("an image is sent as the difference from the running image, and the report has the bytes on the link")
+    func delta() throws {
+        var world = try deltaWorld()
+        world.play()
+        #expect(world.device.begins == ["delta 0"] && world.requests == [EncodingRequest(offset: 0, base: base)])
+        let transfer = try #require(world.report?.transfer)
+        #expect(world.report?.outcome == .confirmed)
+        #expect(transfer.encoding == .lzma2 && transfer.base == base && transfer.plainBecause == nil)
+        #expect(transfer.sentBytes == 198 && transfer.encodedBytes == 198 && transfer.resentBytes == 0)
+        #expect(world.reports.contains(.encoding(base: base, bytes: 198, plainBytes: 600)))
+        #expect(world.reports.contains(.transferred(offset: 600, total: 600, sent: 198)))
+        #expect(world.report?.device.encodings == [.lzma2] && world.report?.device.largestBase == 1 << 20)
+    }
+
+    @Test("BEGIN of an encoded image has the layout of the profile: 20 bytes with opcode and tag")
+    func request() {
+        let digest: [UInt8] = [1, 2, 3, 4, 5, 6, 7, 8]
+        let delta = Request.beginEncoded(from: 0x0102_0304, base: Request.Base(size: 0x0506_0708, digestPrefix: digest))
+        #expect(delta.bytes(tag: 9) == [1, 9, 3, 1, 4, 3, 2, 1, 8, 7, 6, 5] + digest)
+        let compressed = Request.beginEncoded(from: Request.resume, base: nil)
+        #expect(compressed.bytes(tag: 9) == [1, 9, 3, 1, 255, 255, 255, 255] + [UInt8](repeating: 0, count: 12))
+    }
+
+    @Test("an image is compressed if the device has no readable base, or if no base is known")
+    func compressed() throws {
+        for largest: UInt32 in [0, 499] {
+            var world = try deltaWorld()
+            world.device.largestBase = largest
+            world.play()
+            #expect(world.device.begins == ["compressed 0"] && world.report?.outcome == .confirmed)
+        }
+        var world = try PlayedWorld()
+        world.play()
+        #expect(world.device.begins == ["compressed 0"] && world.report?.transfer?.base == nil)
+        #expect(world.report?.transfer?.encoding == .lzma2)
+    }
+
+    @Test("an image is sent plain to a device without encodings, with the option for it, and without an encoder")
+    func plain() throws {
+        var old = try deltaWorld()
+        old.device.largestBase = nil
+        old.play()
+        #expect(old.device.begins == ["plain 0"] && old.requests.isEmpty)
+        #expect(old.report?.transfer?.plainBecause == .notOffered && old.report?.device.encodings == [])
+        var asked = try deltaWorld(UpdateOptions(isPlain: true))
+        asked.play()
+        #expect(asked.device.begins == ["plain 0"] && asked.requests.isEmpty)
+        #expect(asked.report?.transfer?.plainBecause == .asked && asked.report?.transfer?.encoding == .plain)
+        var without = try deltaWorld()
+        without.encode = { _ in nil }
+        without.play()
+        #expect(without.device.begins == ["plain 0"] && without.requests.count == 1)
+        #expect(without.report?.transfer?.plainBecause == .asked && without.notes.isEmpty)
+    }
+
+    @Test("bases are tried in order: the reported digest, the running version, then plain files; at most three")
+    func bases() throws {
+        let running = SHA256.digest(of: [99])
+        let options = UpdateOptions(bases: [
+            PlayedWorld.base(1), PlayedWorld.base(2, manifest: SHA256.digest(of: [2]), version: "1.0.0"),
+            PlayedWorld.base(3, manifest: SHA256.digest(of: [3]), version: "0.9.0"),
+            PlayedWorld.base(4, manifest: running, version: "1.0.0"), PlayedWorld.base(5), PlayedWorld.base(6),
+        ])
+        var world = try PlayedWorld(options)
+        world.device.runningDigest = running.prefix
+        world.play()
+        #expect(world.requests.map { $0.base?.id } == [4, 2, 1, nil])
+        #expect(world.device.begins == ["compressed 0"], "a refused BEGIN changes nothing")
+        let transfer = try #require(world.report?.transfer)
+        #expect(transfer.baseRefused == 3 && transfer.base == nil && world.report?.outcome == .confirmed)
+        #expect(world.notes.contains("the device does not run the image of base-4"))
+    }
+
+    @Test("an image that is not at least 5 % smaller when encoded is sent plain")
+    func notSmaller() throws {
+        var world = try deltaWorld()
+        world.encode = { .success(PlayedWorld.stream($0.offset, 1)) }
+        world.play()
+        #expect(world.requests.map { $0.base?.id } == [1, nil] && world.device.begins == ["plain 0"])
+        #expect(world.report?.transfer?.plainBecause == .notSmaller && world.report?.outcome == .confirmed)
+        #expect(world.reports.contains(.plain(.notSmaller)))
+    }
+
+    @Test(
+        "an encoder that fails, hangs or returns an invalid stream costs no update",
+        arguments: [
+            (.failure(.tooLarge), .tooLarge), (.failure(.notDecoded(context: "x")), .notDecoded),
+            (.failure(.baseUnreadable(context: "x")), .notDecoded),
+            (
+                .success(EncodedImage(offset: 0, bytes: [1, 2], chunks: [.init(imageEnd: 600, streamEnd: 3)])),
+                .notDecoded
+            ),
+            (.success(EncodedImage(offset: 0, bytes: [1], chunks: [.init(imageEnd: 599, streamEnd: 1)])), .notDecoded),
+            (.success(EncodedImage(offset: 0, bytes: [], chunks: [])), .notDecoded),
+            (.success(EncodedImage(offset: 1, bytes: [1], chunks: [.init(imageEnd: 600, streamEnd: 1)])), .notDecoded),
+        ] as [(Result<EncodedImage, EncodingFailure>, TransferReport.PlainReason)])
+    func encoderFails(result: Result<EncodedImage, EncodingFailure>, reason: TransferReport.PlainReason) throws {
+        var world = try PlayedWorld()
+        world.encode = { _ in result }
+        world.play()
+        #expect(world.device.begins == ["plain 0"] && world.report?.outcome == .confirmed)
+        #expect(world.report?.transfer?.plainBecause == reason)
+    }
+
+    @Test("a push does not wait longer than 60 s for its encoder")
+    func encoderHangs() throws {
+        var world = try PlayedWorld()
+        world.encoderHangs = true
+        world.play()
+        #expect(world.device.begins == ["compressed 0", "plain 0"] && world.report?.outcome == .confirmed)
+        #expect(world.report?.transfer?.plainBecause == .tooLarge)
+    }
+
+    @Test(
+        "a push continues plain if the device refuses the encoded image for any reason but the base",
+        arguments: [1, 2, 3, 13, 15, 19, 18] as [UInt8])
+    func refused(status: UInt8) throws {
+        var world = try PlayedWorld()
+        world.device.refusals = [status]
+        world.play()
+        #expect(world.device.begins == ["plain 0"] && world.report?.outcome == .confirmed)
+        #expect(world.report?.transfer?.plainBecause == .notOffered)
+    }
+
+    @Test("a busy device receives the same request again")
+    func busy() throws {
+        var world = try deltaWorld()
+        world.device.refusals = [4, 4]
+        world.play()
+        #expect(world.device.begins == ["delta 0"] && world.report?.outcome == .confirmed)
+    }
+
+    @Test("after a lost link a new stream starts at the device's offset in the image")
+    func lostLinks() throws {
+        var world = try deltaWorld()
+        world.device.valuesPerLink = 2
+        world.play()
+        #expect(world.report?.outcome == .confirmed)
+        let begins = world.device.begins
+        #expect(begins.count > 1 && begins.allSatisfy { $0.hasPrefix("delta") })
+        let offsets = world.requests.map(\.offset)
+        #expect(
+            begins == (offsets + [600]).map { "delta \($0)" }, "Info reports the offset, so each stream fits at once")
+        #expect(offsets == offsets.sorted() && Set(offsets).count == offsets.count)
+        let transfer = try #require(world.report?.transfer)
+        #expect(transfer.disconnects == begins.count - 1)
+        #expect(transfer.encodedBytes + transfer.resentBytes == transfer.sentBytes)
+    }
+
+    @Test("after three links without progress the rest of the image is sent plain")
+    func fallsBackWithoutProgress() throws {
+        var world = try deltaWorld()
+        world.valueLength = 20
+        world.device.valuesPerLink = 1
+        world.play()
+        // 18 bytes of a stream are fewer than the 21 bytes that the decoder needs for a step.
+        #expect(world.device.begins.prefix(5) == ["delta 0", "delta 0", "delta 0", "delta 0", "plain 0"])
+        #expect(world.device.begins.dropFirst(5).allSatisfy { $0.hasPrefix("plain") })
+        #expect(world.report?.outcome == .confirmed && world.report?.transfer?.plainBecause == .noProgress)
+    }
+
+    @Test(
+        "a stream that the device cannot decode is sent again once, and then the rest plain",
+        arguments: [true, false])
+    func undecodable(notified: Bool) throws {
+        for (streams, begins, reason) in [
+            ([1], ["delta", "delta"], nil), ([1, 2], ["delta", "delta", "plain"], .notDecoded),
+        ] as [(Set<Int>, [String], TransferReport.PlainReason?)] {
+            var world = try deltaWorld()
+            world.device.undecodable = streams
+            world.device.notifiesFailure = notified
+            world.play()
+            #expect(world.device.begins.map { String($0.prefix { $0 != " " }) } == begins)
+            #expect(world.report?.outcome == .confirmed && world.report?.transfer?.plainBecause == reason)
+        }
+    }
+
+    @Test("a digest mismatch after an encoded transfer begins the image again from 0, plain")
+    func digestMismatch() throws {
+        var world = try deltaWorld()
+        world.device.finishAnswer = 16
+        world.play()
+        #expect(world.device.begins == ["delta 0", "plain 0"] && world.report?.outcome == .confirmed)
+        #expect(world.report?.transfer?.plainBecause == .notDecoded)
+    }
+
+    @Test("a device that has the whole stream but not the whole image receives the rest again")
+    func incompleteImage() throws {
+        var world = try deltaWorld()
+        world.device.finishAnswer = 3
+        world.play()
+        #expect(world.report?.outcome == .confirmed && world.device.begins.count == 2)
+    }
+}
