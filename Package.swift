@@ -242,8 +242,8 @@ let package = Package(
         .target(
             name: "Gauntlet",
             dependencies: [
-                "OTAEngine", "OTAProfile", "OTASMP", "OTASimulator", "OTATransport", "OTAUpdate", "OTASigning",
-                "OTAFirmware",
+                "OTAEncoding", "OTAEngine", "OTAProfile", "OTASMP", "OTASimulator", "OTATransport", "OTAUpdate",
+                "OTASigning", "OTAFirmware",
             ], path: "Tests/Gauntlet", swiftSettings: swift),
         .executableTarget(
             name: "otaflash-gauntlet", dependencies: ["Gauntlet", "OTATestSupport", "OTAUpdate", arguments],

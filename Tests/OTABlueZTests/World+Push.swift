@@ -42,7 +42,7 @@ extension World {
         limit: Duration = .seconds(10), _ disturbance: (@Sendable (Diary) async throws -> Void)? = nil
     ) async throws -> (report: UpdateReport, diary: Diary) {
         let diary = Diary()
-        let runner = UpdateRunner(clock: ContinuousClock()) { progress, _ in
+        let runner = UpdateRunner(clock: ContinuousClock(), encoder: nil) { progress, _ in
             diary.note(progress)
             guard let disturbance, !diary.isDisturbed, case .transferred(let offset, let total, _) = progress,
                 Double(offset) >= part * Double(total)

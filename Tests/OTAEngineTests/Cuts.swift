@@ -1,4 +1,5 @@
 import Gauntlet
+import OTAEngine
 import OTASimulator
 import OTAUpdate
 import Testing
@@ -13,6 +14,10 @@ struct Cuts<Kind: Wire> {
     private let windowBytes: Int
     /// The additional bytes that the device may lose with its power; nil: all bytes.
     private let pageBytes: Int?
+    /// The encoder of all clients; nil: the image is sent plain.
+    private let encoder: UpdateRunner<VirtualTime>.Encoder?
+    /// The bytes in Data values of an update without a fault.
+    private let linkBytes: Int
     /// The counts of an update without a fault.
     private let hostEvents, devicePackets, sessionEvents, flashOperations, restarts: Int
 
@@ -21,23 +26,29 @@ struct Cuts<Kind: Wire> {
     ///   - resume: the update after a killed client.
     ///   - windowBytes: the bytes in flight.
     ///   - pageBytes: the additional bytes that the device may lose with its power; nil: all bytes.
+    ///   - leastPackets: the least number of packets to the device in an update without a fault.
+    ///   - encoder: the encoder of all clients.
     ///   - world: makes a new world with these faults.
     init(
         of push: Kind.Task, resume: Kind.Task, windowBytes: Int, pageBytes: Int?,
+        leastPackets: Int = 250, encoder: UpdateRunner<VirtualTime>.Encoder? = nil,
         world: @escaping (FaultPlan) throws -> World<Kind>
     ) throws {
         (self.push, self.resume, self.windowBytes, self.pageBytes) = (push, resume, windowBytes, pageBytes)
         self.world = world
+        self.encoder = encoder
         let whole = try world(FaultPlan())
         let before = whole.device.flashOperationCount
-        let run = try whole.run([push])[0]
+        let run = try whole.run([push], encoders: [encoder])[0]
         try #require(run.report?.outcome == .confirmed)
+        #expect((run.report?.transfer?.encoding == .lzma2) == (encoder != nil))
+        linkBytes = run.tally.linkBytes
         hostEvents = whole.transport.statistics.hostEvents
         devicePackets = whole.transport.statistics.devicePackets
         sessionEvents = run.tally.events
         flashOperations = whole.device.flashOperationCount - before
         restarts = whole.device.restartCount
-        try #require(hostEvents > 30 && devicePackets > 250 && sessionEvents > 30 && flashOperations > 25)
+        try #require(hostEvents > 30 && devicePackets > leastPackets && sessionEvents > 30 && flashOperations > 25)
     }
 
     private func world(_ faults: (inout FaultPlan) -> Void) throws -> World<Kind> {
@@ -55,7 +66,12 @@ struct Cuts<Kind: Wire> {
         case .success(let report):
             #expect(report.outcome == .confirmed, what)
             #expect(world.runsNewImage, what)
-            if let resent { #expect((report.transfer?.resentBytes ?? .max) <= resent, what) }
+            if let resent {
+                #expect((report.transfer?.resentBytes ?? .max) <= resent, what)
+                // Each link carries the envelope again.
+                let links = world.transport.statistics.links
+                #expect(run.tally.linkBytes <= linkBytes + links * 1500 + resent, what)
+            }
         case .failure(let error):
             Issue.record("\(what): \(error.code) \(error.context)")
         }
@@ -73,7 +89,7 @@ struct Cuts<Kind: Wire> {
         var breaks = 0
         for place in places {
             let world = try world { cut(&$0, place) }
-            let run = try world.run([push])[0]
+            let run = try world.run([push], encoders: [encoder])[0]
             breaks += run.report?.transfer?.disconnects ?? 0
             check(world, run, resent: windowBytes, "cut after \(place)")
         }
@@ -86,7 +102,7 @@ struct Cuts<Kind: Wire> {
         var (cut, rolledBack) = (0, 0)
         for operation in 1...flashOperations {
             let world = try world { $0.powerCuts = [PowerCut(operation: operation, moment: moment)] }
-            let run = try world.run([push])[0]
+            let run = try world.run([push], encoders: [encoder])[0]
             if world.device.restartCount > restarts { cut += 1 }
             if run.error == .rolledBack {
                 rolledBack += 1
@@ -110,7 +126,7 @@ struct Cuts<Kind: Wire> {
         for operation in 1...flashOperations {
             let what: Comment = "\(kind), operation \(operation) of \(flashOperations)"
             let world = try world { $0.flashFaults = [FlashFault(operation: operation, kind: kind)] }
-            let runs = try world.run([push, resume])
+            let runs = try world.run([push, resume], encoders: [encoder, encoder])
             #expect(!world.device.isUnbootable, what)
             // After an erase that wrongly reports success, the core writes to bytes that are not erased.
             #expect(kind == .silently || world.device.flashViolationCount == 0, what)
@@ -127,14 +143,21 @@ struct Cuts<Kind: Wire> {
         #expect(failed <= 4, "\(failed)")
     }
 
-    func ofTheClientAtEveryEvent() throws {
+    func ofTheClientAtEveryEvent() throws { try ofTheClientAtEveryEvent([encoder, encoder]) }
+
+    /// Kills the client at every event. The next client has another encoder, or none.
+    ///
+    /// - Parameter encoders: the encoders of the killed client and of the next one.
+    func ofTheClientAtEveryEvent(_ encoders: [UpdateRunner<VirtualTime>.Encoder?]) throws {
         for event in 1...sessionEvents {
             let world = try world { _ in }
-            let runs = try world.run([push, resume], deaths: [event])
+            let runs = try world.run([push, resume], deaths: [event], encoders: encoders)
             #expect(runs[0].error == .interrupted)
             let report = try #require(runs[1].report, "killed at event \(event): \(runs[1].outcome)")
             #expect(report.outcome == .confirmed || report.outcome == .alreadyRunning, "event \(event)")
             #expect(world.runsNewImage && !world.device.isUnbootable, "event \(event)")
+            // The offsets in an encoded image are not those in the image.
+            guard encoder == nil else { continue }
             if runs[1].tally.reports.contains(.phase(.transfer)), let transfer = report.transfer {
                 let again = runs[0].tally.sentOffset - transfer.resumedFrom
                 #expect(again <= windowBytes, "event \(event): \(again) bytes again")

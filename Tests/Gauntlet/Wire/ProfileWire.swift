@@ -18,15 +18,26 @@ package enum ProfileWire: Wire {
 
 extension World where Kind == ProfileWire {
     /// Makes a device with the smallest slot for the release. The tests make a new world for every power cut.
+    ///
+    /// - Parameter factory: the image that runs; nil: a short text.
     package init(
-        _ release: ExampleRelease, radio: RadioModel = RadioModel(), faults: FaultPlan = FaultPlan(), seed: UInt64 = 1,
-        age: Duration = .zero, adjust: (inout VirtualDeviceConfiguration) -> Void = { _ in }
+        _ release: ExampleRelease, running factory: [UInt8]? = nil, radio: RadioModel = RadioModel(),
+        faults: FaultPlan = FaultPlan(), seed: UInt64 = 1, age: Duration = .zero,
+        adjust: (inout VirtualDeviceConfiguration) -> Void = { _ in }
     ) throws {
         var configuration = VirtualDeviceConfiguration(
             product: release.bundle.manifest.product, trustedKeys: [release.key])
         configuration.layout = FlashLayout(slotSize: release.image.count.roundedUp(to: 4096))
         adjust(&configuration)
-        let device = try VirtualDevice(configuration, version: try factoryVersion.get(), securityCounter: 1)
+        let version = try factoryVersion.get()
+        let device: VirtualDevice
+        if let factory {
+            let flash = VirtualFlash(layout: configuration.layout)
+            try VirtualBootloader(flash: flash).install(factory, version: version, securityCounter: 1)
+            device = VirtualDevice(configuration, flash: flash)
+        } else {
+            device = try VirtualDevice(configuration, version: version, securityCounter: 1)
+        }
         self.init(device, release, radio: radio, faults: faults, seed: seed, age: age)
     }
 

@@ -1,3 +1,4 @@
+package import OTAEngine
 package import OTASimulator
 
 /// One process of the tool in a world: its task and its faults.
@@ -10,15 +11,19 @@ package struct Client<Task: Sendable>: Sendable {
     package var powerCut: PowerCut?
     /// The time between its end and the next client.
     package var pause: Duration
+    /// Encodes the image of its push; nil: the image is sent plain.
+    package var encoder: UpdateRunner<VirtualTime>.Encoder?
 
     package init(
-        _ task: Task, death: Int? = nil, clockJump: ClockJump? = nil, powerCut: PowerCut? = nil, pause: Duration = .zero
+        _ task: Task, death: Int? = nil, clockJump: ClockJump? = nil, powerCut: PowerCut? = nil,
+        pause: Duration = .zero, encoder: UpdateRunner<VirtualTime>.Encoder? = nil
     ) {
         self.task = task
         self.death = death
         self.clockJump = clockJump
         self.powerCut = powerCut
         self.pause = pause
+        self.encoder = encoder
     }
 }
 

@@ -6,6 +6,8 @@ package final class Tally: @unchecked Sendable {
     package var reports: [UpdateProgress] = []
     /// The image bytes that the session sent over the link.
     package var sentOffset = 0
+    /// The bytes in Data values, without sequence numbers. It contains envelopes and bytes that were sent again.
+    package var linkBytes = 0
 
     package init() {}
 }
@@ -46,6 +48,7 @@ package struct MortalSession: UpdateLogic {
         if let clockJump, clockJump.event == tally.events { ahead += clockJump.by }
         let actions = session.handle(event, at: now + ahead)
         tally.sentOffset = session.conversation?.sentOffset ?? 0
+        for case .link(.send(let values, _)) in actions { tally.linkBytes += values.reduce(0) { $0 + $1.count - 2 } }
         observe(event, now, actions)
         return actions
     }

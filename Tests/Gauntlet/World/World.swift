@@ -1,4 +1,4 @@
-import OTAEngine
+package import OTAEngine
 package import OTASimulator
 package import OTATransport
 package import OTAUpdate
@@ -61,7 +61,9 @@ package struct World<Kind: Wire>: Sendable {
                 let session = MortalSession(
                     try Kind.session(client.task, seed: seed &+ UInt64(index)), tally, diesAt: client.death,
                     clockJump: client.clockJump, observe: { observe(index, $0, $1, $2) })
-                let runner = UpdateRunner(clock: time) { progress, _ in tally.reports.append(progress) }
+                let runner = UpdateRunner(clock: time, encoder: client.encoder) { progress, _ in
+                    tally.reports.append(progress)
+                }
                 let interrupts = AsyncStream<Void> { $0.finish() }
                 let start = time.now
                 var outcome: Result<UpdateReport, UpdateError>
@@ -82,15 +84,17 @@ package struct World<Kind: Wire>: Sendable {
     /// - Parameters:
     ///   - deaths: for each client, the number of the event before which it is killed, or nil.
     ///   - pauses: for each client, the time between its end and the next client.
+    ///   - encoders: for each client, its encoder, or nil.
     ///   - transport: replaces the modelled radio.
     package func run(
         _ tasks: [Kind.Task], deaths: [Int?] = [], pauses: [Duration] = [], seed: UInt64 = 1,
-        over transport: (any Transport)? = nil
+        encoders: [UpdateRunner<VirtualTime>.Encoder?] = [], over transport: (any Transport)? = nil
     ) throws -> [Run] {
         let clients = tasks.enumerated().map { index, task in
             Client(
                 task, death: index < deaths.count ? deaths[index] : nil,
-                pause: index < pauses.count ? pauses[index] : .zero)
+                pause: index < pauses.count ? pauses[index] : .zero,
+                encoder: index < encoders.count ? encoders[index] : nil)
         }
         return try run(clients, seed: seed, over: transport)
     }
