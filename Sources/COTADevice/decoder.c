@@ -31,7 +31,8 @@ enum { COPY_HEADER = 3, LZMA_HEADER = 5, PROPERTIES = 0 };
 /* The maximum size of an LZMA chunk in plain bytes. It bounds the time that the device needs for a Data value. */
 enum { PLAIN_LARGEST = 16384 };
 
-enum ota_chunk { CHUNK_NONE, CHUNK_COPIED, CHUNK_LZMA };
+/* An LZMA chunk is CHUNK_LZMA_START until the bytes with which the range coder starts are at hand. */
+enum ota_chunk { CHUNK_NONE, CHUNK_COPIED, CHUNK_LZMA_START, CHUNK_LZMA };
 
 typedef char ota_decoder_is_small[sizeof(struct ota_decoder) <= 3700 ? 1 : -1];
 
@@ -72,14 +73,12 @@ static bool begin_lzma(struct ota_decoder *decoder, uint8_t control, uint32_t la
     if (decoder->plain_left > PLAIN_LARGEST || decoder->plain_left > lacking) return false;
     if (control >= RESET_STATE) ota_lzma_reset(decoder);
     decoder->encoded_left = encoded_size;
-    decoder->chunk = CHUNK_LZMA;
-    return ota_lzma_start(decoder);
+    decoder->chunk = CHUNK_LZMA_START;
+    return true;
 }
 
-/* Returns the number of bytes of a chunk's header, and of the bytes with which an LZMA chunk starts. */
 static uint32_t header_size(uint8_t control) {
-    if (control < LZMA) return COPY_HEADER;
-    return LZMA_HEADER + (control >= NEW_PROPERTIES) + OTA_LZMA_START;
+    return control < LZMA ? COPY_HEADER : LZMA_HEADER + (control >= NEW_PROPERTIES);
 }
 
 /* Begins the next chunk if its header is at hand. Sets `*is_waiting` if it is not. */
@@ -121,13 +120,17 @@ static enum ota_status step_copied(struct ota_device *device) {
     return ota_image_write(device, bytes, count) ? OTA_OK : OTA_FLASH_FAILED;
 }
 
-/* Decodes the next symbol, or checks the end of the chunk, if the necessary bytes are at hand. Sets `*is_waiting` if they
- * are not. */
+/* Starts the range coder, decodes the next symbol, or checks the end of the chunk, if the necessary bytes are at hand.
+ * Sets `*is_waiting` if they are not. */
 static enum ota_status step_lzma(struct ota_device *device, bool *is_waiting) {
     struct ota_decoder *decoder = device->config->decoder;
     if (at_hand(decoder) < ota_min(decoder->encoded_left, OTA_LZMA_SYMBOL_LARGEST)) {
         *is_waiting = true;
         return OTA_OK;
+    }
+    if (decoder->chunk == CHUNK_LZMA_START) {
+        decoder->chunk = CHUNK_LZMA;
+        return ota_lzma_start(decoder) ? OTA_OK : OTA_NOT_DECODED;
     }
     if (decoder->plain_left > 0) return ota_lzma_symbol(device);
     decoder->chunk = CHUNK_NONE;
@@ -164,7 +167,7 @@ enum ota_status ota_decoder_write(struct ota_device *device, const uint8_t *byte
     decoder->has_begun_chunk = false;
     while (!is_waiting) {
         enum ota_status status = OTA_OK;
-        if (decoder->chunk == CHUNK_LZMA) {
+        if (decoder->chunk >= CHUNK_LZMA_START) {
             status = step_lzma(device, &is_waiting);
         } else if (at_hand(decoder) == 0) {
             is_waiting = true;
