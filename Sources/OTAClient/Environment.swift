@@ -14,6 +14,11 @@ package enum Environment {
     /// Nil if `XDG_CONFIG_HOME` is not set and the home folder is unknown.
     package static var configurationFolder: FilePath? { folder("XDG_CONFIG_HOME", orElse: ".config") }
 
+    /// The folder of the user's data: `$XDG_DATA_HOME/otaflash`, or else `~/.local/share/otaflash`.
+    ///
+    /// Nil if `XDG_DATA_HOME` is not set and the home folder is unknown.
+    package static var dataFolder: FilePath? { folder("XDG_DATA_HOME", orElse: ".local/share") }
+
     /// The folder for files that may be deleted when the user logs out: `$XDG_RUNTIME_DIR/otaflash`; nil: the variable is not set.
     package static var runtimeFolder: FilePath? { absolute("XDG_RUNTIME_DIR")?.appending("otaflash") }
 

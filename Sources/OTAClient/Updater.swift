@@ -1,6 +1,7 @@
 public import BlueZ
 public import Logging
 import OTABlueZ
+import OTAEncoding
 import OTAEngine
 import OTAFirmware
 import OTAProfile
@@ -51,6 +52,9 @@ public struct Updater: Sendable {
         ///
         /// A push to `sim:` creates the virtual device if it does not exist. A dry run never creates it.
         public var keysOfNewDevice: TrustStore?
+        /// The images that the device may run; nil: no image is known. A push to a device that decodes differences uses one of them as the
+        /// base. A push sets `UpdateOptions.bases` from this property.
+        public var bases: BaseImages?
         /// The folder of the virtual devices; nil: the folder of the command `otaflash`.
         public var virtualDeviceFolder: FilePath?
         /// Receives messages for the user, for example after a virtual device was created.
@@ -115,6 +119,11 @@ public struct Updater: Sendable {
         _ task: UpdateTask<VerifiedUpdate>, interrupts: AsyncStream<Void> = AsyncStream { _ in },
         report: @escaping @Sendable (UpdateProgress, Duration) -> Void = { _, _ in }
     ) async throws -> UpdateResult {
+        var task = task
+        if case .push(let update, var pushOptions) = task {
+            pushOptions.bases = options.bases?.images ?? []
+            task = .push(update, pushOptions)
+        }
         let run = Run(
             choice: ProtocolChoice(task: task, forced: options.updateProtocol), options: options, text: address.text,
             interrupts: interrupts, report: report)
@@ -222,11 +231,37 @@ private struct Run {
     private func run<C: Clock>(
         _ session: UpdateSession, over transport: some Transport, _ clock: C
     ) async throws(UpdateError) -> UpdateReport where C.Duration == Duration {
-        let runner = UpdateRunner(clock: clock, limit: options.timeLimit, report: report)
+        let runner = UpdateRunner(clock: clock, limit: options.timeLimit, encoder: encoder, report: report)
         guard options.logger.logLevel <= .debug else {
             return try await runner.run(session, over: transport, interrupts: interrupts)
         }
         return try await runner.run(
             LoggedSession(session, options.logger), over: transport, interrupts: interrupts)
+    }
+
+    /// Encodes the image of a push; nil: the task has no image that can be encoded.
+    private var encoder: (@Sendable (EncodingRequest) async -> Result<EncodedImage, EncodingFailure>)? {
+        guard case .push(.bundle(let bundle), _) = choice.task else { return nil }
+        let (image, bases, note) = (bundle.image, options.bases, options.note)
+        return { request in
+            do throws(EncodingFailure) {
+                var base: [UInt8] = []
+                if let described = request.base { base = try bases?.bytes(of: described) ?? [] }
+                return .success(try ImageEncoder.encode(image, from: request.offset, base: base))
+            } catch {
+                if let context = error.context { note("the image is not encoded: \(context)") }
+                return .failure(error)
+            }
+        }
+    }
+}
+
+extension EncodingFailure {
+    /// The description of the error for the user; nil for `tooLarge`.
+    fileprivate var context: String? {
+        switch self {
+        case .tooLarge: nil
+        case .notDecoded(let context), .baseUnreadable(let context): context
+        }
     }
 }

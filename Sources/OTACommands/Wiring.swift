@@ -10,10 +10,13 @@ struct Wiring {
 
     /// Performs a task for a device.
     ///
-    /// - Parameter trust: the trusted keys of the virtual device that a push to `sim:` creates; nil if the task does not create a device.
+    /// - Parameters:
+    ///   - trust: the trusted keys of the virtual device that a push to `sim:` creates; nil if the task does not create a device.
+    ///   - bases: the images that the device may run; nil if the task needs none.
     /// - Throws: the error of the task; `Failure` with the code `interrupted` after a signal.
     func perform(
-        _ task: UpdateTask<VerifiedUpdate>, on target: DeviceOptions, trust: TrustStore? = nil
+        _ task: UpdateTask<VerifiedUpdate>, on target: DeviceOptions, trust: TrustStore? = nil,
+        bases: BaseImages? = nil
     ) async throws -> UpdateResult {
         let links = LinkGuard(console.logger)
         defer { links.stop() }
@@ -25,6 +28,7 @@ struct Wiring {
         options.logger = console.logger
         options.links = links
         options.keysOfNewDevice = trust
+        options.bases = bases
         options.note = { [console] in console.note("\($0)") }
         let updater = Updater(try target.address(), options)
         // A task in virtual time cannot react to a signal. Therefore no handler is installed, and a signal ends the process at once.

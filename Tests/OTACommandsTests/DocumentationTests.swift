@@ -92,7 +92,7 @@ import Testing
                     ]),
             ]),
         Page(name: "docs/ota-profile.md", blocks: [.notRun("Control  > 01", .noCommand)]),
-        Page(name: "docs/performance.md", blocks: [.scripts("scripts/benchmark"), .notRun("bound =", .noCommand)]),
+        Page(name: "docs/performance.md", blocks: [.scripts("scripts/benchmark"), .notRun("bound =", .noCommand), .scripts("scripts/compare-encodings")]),
         Page(
             name: "docs/pipelines.md",
             blocks: [
@@ -164,6 +164,25 @@ import Testing
                 .run("sha256sum fw.manifest"), .run("otaflash sign app.bin --manifest"),
                 .run("otaflash sign fw.otaf --to-sign"),
                 .run("otaflash sign app.bin --key", ["object=fw'": "object=fw' --pin-env PIN"]),
+            ]),
+        Page(
+            name: "docs/smaller-updates.md",
+            setup: """
+                otaflash keygen release
+                mkdir releases
+                for version in 1.0.0 1.1.0; do
+                    otaflash sign "$samples/acme-gateway-$version.bin" --key release.pem --product acme-gateway \\
+                        --version $version -o gateway-$version.otaf
+                done
+                mv gateway-1.0.0.otaf releases
+                export OTAFLASH_TRUST=$PWD/release.pub.pem
+                """,
+            blocks: [
+                .run(
+                    "otaflash push gateway-1.1.0.otaf",
+                    ["ble:AA:BB:CC:DD:EE:FF": "'sim:?pace=virtual'"]),
+                .run("otaflash inspect gateway-1.1.0.otaf", ["otaflash": "mv releases/* .; otaflash"]),
+                .notRun("Compressed", .noCommand), .run("otaflash inspect gateway-1.1.0.otaf --base gateway-1.0.0.otaf"),
             ]),
         Page(
             name: "docs/smp.md",

@@ -17,6 +17,49 @@ import Testing
         #expect(run.out.contains("Verified against release.pub.pem"))
     }
 
+    @Test("inspect --base reports the bytes of the compressed image and of the delta, for bundles and images")
+    func encodings() async throws {
+        let sandbox = try Sandbox()
+        let base = Sandbox.sample("acme-gateway-1.0.0.bin")
+        let digest = try await sandbox.openssl("dgst", "-sha256", "-r", base).prefix(64)
+        try await sandbox.run("keygen", "release")
+        for version in ["1.0.0", "1.0.1"] {
+            let run = try await sandbox.run(
+                "sign", Sandbox.sample("acme-gateway-\(version).bin"), "--key", "release.pem", "--product",
+                "acme-gateway",
+                "--version", version, "-o", "\(version).otaf")
+            #expect(run.exit == 0)
+        }
+        for (file, base) in [("1.0.1.otaf", "1.0.0.otaf"), (Sandbox.sample("acme-gateway-1.0.1.bin"), base)] {
+            let json = try await sandbox.run("inspect", file, "--base", base, "--format", "json").json()
+            let (compressed, delta) = (json.encodings?[0], json.encodings?[1])
+            #expect(
+                compressed?.members == ["bytes", "encoding"] && delta?.members == ["base_sha256", "bytes", "encoding"])
+            #expect(compressed?.encoding?.string == "lzma2" && delta?.encoding?.string == "lzma2")
+            #expect(delta?.base_sha256?.string == String(decoding: digest, as: UTF8.self))
+            #expect((compressed?.bytes?.number).map { (40_000...52_000).contains($0) } == true)
+            #expect((delta?.bytes?.number).map { (1000...2486).contains($0) } == true)
+            let text = try await sandbox.run("inspect", file, "--base", base)
+            #expect(text.out.contains("Compressed") && text.out.contains("Delta from \(base)"))
+        }
+        let without = try await sandbox.run("inspect", "1.0.1.otaf", "--format", "json").json()
+        #expect(without.encodings == nil)
+    }
+
+    @Test("inspect --base refuses a base that cannot be read, and a file without an image")
+    func badBases() async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release()
+        for (file, base, exit, code) in [
+            ("fw.otaf", "missing.otaf", 66, "no-such-file"), ("fw.otaf", "release.pub.pem", 65, "not-an-image"),
+            ("release.pub.pem", "fw.otaf", 64, "usage"),
+        ] as [(String, String, Int32, String)] {
+            let run = try await sandbox.run("inspect", file, "--base", base, "--format", "json")
+            #expect(run.exit == exit)
+            #expect(try run.json().error?.code?.string == code)
+        }
+    }
+
     @Test("inspect reports that a bundle is not verified, with the reason")
     func saysThatItOnlyRead() async throws {
         let sandbox = try Sandbox()

@@ -23,6 +23,10 @@ struct DeviceSummary: Encodable, Sendable {
     let trialSeconds: Int?
     /// The battery level in per cent; nil if the device is mains-powered or does not report the level.
     let battery: Int?
+    /// The encodings of images that the device decodes; nil if it accepts only plain images.
+    let encodings: [String]?
+    /// The size of the largest base in bytes; 0 if the device cannot use its running image as a base. Nil if `encodings` is nil.
+    let largestBase: Int?
 
     init(_ outcome: UpdateResult) {
         let device = outcome.report.device
@@ -38,6 +42,8 @@ struct DeviceSummary: Encodable, Sendable {
         state = device.state.rawValue
         trialSeconds = device.trialSeconds
         battery = device.battery
+        encodings = device.encodings.isEmpty ? nil : device.encodings.map(\.rawValue)
+        largestBase = device.largestBase
     }
 
     /// The name and address of the device, as text for messages.
@@ -52,6 +58,11 @@ struct DeviceSummary: Encodable, Sendable {
         guard let trialSeconds else { return rows }
         rows.append(("Battery", battery.map { "\($0) %" } ?? "none: mains powered"))
         rows.append(("Trial", trialSeconds > 0 ? "\(trialSeconds) s" : "none: the bootloader cannot roll back"))
+        if let encodings {
+            let base =
+                (largestBase ?? 0) > 0 ? "compressed, and as the difference from the running image" : "compressed"
+            rows.append(("Encoded images", "\(encodings.joined(separator: ", ")): \(base)"))
+        }
         return rows
     }
 

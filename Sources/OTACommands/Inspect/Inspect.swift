@@ -13,7 +13,10 @@ struct Inspect: Command {
             inspect also reports whether the file is signed by a trusted key. It works without a trusted key, and a file that is \
             not signed is not an error (exit 0).
 
+            With --base, inspect reports the number of bytes that push sends to a device with encoded images.
+
             Example: otaflash inspect app.bin.otaf
+                     otaflash inspect app-1.1.0.otaf --base app-1.0.0.otaf
             """)
 
     @Argument(
@@ -23,6 +26,14 @@ struct Inspect: Command {
         completion: .file())
     var file: String
 
+    @Option(
+        help: ArgumentHelp(
+            "A bundle or an image that devices run. inspect reports the size of the compressed image and of the difference from BASE; "
+                + "repeatable.",
+            valueName: "base"),
+        completion: .file())
+    var base: [String] = []
+
     @OptionGroup var trust: TrustOptions
     @OptionGroup(title: "Output options") var options: OutputOptions
 
@@ -30,6 +41,18 @@ struct Inspect: Command {
 
     func answer(_ console: Console) throws -> InspectAnswer {
         let bytes = try FileReader.contents(of: file)
+        var answer = try describe(bytes, console)
+        guard !base.isEmpty else { return answer }
+        guard answer.key == nil, answer.images == nil else {
+            throw Failure.usage(
+                "--base is for a bundle or an image, and \(StandardFile.title(of: file)) is another file",
+                hint: "omit --base; or give a bundle or an image")
+        }
+        answer.encodings = try encodings(of: BaseImages.image(in: bytes))
+        return answer
+    }
+
+    private func describe(_ bytes: [UInt8], _ console: Console) throws -> InspectAnswer {
         switch FirmwareFileKind.detect(prefix: bytes) {
         case .bundle:
             guard (try? Manifest(parsing: bytes)) == nil else { throw unsignedManifest() }
@@ -47,6 +70,20 @@ struct Inspect: Command {
             let images = try ImagePackage.images(in: bytes)
             return try package(.images(images), images, console)
         }
+    }
+
+    /// Encodes the image as `push` does: without a base, and with each `--base`.
+    private func encodings(of image: [UInt8]) throws -> [EncodingSummary] {
+        try [EncodingSummary(image)]
+            + base.map { name in
+                let bytes: [UInt8]
+                do { bytes = try BaseImages.image(in: FileReader.contents(of: name)) } catch {
+                    var failure = Failure(error, in: Invocation(command: Self.name, file: name))
+                    failure.message = "the base: \(failure.message)"
+                    throw failure
+                }
+                return try EncodingSummary(image, base: (StandardFile.title(of: name), bytes))
+            }
     }
 
     /// Returns the failure for a manifest alone, which begins like a bundle.
@@ -202,11 +239,13 @@ struct InspectAnswer: CommandAnswer {
     var verdict: String?
     /// The format of the file that contains the image (Intel HEX or a package), as text for the user. Nil for other files.
     var container: String?
+    /// The encoded forms of the image; nil without `--base`.
+    var encodings: [EncodingSummary]?
 
     init(file: String) { self.file = file }
 
     private enum CodingKeys: CodingKey {
-        case bundle, image, images, key, verified, reason
+        case bundle, image, images, key, verified, reason, encodings
     }
 
     mutating func accept(_ proof: String, _ trust: TrustOptions) {
@@ -226,6 +265,7 @@ struct InspectAnswer: CommandAnswer {
         if let bundle { rows += bundle.rows }
         if let image { rows += bundle == nil ? image.rows : image.rows.dropFirst(2).map { ("Image: \($0.0)", $0.1) } }
         for image in images ?? [] { rows += image.rows }
+        for encoding in encodings ?? [] { rows.append(encoding.row) }
         if let key {
             let demo = key.demo ? "; the demo key: its private key is public" : ""
             rows.append(("Key", "\(key.algorithm), \(key.kind)\(demo)"))

@@ -69,7 +69,7 @@ package enum LoggedArguments {
     /// The environment variables that change the effect of a command and contain no secret.
     static var environment: String {
         let names = [
-            "OTAFLASH_TRUST", "OTAFLASH_STATE_DIR", "OTAFLASH_PKCS11_MODULE", "XDG_RUNTIME_DIR",
+            "OTAFLASH_TRUST", "OTAFLASH_BASES", "OTAFLASH_STATE_DIR", "OTAFLASH_PKCS11_MODULE", "XDG_RUNTIME_DIR",
             "DBUS_SYSTEM_BUS_ADDRESS", "LANG",
         ]
         return names.compactMap { name in Environment.value(name).map { "\(name)=\(Shell.quoted($0))" } }

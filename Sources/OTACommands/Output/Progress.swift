@@ -91,6 +91,17 @@ enum ProgressText {
         }
     }
 
+    private static func sentence(for reason: TransferReport.PlainReason) -> String {
+        switch reason {
+        case .asked: "no encoding is allowed"
+        case .notOffered: "the device does not accept encoded images"
+        case .notSmaller: "the encoded image is not smaller"
+        case .tooLarge: "the image is too large for the encoder"
+        case .noProgress: "the encoded image made no progress"
+        case .notDecoded: "the encoded image cannot be decoded"
+        }
+    }
+
     /// Returns the text of an event for the user; nil for phases and transferred bytes, which the renderers show in another way.
     static func line(for progress: UpdateProgress) -> String? {
         switch progress {
@@ -105,7 +116,7 @@ enum ProgressText {
         case .encoding(let base, let bytes, let plainBytes):
             "\(base.map { "Delta from \($0.version?.text ?? $0.name)" } ?? "Compressed"): "
                 + "\(Figures.bytes(bytes)) in place of \(Figures.bytes(plainBytes))"
-        case .plain(let reason): "Sending the image plain: \(reason.rawValue)"
+        case .plain(let reason): "The image is sent plain: \(sentence(for: reason))"
         case .gap(let offset): "Chunks were lost; resuming at byte \(offset)"
         case .deviceReset(let offset):
             "The device has lost received bytes, for example by a restart; resuming at byte \(offset)"

@@ -75,7 +75,7 @@ struct ProgressEvents: ProgressRenderer {
             self.phase = phase
             event.event = .phase
             event.phase = phase.rawValue
-        case .transferred(let offset, let total, _):
+        case .transferred(let offset, let total, let sent):
             rate.add(offset: offset, at: time)
             completion = nil
             guard throttle.isDue() || offset == total else { return }
@@ -83,6 +83,7 @@ struct ProgressEvents: ProgressRenderer {
             event.phase = phase.rawValue
             event.offset = offset
             event.total = total
+            event.sent = sent
             event.bytesPerSecond = rate.bytesPerSecond.map(Figures.rounded)
             event.etaSeconds = rate.secondsLeft(to: total).map(Figures.rounded)
             guard offset < total else { return completion = event }
@@ -140,6 +141,8 @@ struct ProgressEvent: Encodable {
     var phase: String?
     /// The offset and the image size, in bytes.
     var offset, total: Int?
+    /// The number of bytes that this run has sent over the link.
+    var sent: Int?
     var bytesPerSecond, etaSeconds: Double?
     /// The time since the session started, in seconds.
     var seconds: Double?

@@ -4,6 +4,7 @@ import OTAFirmware
 import OTASigning
 import OTASimulator
 import OTAUpdate
+import SystemPackage
 
 /// The command `push`, which updates a device.
 struct Push: DeviceCommand {
@@ -25,6 +26,9 @@ struct Push: DeviceCommand {
 
             Give at most one of --no-confirm, --permanent and --upload-only.
 
+            If the device supports encoded images, push sends the image as the difference from the running image (--base), or else \
+            compressed. The bundle is the same in all cases.
+
             With --dry-run, push ends after the checks of the file and of the device, and changes nothing.
 
             Example: otaflash push app.bin.otaf --device ble:AA:BB:CC:DD:EE:FF
@@ -42,6 +46,15 @@ struct Push: DeviceCommand {
     @OptionGroup var target: DeviceOptions
     @OptionGroup var trust: TrustOptions
 
+    @Option(
+        help: ArgumentHelp(
+            "A bundle or an image that the device may run, or a folder with bundles; repeatable. push then sends only the difference "
+                + "from the running image, if the device supports this. Default: the paths in $OTAFLASH_BASES, separated by ':'; if "
+                + "$OTAFLASH_BASES is not set, the folder ~/.local/share/otaflash/bases.",
+            valueName: "path"),
+        completion: .file())
+    var base: [String] = []
+
     @Flag var flags: [PushFlag] = []
 
     @OptionGroup(title: "Output options") var options: OutputOptions
@@ -52,6 +65,9 @@ struct Push: DeviceCommand {
         for words in [endings, resumes] where words.count > 1 {
             throw ValidationError("\(words[0]) and \(words[1]) cannot be used together.")
         }
+        guard base.isEmpty || !flags.contains(.plain) else {
+            throw ValidationError("'--base' and '--plain' cannot be used together.")
+        }
     }
 
     /// The flags that the user gave, each once, in the order of the help.
@@ -59,7 +75,7 @@ struct Push: DeviceCommand {
 
     var invocation: Invocation {
         var invocation = Invocation(command: Self.name, file: file, target, trust: trust.trust)
-        invocation.options = given.map(\.argument)
+        invocation.options = given.map(\.argument) + base.flatMap { ["--base", $0] }
         return invocation
     }
 
@@ -77,7 +93,7 @@ struct Push: DeviceCommand {
         let invocation = invocation(for: update)
         do {
             let outcome = try await Wiring(console: console, invocation: invocation)
-                .perform(.push(update, updateOptions), on: target, trust: store)
+                .perform(.push(update, updateOptions), on: target, trust: store, bases: bases(console))
             return PushAnswer(update, outcome, invocation, isUpload: flags.contains(.uploadOnly))
         } catch let error as UpdateError {
             throw Failure(error, in: invocation)
@@ -124,7 +140,16 @@ struct Push: DeviceCommand {
             resume: given.lazy.compactMap(\.resume).first ?? .automatic,
             ending: given.lazy.compactMap(\.ending).first ?? .confirm,
             refusesDowngrade: flags.contains(.noDowngrade), acceptsUncheckedTarget: flags.contains(.uncheckedTarget),
-            isDryRun: flags.contains(.dryRun))
+            isDryRun: flags.contains(.dryRun), isPlain: flags.contains(.plain))
+    }
+
+    /// Finds the images that the device may run; nil with `--plain` or `--dry-run`, which need none.
+    private func bases(_ console: Console) -> BaseImages? {
+        guard !flags.contains(.plain), !flags.contains(.dryRun) else { return nil }
+        let paths = base.isEmpty ? BaseImages.defaultPaths : base.map { FilePath($0) }
+        let bases = BaseImages(in: paths) { console.note("\($0)") }
+        console.debug("bases: \(bases.images.count); from \(paths.map(\.string).joined(separator: ", "))")
+        return bases
     }
 
     /// Loads the trusted keys. If no key is trusted, throws `no-trusted-key`. With `--unverified-image`, returns an empty store instead.
@@ -154,6 +179,7 @@ enum PushFlag: String, EnumerableFlag {
     case noConfirm = "no-confirm"
     case permanent
     case uploadOnly = "upload-only"
+    case plain
     case noDowngrade = "no-downgrade"
     case allowDemoKey = "allow-demo-key"
     case unverifiedImage = "unverified-image"
@@ -176,6 +202,8 @@ enum PushFlag: String, EnumerableFlag {
                 "Install without a trial, so that the device cannot roll back. Accepted by each device with SMP, and by a device "
                     + "with the GATT OTA profile that has no trials.")
         case .uploadOnly: "Upload the image, and do not mark it for boot. Only over SMP."
+        case .plain:
+            "Send the image bytes themselves: not compressed, and not as the difference from the running image."
         case .noDowngrade:
             "Refuse a version that is lower than the running version (exit 77); default: install it, with a warning."
         case .allowDemoKey:
@@ -199,8 +227,8 @@ enum PushFlag: String, EnumerableFlag {
         switch self {
         case .resume: .expected
         case .restart: .never
-        case .dryRun, .noConfirm, .permanent, .uploadOnly, .noDowngrade, .allowDemoKey, .unverifiedImage,
-            .uncheckedTarget:
+        case .dryRun, .noConfirm, .permanent, .uploadOnly, .plain, .noDowngrade, .allowDemoKey,
+            .unverifiedImage, .uncheckedTarget:
             nil
         }
     }
@@ -212,7 +240,7 @@ enum PushFlag: String, EnumerableFlag {
         case .noConfirm: .trial
         case .permanent: .permanent
         case .uploadOnly: .uploadOnly
-        case .dryRun, .resume, .restart, .noDowngrade, .allowDemoKey, .unverifiedImage, .uncheckedTarget: nil
+        case .dryRun, .resume, .restart, .plain, .noDowngrade, .allowDemoKey, .unverifiedImage, .uncheckedTarget: nil
         }
     }
 }

@@ -1,8 +1,31 @@
+import OTAFirmware
 import OTAUpdate
 
-/// The statistics of an upload. `resumedFrom`, `imageBytes`, `sentBytes` and `resentBytes` count only image bytes, without headers.
+/// The statistics of an upload. `resumedFrom` and `imageBytes` count image bytes. `sentBytes` and `resentBytes` count the bytes on the link,
+/// without headers: image bytes, or bytes of an encoded image.
 struct TransferSummary: Encodable, Sendable {
+    /// The running image that was the base of an encoded image.
+    struct Base: Encodable, Sendable {
+        /// The version in the bundle of the base; nil if the base was not in a bundle.
+        let version: String?
+        let sha256: String
+        /// The file of the base, for the user.
+        let name: String
+
+        private enum CodingKeys: CodingKey { case version, sha256 }
+    }
+
     let resumedFrom, imageBytes, sentBytes, resentBytes: Int
+    /// `lzma2` if at least a part of the image was encoded, otherwise `plain`.
+    let encoding: String
+    /// Nil if the image was not sent as the difference from a base.
+    let base: Base?
+    /// The number of encoded bytes that the device decoded; nil if nothing was encoded.
+    let encodedBytes: Int?
+    /// The reason why the image, or its last part, was sent plain; nil if it was encoded, or if the protocol has no encodings.
+    let plainBecause: String?
+    /// The number of bases that the device refused; nil if it refused none.
+    let baseRefused: Int?
     /// The length of the longest chunk and the MTU of the link, in bytes. `chunkSize` is nil if no chunk was sent. `mtu` is nil on a
     /// transport without an MTU.
     let chunkSize, mtu: Int?
@@ -10,9 +33,11 @@ struct TransferSummary: Encodable, Sendable {
     let seconds: Double
     /// The average rate of the upload; nil if its duration is 0.
     let bytesPerSecond: Double?
+    /// The average rate on the link; nil if the duration of the upload is 0.
+    let linkBytesPerSecond: Double?
     /// The maximum rate of a simulated link if no packet is lost; nil for a real link.
     let linkBoundBytesPerSecond: Double?
-    /// `bytesPerSecond` divided by `linkBoundBytesPerSecond`; nil if one of them is nil.
+    /// `linkBytesPerSecond` divided by `linkBoundBytesPerSecond`; nil if one of them is nil.
     let efficiency: Double?
 
     init(_ transfer: TransferReport, linkBound: Double?) {
@@ -20,14 +45,22 @@ struct TransferSummary: Encodable, Sendable {
         imageBytes = transfer.imageBytes
         sentBytes = transfer.sentBytes
         resentBytes = transfer.resentBytes
+        encoding = transfer.encoding.rawValue
+        base = transfer.base.map {
+            Base(version: $0.version?.text, sha256: $0.digest.description, name: $0.name)
+        }
+        encodedBytes = transfer.encoding == .plain ? nil : transfer.encodedBytes
+        plainBecause = transfer.plainBecause?.rawValue
+        baseRefused = transfer.baseRefused > 0 ? transfer.baseRefused : nil
         chunkSize = transfer.chunkSize > 0 ? transfer.chunkSize : nil
         mtu = transfer.mtu > 0 ? transfer.mtu : nil
         flushes = transfer.flushes
         gaps = transfer.gaps
         disconnects = transfer.disconnects
         seconds = Figures.rounded(transfer.duration.seconds)
-        let rate = transfer.bytesPerSecond
-        bytesPerSecond = rate.map(Figures.rounded)
+        bytesPerSecond = transfer.bytesPerSecond.map(Figures.rounded)
+        let rate = transfer.linkBytesPerSecond
+        linkBytesPerSecond = rate.map(Figures.rounded)
         linkBoundBytesPerSecond = linkBound.map(Figures.rounded)
         efficiency = linkBound.flatMap { bound in rate.map { Figures.rounded($0 / bound) } }
     }
@@ -42,6 +75,10 @@ struct TransferSummary: Encodable, Sendable {
             sentence += ", \(Figures.decimal(efficiency * 100, places: 1)) % of the link's maximum"
         }
         var lines = [sentence + "."]
+        if let encodedBytes {
+            let form = base.map { "as the difference from \($0.version ?? $0.name)" } ?? "compressed"
+            lines.append("The image was sent \(form): \(Figures.bytes(encodedBytes)).")
+        }
         let troubles = [Self.count(gaps, "gap"), Self.count(disconnects, "lost link")].compactMap { $0 }
         if !troubles.isEmpty {
             lines.append("\(Figures.bytes(resentBytes)) sent again after \(troubles.joined(separator: " and ")).")

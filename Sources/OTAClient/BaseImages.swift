@@ -1,0 +1,169 @@
+import Glibc
+public import OTAFirmware
+import OTASigning
+public import SystemPackage
+
+/// The images that a device may run, found in files and folders.
+///
+/// A push uses one of them as the base: it sends only the difference between this image and the new image (docs/smaller-updates.md). A base
+/// needs no signature. The device compares the digest of its running image with the digest of the base before it accepts a difference.
+public struct BaseImages: Sendable {
+    /// The images in the order of the paths. `BaseImage.id` is the position in this array.
+    public private(set) var images: [BaseImage] = []
+    private var files: [FilePath] = []
+
+    /// Finds the images at the given paths.
+    ///
+    /// - Parameters:
+    ///   - paths: bundles, images (also as Intel HEX text), and folders. From a folder, only its bundles are used, in the order of their
+    ///     names, because only a bundle names the product and the version of its image. Folders inside a folder are not searched.
+    ///   - note: receives a message for each path that cannot be used.
+    public init(in paths: [FilePath], note: (String) -> Void = { _ in }) {
+        for path in paths {
+            do throws(BaseError) {
+                guard let names = try Self.names(in: path) else {
+                    add(try Self.image(at: path), path)
+                    continue
+                }
+                for name in names {
+                    let file = path.appending(name)
+                    do throws(BaseError) {
+                        // The folder can also contain other files, such as keys and checksums.
+                        if let bundle = try Self.bundle(at: file) { add(bundle, file) }
+                    } catch  where error.isFolder {
+                        continue
+                    }
+                }
+            } catch {
+                note("no base from \(path): \(error.context)")
+            }
+        }
+    }
+
+    /// The paths in `$OTAFLASH_BASES`, which are separated by `:`. If the variable is not set, the folder `$XDG_DATA_HOME/otaflash/bases` or
+    /// `~/.local/share/otaflash/bases`. Empty if this folder does not exist.
+    public static var defaultPaths: [FilePath] {
+        if let list = Environment.value("OTAFLASH_BASES") {
+            return list.split(separator: ":").map { FilePath(String($0)) }
+        }
+        guard let folder = Environment.dataFolder?.appending("bases"), access(folder.string, F_OK) == 0 else {
+            return []
+        }
+        return [folder]
+    }
+
+    /// Returns the image in the bytes of a bundle, an Intel HEX file or an image.
+    ///
+    /// - Throws: `BundleError`, `IntelHexError`; `ImageError` for a file that is not an image, such as a key.
+    package static func image(in bytes: [UInt8]) throws -> [UInt8] {
+        let kind = FirmwareFileKind.detect(prefix: bytes)
+        switch kind {
+        case .bundle: return try SignedBundle(parsing: bytes).image
+        case .intelHex: return try IntelHex(parsing: bytes, maximumSpan: EncodedImage.maximumSize).bytes
+        case .binary: return bytes
+        case .elf, .uf2, .zip, .pem:
+            if let refusal = kind.refusal { throw refusal }
+            return bytes
+        }
+    }
+
+    /// Reads the bytes of one of the images again.
+    func bytes(of base: BaseImage) throws(EncodingFailure) -> [UInt8] {
+        guard files.indices.contains(base.id) else { throw .baseUnreadable(context: "\(base.name) is unknown") }
+        let bytes: [UInt8]
+        do throws(BaseError) { bytes = try Self.contents(of: files[base.id]) } catch {
+            throw .baseUnreadable(context: "\(base.name): \(error.context)")
+        }
+        guard SHA256.digest(of: bytes) == base.digest else {
+            throw .baseUnreadable(context: "the file \(base.name) has changed")
+        }
+        return bytes
+    }
+
+    private mutating func add(_ image: BaseImage, _ file: FilePath) {
+        var image = image
+        image.id = images.count
+        images.append(image)
+        files.append(file)
+    }
+
+    /// Returns the description of a bundle or an image.
+    private static func image(at file: FilePath) throws(BaseError) -> BaseImage {
+        if let bundle = try bundle(at: file) { return bundle }
+        let bytes = try contents(of: file)
+        return BaseImage(id: 0, size: bytes.count, digest: SHA256.digest(of: bytes), name: file.string)
+    }
+
+    /// Returns the description of the image in a bundle; nil if the file is not a bundle. This function reads only the envelope.
+    private static func bundle(at file: FilePath) throws(BaseError) -> BaseImage? {
+        do {
+            let start = try InputFile(file).prefix(Envelope.maximumLength)
+            guard FirmwareFileKind.detect(prefix: start) == .bundle else { return nil }
+            let envelope = try Envelope(parsingPrefix: start)
+            let manifest = envelope.manifest
+            return BaseImage(
+                id: 0, size: Int(manifest.imageSize), digest: manifest.imageDigest,
+                manifestDigest: SHA256.digest(of: envelope.manifestBytes), product: manifest.product,
+                version: manifest.version, name: file.string)
+        } catch {
+            throw BaseError(error)
+        }
+    }
+
+    private static func contents(of file: FilePath) throws(BaseError) -> [UInt8] {
+        do {
+            let input = try InputFile(file)
+            // Intel HEX text is about three times as long as its image.
+            guard input.size <= 4 * EncodedImage.maximumSize else {
+                throw BaseError(context: "it has \(input.size) bytes; the limit is \(EncodedImage.maximumSize)")
+            }
+            let image = try image(in: input.prefix(Int(input.size)))
+            guard !image.isEmpty, image.count <= EncodedImage.maximumSize else {
+                throw BaseError(
+                    context: "its image has \(image.count) bytes, expected 1 to \(EncodedImage.maximumSize)")
+            }
+            return image
+        } catch {
+            throw BaseError(error)
+        }
+    }
+
+    /// Returns the names of the files in a folder, in alphabetical order; nil if the path is not a folder.
+    private static func names(in folder: FilePath) throws(BaseError) -> [String]? {
+        guard let stream = opendir(folder.string) else {
+            // The error for a missing path comes from the attempt to open the path as a file.
+            guard errno == ENOTDIR || errno == ENOENT else {
+                throw BaseError(context: Errno(rawValue: errno).description)
+            }
+            return nil
+        }
+        defer { closedir(stream) }
+        var names: [String] = []
+        while let entry = readdir(stream) {
+            names.append(
+                withUnsafePointer(to: &entry.pointee.d_name) { tuple in
+                    tuple.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
+                })
+        }
+        return names.filter { $0 != "." && $0 != ".." }.sorted()
+    }
+}
+
+/// The reason why a file is not used as a base.
+private struct BaseError: Error {
+    let context: String
+    /// True if the path is a folder, a device or a pipe.
+    var isFolder = false
+
+    init(context: String) { self.context = context }
+
+    init(_ error: any Error) {
+        switch error {
+        case let error as BaseError: self = error
+        case SigningError.refused(let code, let context, _):
+            self.context = context
+            isFolder = code == .notAFile
+        default: context = "\(error)"
+        }
+    }
+}
