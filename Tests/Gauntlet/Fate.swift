@@ -15,10 +15,22 @@ struct Fate: Sendable {
     var board = VirtualSMPConfiguration()
     /// The device's uptime when the first client starts.
     var age = Duration.zero
+    /// Nil: all pushes are plain, and the device does not decode encoded images.
+    var encoding: EncodingFate?
     /// The clients, in order. Each pushes one of the world's two releases. The last client is not killed.
     var clients: [ClientFate] = []
 
+    struct EncodingFate: Sendable {
+        /// The device decodes encoded images. If false, it is an older device.
+        var isOffered = true
+        var offersBase = true
+        /// The images that each client has as bases, in order: 0: the first image of the device, 1 and 2: the releases, 3: an image of the
+        /// version of the first one with other bytes.
+        var bases: [Int] = []
+    }
     struct ClientFate: Sendable {
+        /// The client encodes, if the world has encodings. If false, it is an older client.
+        var encodes = true
         var release: Int
         var resumes: Bool
         var death: Int?
@@ -44,6 +56,8 @@ struct Fate: Sendable {
         if wear.happens(0.1) { plan.wornPrograms = (0..<wear.number(1...2)).map { _ in wear.number(1...60) } }
         var start = Dice(seed: seed ^ 0x5354_4152_54)
         if start.happens(0.1) { startAnew(&start) }
+        var encodings = Dice(seed: seed ^ 0x4C5A_4D41_32)
+        if !speaksSMP, encodings.happens(1.0 / 3) { encode(&encodings) }
         if speaksSMP {
             var board = Dice(seed: seed ^ 0x534D50)
             makeBoard(&board)
@@ -62,6 +76,17 @@ struct Fate: Sendable {
         let first = ClientFate(release: release, resumes: true, death: dice.number(20...150))
         let second = ClientFate(release: release, resumes: false, powerCut: cut)
         clients.insert(contentsOf: [first, second], at: 0)
+    }
+
+    private mutating func encode(_ dice: inout Dice) {
+        var encoding = EncodingFate(isOffered: dice.happens(0.95), offersBase: dice.happens(0.9))
+        var rest = Array(0...3)
+        while !rest.isEmpty {
+            let base = rest.remove(at: dice.number(0...rest.count - 1))
+            if dice.happens(0.7) { encoding.bases.append(base) }
+        }
+        self.encoding = encoding
+        for index in clients.indices { clients[index].encodes = dice.happens(0.85) }
     }
 
     private mutating func shape(_ dice: inout Dice) {

@@ -5,6 +5,8 @@ package struct Gauntlet: Sendable {
     /// The two releases. The second has the higher security counter, so a device that has confirmed it refuses the first.
     private let bundles: [[ExampleRelease]]
     private let images: [[SMPRelease]]
+    /// The worlds with encoded images have releases whose images are similar, and similar to the device's first image.
+    private let encoded: [EncodedReleases]
 
     /// Images of 16 to 64 KiB.
     package init() throws {
@@ -16,6 +18,7 @@ package struct Gauntlet: Sendable {
                 ExampleRelease(bytes: second, version: "1.2.0", counter: 3, keySeed: 1),
             ]
         }
+        encoded = try pairs.map { first, _ in try EncodedReleases(bytes: first) }
         images = try pairs.map { first, second in
             try [
                 SMPRelease(bytes: first, version: (1, 1, 0, 0), keySeed: 1),
@@ -52,7 +55,11 @@ package struct Gauntlet: Sendable {
         var ending =
             fate.speaksSMP
             ? try GauntletRun<SMPWire>(fate, images[pair], seed: seed, keepsTranscript: keepsTranscript).run()
-            : try GauntletRun<ProfileWire>(fate, bundles[pair], seed: seed, keepsTranscript: keepsTranscript).run()
+            : fate.encoding != nil
+                ? try GauntletRun<ProfileWire>(
+                    fate, encoded[pair].releases, encoded[pair], seed: seed, keepsTranscript: keepsTranscript
+                ).run()
+                : try GauntletRun<ProfileWire>(fate, bundles[pair], seed: seed, keepsTranscript: keepsTranscript).run()
         let offences = try runHostileDevice(seed: seed)
         ending.offences += offences
         if keepsTranscript { ending.transcript += offences.map { Self.offenceMark + $0 } }

@@ -4,7 +4,7 @@ import OTASimulator
 import OTAUpdate
 import Testing
 
-/// 96 KiB at MTU 247, as a large delta of about a quarter of the size, and compressed.
+/// 96 KiB at MTU 247, as a large delta of about 40 % of the size, and compressed.
 @Suite("Faults at every position of an update with an encoded image", .serialized) struct ExhaustiveEncodedCutTests {
     enum Form: String, CaseIterable, CustomTestStringConvertible {
         case delta, compressed
@@ -15,7 +15,7 @@ import Testing
     private static let newStream = 200
 
     private func cuts(_ form: Form) throws -> (Cuts<ProfileWire>, EncodedRelease) {
-        let release = try EncodedRelease(bytes: 96 * 1024, changes: 4000, knowsBase: form == .delta)
+        let release = try EncodedRelease(bytes: 96 * 1024, changes: 12_000, knowsBase: form == .delta)
         let cuts = try Cuts(
             of: release.push(resume: .never), resume: release.push(), windowBytes: 64 * 242 + Self.newStream,
             pageBytes: 4096 + Self.newStream, leastPackets: 80, encoder: release.encoder

@@ -14,14 +14,19 @@ struct GauntletRun<Kind: GauntletWire> {
     private let fate: Fate
     private let seed: UInt64
     private let releases: [Kind.Image]
+    private let encoded: EncodedReleases?
     private let world: World<Kind>
     private let watcher: Watcher
 
-    init(_ fate: Fate, _ releases: [Kind.Image], seed: UInt64, keepsTranscript: Bool) throws {
+    /// - Parameter encoded: the device's first image and the bases of a world with encoded images.
+    init(
+        _ fate: Fate, _ releases: [Kind.Image], _ encoded: EncodedReleases? = nil, seed: UInt64, keepsTranscript: Bool
+    ) throws {
         self.fate = fate
+        self.encoded = encoded
         self.seed = seed
         self.releases = releases
-        world = try Kind.world(fate, releases, seed: seed)
+        world = try Kind.world(fate, releases, encoded, seed: seed)
         let device = world.device
         watcher = Watcher(
             device, images: [world.factoryImage] + releases.map(\.image), keepsTranscript: keepsTranscript
@@ -32,9 +37,11 @@ struct GauntletRun<Kind: GauntletWire> {
 
     func run() throws -> Gauntlet.Ending {
         let clients = fate.clients.map { client in
-            Client(
-                Kind.push(releases[client.release], resumes: client.resumes), death: client.death,
-                clockJump: client.clockJump, powerCut: client.powerCut, pause: client.pause)
+            let push = Kind.push(
+                releases[client.release], resumes: client.resumes, fate, client.encodes ? encoded : nil)
+            return Client(
+                push.task, death: client.death, clockJump: client.clockJump, powerCut: client.powerCut,
+                pause: client.pause, encoder: push.encoder)
         }
         let watcher = watcher
         let pushed = fate.clients.map { SHA256.digest(of: releases[$0.release].image) }
@@ -85,7 +92,8 @@ struct GauntletRun<Kind: GauntletWire> {
         try healthy.wait(.seconds(200))
         watcher.expectsCheckedMarks = Kind.checksMarks(fate, clients: fate.clients.count + 1)
         watcher.look()
-        let client = Client(Kind.push(release, resumes: true), pause: .seconds(100))
+        let push = Kind.push(release, resumes: true, fate, encoded)
+        let client = Client(push.task, pause: .seconds(100), encoder: push.encoder)
         let (watcher, pushed) = (watcher, SHA256.digest(of: release.image))
         for _ in 0..<clientsAfterwards {
             let run = try healthy.run([client], seed: seed) { watcher.saw(100, pushing: pushed, $1, $2, $3) }[0]

@@ -1,12 +1,20 @@
+import OTAEngine
 import OTASimulator
 import OTAUpdate
 
 /// The properties of a protocol that a gauntlet run needs.
 protocol GauntletWire: Wire {
     /// Makes the world before the first fault. Its device accepts `releases`.
-    static func world(_ fate: Fate, _ releases: [Image], seed: UInt64) throws -> World<Self>
+    static func world(
+        _ fate: Fate, _ releases: [Image], _ encoded: EncodedReleases?, seed: UInt64
+    ) throws -> World<Self>
 
-    static func push(_ release: Image, resumes: Bool) -> Task
+    /// Returns a push, and the encoder of its client.
+    ///
+    /// - Parameter encoded: the bases of the client; nil: the client does not encode.
+    static func push(
+        _ release: Image, resumes: Bool, _ fate: Fate, _ encoded: EncodedReleases?
+    ) -> (task: Task, encoder: UpdateRunner<VirtualTime>.Encoder?)
 
     /// Returns true if only checked images can be marked for boot with this number of clients.
     static func checksMarks(_ fate: Fate, clients: Int) -> Bool

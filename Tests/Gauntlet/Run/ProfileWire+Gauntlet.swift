@@ -1,18 +1,29 @@
+import OTAEngine
 import OTASigning
 import OTASimulator
 import OTAUpdate
 
 extension ProfileWire: GauntletWire {
-    static func world(_ fate: Fate, _ releases: [ExampleRelease], seed: UInt64) throws -> World<ProfileWire> {
+    static func world(
+        _ fate: Fate, _ releases: [ExampleRelease], _ encoded: EncodedReleases?, seed: UInt64
+    ) throws -> World<ProfileWire> {
         let largest = releases.map(\.image.count).max() ?? 0
-        return try World(releases[0], radio: fate.radio, faults: fate.plan, seed: seed, age: fate.age) {
+        return try World(
+            releases[0], running: encoded?.factory, radio: fate.radio, faults: fate.plan, seed: seed, age: fate.age
+        ) {
+            $0.offersEncodings = fate.encoding?.isOffered ?? false
+            $0.offersBase = fate.encoding?.offersBase ?? false
             $0.window = fate.window
             $0.layout = FlashLayout(slotSize: largest.roundedUp(to: 4096), writeUnit: fate.writeUnit)
         }
     }
 
-    static func push(_ release: ExampleRelease, resumes: Bool) -> UpdateTask<VerifiedBundle> {
-        .push(release.bundle, UpdateOptions(resume: resumes ? .automatic : .never))
+    static func push(
+        _ release: ExampleRelease, resumes: Bool, _ fate: Fate, _ encoded: EncodedReleases?
+    ) -> (task: UpdateTask<VerifiedBundle>, encoder: UpdateRunner<VirtualTime>.Encoder?) {
+        var options = UpdateOptions(resume: resumes ? .automatic : .never)
+        if let encoded, let encoding = fate.encoding { options.bases = encoding.bases.map { encoded.bases.list[$0] } }
+        return (.push(release.bundle, options), encoded?.bases.encoder(for: release))
     }
 
     static func checksMarks(_ fate: Fate, clients: Int) -> Bool { true }

@@ -1,10 +1,13 @@
+import OTAEngine
 import OTASMP
 import OTASimulator
 import OTAUpdate
 
 /// SMP guarantees less than the profile (docs/smp.md): possibly only the bootloader checks the content of a slot.
 extension SMPWire: GauntletWire {
-    static func world(_ fate: Fate, _ releases: [SMPRelease], seed: UInt64) throws -> World<SMPWire> {
+    static func world(_ fate: Fate, _ releases: [SMPRelease], _: EncodedReleases?, seed: UInt64) throws -> World<
+        SMPWire
+    > {
         let largest = releases.map(\.image.count).max() ?? 0
         return try World(releases[0], radio: fate.radio, faults: fate.plan, seed: seed) {
             $0 = fate.board
@@ -14,8 +17,10 @@ extension SMPWire: GauntletWire {
     }
 
     /// Returns a push. It always resumes an upload.
-    static func push(_ release: SMPRelease, resumes: Bool) -> UpdateTask<[SMPImage]> {
-        .push([SMPImage(release.verified)], UpdateOptions())
+    static func push(
+        _ release: SMPRelease, resumes: Bool, _ fate: Fate, _: EncodedReleases?
+    ) -> (task: UpdateTask<[SMPImage]>, encoder: UpdateRunner<VirtualTime>.Encoder?) {
+        (.push([SMPImage(release.verified)], UpdateOptions()), nil)
     }
 
     /// If packets can be corrupted, only the server's comparison shows it. Its verdict must reach the client, because the image list

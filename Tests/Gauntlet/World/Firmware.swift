@@ -80,3 +80,25 @@ package final class Bases: @unchecked Sendable {
         }
     }
 }
+
+/// The releases of the gauntlet's worlds with encoded images, the device's first image, and the bases that clients can have.
+struct EncodedReleases: Sendable {
+    let releases: [ExampleRelease]
+    let factory: [UInt8]
+    let bases: Bases
+
+    /// - Parameter count: the size of the first release's image; the others differ by some bytes.
+    init(bytes count: Int) throws {
+        let first = Firmware.image(bytes: count, seed: UInt64(count))
+        let second = Firmware.changed(first, changes: count / 100, seed: 2)
+        factory = Firmware.changed(first, changes: count / 20, seed: 3)
+        releases = [
+            try ExampleRelease(image: first, version: "1.1.0", counter: 2, keySeed: 1),
+            try ExampleRelease(image: second, version: "1.2.0", counter: 3, keySeed: 1),
+        ]
+        let impostor = try ExampleRelease(
+            image: Firmware.changed(factory, changes: 9, seed: 4), version: "1.0.0", counter: 1, keySeed: 1)
+        bases = Bases(
+            [(factory, nil)] + (releases + [impostor]).map { ($0.image, $0.bundle.manifest) })
+    }
+}
