@@ -73,6 +73,7 @@ package struct VirtualDevices {
         case .ota:
             return try store.open(name) { configuration in
                 configuration.battery = address.battery ?? configuration.battery
+                configuration.flashSpeed = address.flashSpeed
             }
         }
     }

@@ -204,7 +204,8 @@ import Testing
     func anUnknownItemNamesTheKnownOnes() async throws {
         let run = try await Sandbox().run("status", "--device", "sim:x?colour=red")
         for item in [
-            "mtu", "interval", "per-event", "loss", "drop-at", "gone-at", "gap", "reset-at", "battery", "pace", "seed",
+            "mtu", "interval", "per-event", "loss", "drop-at", "gone-at", "gap", "reset-at", "battery", "flash", "pace",
+            "seed",
         ] {
             #expect(run.err.contains(item))
         }

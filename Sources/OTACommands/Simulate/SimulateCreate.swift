@@ -14,7 +14,12 @@ struct SimulateCreate: Command {
         discussion: """
             The device accepts only files that are signed by a key of --trust.
 
-            --without removes one of these abilities from a device with --protocol smp:
+            --without removes one of these abilities from the device:
+
+              encodings   accept compressed and delta images (--protocol ota)
+              base        use the running image for delta images (--protocol ota)
+
+            With --protocol smp, the abilities are:
 
               parameters  report the number and the size of the buffers
               reassembly  accept a packet that is split over several Bluetooth writes
@@ -67,6 +72,11 @@ struct SimulateCreate: Command {
         transform: WholeNumber.in(0...3600))
     var trial: Int?
 
+    @Option(
+        help: ArgumentHelp(
+            "Remove this ability from the device; repeatable; default: remove none.", valueName: "ability"))
+    var without: [VirtualDeviceAbility] = []
+
     @OptionGroup var smp: SMPDeviceOptions
 
     @Option(
@@ -104,11 +114,13 @@ struct SimulateCreate: Command {
             configuration.hardware = hardware ?? configuration.hardware
             configuration.imageFormat = format
             configuration.trialSeconds = trial ?? configuration.trialSeconds
+            configuration.offersEncodings = !without.contains(.encodings)
+            configuration.offersBase = !without.contains(.base)
             try store.create(name, configuration, version: version, securityCounter: counter ?? 0)
         case .smp:
             var configuration = VirtualSMPConfiguration(trust: trusted)
             configuration.board = product.text
-            smp.apply(to: &configuration)
+            smp.apply(to: &configuration, without: without)
             try store.create(name, configuration, version: version)
         }
         let made = try store.summary(of: name)
@@ -123,7 +135,8 @@ struct SimulateCreate: Command {
             (hardware != nil, "--hardware"), (counter != nil, "--counter"), (imageFormat != nil, "--image-format"),
             (trial != nil, "--trial"),
         ].first(where: \.0)?.1
-        let (option, other) = updateProtocol == .ota ? (smp.given, "smp") : (own, "ota")
+        let ability = without.first { $0.updateProtocol != updateProtocol }.map { "--without \($0.rawValue)" }
+        let (option, other) = updateProtocol == .ota ? (smp.given ?? ability, "smp") : (own ?? ability, "ota")
         guard let option else { return }
         throw Failure.usage(
             "\(option) requires --protocol \(other), but this device uses \(updateProtocol.rawValue)",
@@ -131,22 +144,34 @@ struct SimulateCreate: Command {
     }
 }
 
+/// An ability of a virtual device that the option `--without` can remove.
+enum VirtualDeviceAbility: String, ExpressibleByArgument, CaseIterable, Sendable {
+    /// The device accepts encoded images.
+    case encodings
+    /// The device can read its running image as the base of an encoded image.
+    case base
+    /// The device reports the number and the size of its buffers.
+    case parameters
+    /// The device accepts a packet that is split over several Bluetooth writes.
+    case reassembly
+    /// The device reports the sizes of its slots.
+    case slots
+    /// The device can mark an image for the next boot.
+    case marks
+    /// The device reports the name of its board.
+    case board
+
+    /// The protocol whose devices have this ability.
+    var updateProtocol: UpdateProtocol {
+        switch self {
+        case .encodings, .base: .ota
+        case .parameters, .reassembly, .slots, .marks, .board: .smp
+        }
+    }
+}
+
 /// The options of a virtual device that uses SMP.
 struct SMPDeviceOptions: ParsableArguments {
-    /// An ability of the device that the option `--without` can remove.
-    enum Ability: String, ExpressibleByArgument, CaseIterable, Sendable {
-        /// The device reports the number and the size of its buffers.
-        case parameters
-        /// The device accepts a packet that is split over several Bluetooth writes.
-        case reassembly
-        /// The device reports the sizes of its slots.
-        case slots
-        /// The device can mark an image for the next boot.
-        case marks
-        /// The device reports the name of its board.
-        case board
-    }
-
     @Option(
         help: ArgumentHelp(
             "The number of packets that the device can hold, 1 to 64; default: 4. Only with --protocol smp.",
@@ -160,12 +185,6 @@ struct SMPDeviceOptions: ParsableArguments {
             valueName: "bytes"),
         transform: WholeNumber.in(64...65535))
     var bufferSize: Int?
-
-    @Option(
-        help: ArgumentHelp(
-            "Remove this ability from the device; repeatable; default: remove none. Only with --protocol smp.",
-            valueName: "ability"))
-    var without: [Ability] = []
 
     @Option(
         help: ArgumentHelp(
@@ -185,12 +204,12 @@ struct SMPDeviceOptions: ParsableArguments {
     /// The name of the first SMP option that the user gave, for error messages; nil if the user gave none.
     var given: String? {
         [
-            (buffers != nil, "--buffers"), (bufferSize != nil, "--buffer-size"), (!without.isEmpty, "--without"),
+            (buffers != nil, "--buffers"), (bufferSize != nil, "--buffer-size"),
             (answerTime != nil, "--answer-time"), (releaseTime != nil, "--release-time"),
         ].first(where: \.0)?.1
     }
 
-    func apply(to configuration: inout VirtualSMPConfiguration) {
+    func apply(to configuration: inout VirtualSMPConfiguration, without: [VirtualDeviceAbility]) {
         configuration.bufferCount = buffers ?? configuration.bufferCount
         configuration.bufferSize = bufferSize ?? configuration.bufferSize
         configuration.answerDelay = answerTime.map { .milliseconds($0) } ?? configuration.answerDelay

@@ -20,6 +20,10 @@ public final class DeviceCore {
 
     /// Whether the core has requested a reboot. `VirtualDevice` does not call the core after the request.
     var wantsReboot = false
+    /// The device's queue: the writes that arrived while the flash was busy.
+    var queue = Fifo<ReceivedWrite>()
+    /// The time until which the flash is busy.
+    var busyUntil = Duration.zero
     /// The time of the next poll. Nil if no poll is needed before the next event of the Bluetooth stack.
     var pollTime: Duration?
     var hash = SHA256()

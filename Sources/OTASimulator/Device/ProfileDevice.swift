@@ -82,9 +82,20 @@ extension DeviceCore: VirtualFirmware {
     public static func identifyRequests(_ memory: Memory) -> [Int] { memory.identifications }
 
     public var runningImageLength: Int? { booted.image.size }
-    public var due: Duration? { pollTime }
+    public var due: Duration? { queue.isEmpty ? pollTime.map { max($0, busyUntil) } : busyUntil }
 
     public func run(at now: Duration) -> Bool {
+        guard now >= busyUntil else { return true }
+        var isRunning = usingFlash(at: now) { runPolls(at: now) }
+        while isRunning, busyUntil <= now, let next = queue.first {
+            queue.removeFirst()
+            try? handle(next, at: now)
+            isRunning = usingFlash(at: now) { runPolls(at: now) }
+        }
+        return isRunning
+    }
+
+    private func runPolls(at now: Duration) -> Bool {
         for _ in 0..<Self.pollsAtOnce {
             guard flash.isPowered, !wantsReboot else { return false }
             let wait = poll(at: now)
@@ -105,12 +116,17 @@ extension DeviceCore: VirtualFirmware {
     private static var pollsAtOnce: Int { 100_000 }
 
     public func connect(_ connection: UInt16, valueLength: Int, at now: Duration) -> Bool {
-        connected(connection, at: now)
+        handleQueue(at: now)
+        return connected(connection, at: now)
     }
 
-    public func disconnect(_ connection: UInt16, at now: Duration) { disconnected(connection, at: now) }
+    public func disconnect(_ connection: UInt16, at now: Duration) {
+        handleQueue(at: now)
+        disconnected(connection, at: now)
+    }
 
     public func subscribe(_ connection: UInt16, to channel: Channel, on: Bool, at now: Duration) throws(ATTError) {
+        handleQueue(at: now)
         switch channel {
         case VirtualGATT.control: subscribed(connection, OTA_CONTROL, on: on, at: now)
         case VirtualGATT.progress: subscribed(connection, OTA_PROGRESS, on: on, at: now)
@@ -140,10 +156,55 @@ extension DeviceCore: VirtualFirmware {
         _ connection: UInt16, _ channel: Channel, _ value: [UInt8], at now: Duration
     ) throws(ATTError) {
         switch channel {
-        case VirtualGATT.data: writeData(connection, value, at: now)
-        case VirtualGATT.control: try writeControl(connection, value, at: now)
+        case VirtualGATT.data, VirtualGATT.control:
+            let write = ReceivedWrite(connection: connection, channel: channel, value: value)
+            if busyUntil > now || !queue.isEmpty { return queue.append(write) }
+            try handle(write, at: now)
         case VirtualGATT.info, VirtualGATT.progress, VirtualGATT.version, VirtualGATT.battery: throw .writeNotPermitted
         default: throw .attributeNotFound
         }
+    }
+}
+
+/// The time that the flash takes. Without `VirtualDeviceConfiguration.flashSpeed`, the flash takes no time and the queue stays empty.
+extension DeviceCore {
+    /// A value of Data or Control that the Bluetooth stack has received.
+    struct ReceivedWrite {
+        var connection: UInt16
+        var channel: Channel
+        var value: [UInt8]
+    }
+
+    private func handle(_ write: ReceivedWrite, at now: Duration) throws(ATTError) {
+        try usingFlash(at: now) { () throws(ATTError) in
+            if write.channel == VirtualGATT.data {
+                writeData(write.connection, write.value, at: now)
+            } else {
+                try writeControl(write.connection, write.value, at: now)
+            }
+        }
+    }
+
+    /// Handles all queued writes at once, because the device handles a change of a connection after them. The flash is then busy for the
+    /// sum of their times.
+    private func handleQueue(at now: Duration) {
+        while let next = queue.first {
+            queue.removeFirst()
+            try? handle(next, at: now)
+        }
+    }
+
+    /// Calls `body`. The flash is busy for the time that the bytes written by `body` take.
+    private func usingFlash<Result, Failure>(
+        at now: Duration, _ body: () throws(Failure) -> Result
+    ) throws(Failure) -> Result {
+        let before = flash.writtenByteCount
+        defer {
+            let count = flash.writtenByteCount - before
+            if let speed = configuration.flashSpeed, count > 0 {
+                busyUntil = max(busyUntil, now) + .nanoseconds(count * 1_000_000_000 / speed)
+            }
+        }
+        return try body()
     }
 }

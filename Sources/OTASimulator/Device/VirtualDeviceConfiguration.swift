@@ -27,6 +27,8 @@ public struct VirtualDeviceConfiguration: Sendable, Equatable {
     public var offersEncodings = true
     /// Whether the running image can be the base of an encoded image. No effect if ``offersEncodings`` is false.
     public var offersBase = true
+    /// The speed at which the device erases and writes its flash, in bytes per second, at least 1. Nil: the flash takes no time.
+    public var flashSpeed: Int?
     /// Whether the device core limits the number of erases of each page of the slot (docs/ota-profile.md, "What the device does", 7).
     public var limitsWear = true
 
@@ -49,6 +51,8 @@ public struct VirtualDeviceConfiguration: Sendable, Equatable {
         try demand(20...512 ~= longestData, "the longest Data value is \(longestData) bytes; expected 20 to 512")
         try demand(1...3600 ~= restartSeconds, "the restart time is \(restartSeconds) s; expected 1 to 3600")
         try demand(0...3600 ~= trialSeconds, "the trial time is \(trialSeconds) s; expected 0 to 3600")
+        try demand(
+            flashSpeed.map { $0 >= 1 } ?? true, "the flash speed is \(flashSpeed ?? 0) bytes/s; expected at least 1")
         try layout.validate()
     }
 }

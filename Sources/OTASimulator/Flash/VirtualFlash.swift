@@ -11,6 +11,8 @@ public final class VirtualFlash {
 
     /// The number of writes and erases since the creation of this object, including operations that a power cut interrupted.
     public private(set) var operationCount = 0
+    /// The number of bytes that were written since the creation of this object.
+    private(set) var writtenByteCount = 0
     /// The number of violations (see ``FlashError``). Correct firmware causes no violation.
     public private(set) var violationCount = 0
     /// The scheduled power cuts. The flash removes each power cut when the power cut happens.
@@ -105,6 +107,7 @@ public final class VirtualFlash {
         let fault = takeFault()
         if fault == .withoutTrace { throw .failed }
         let written = cut == .during || fault == .halfway ? range.prefix(range.count / 2) : range
+        writtenByteCount += written.count
         let wasErased = bytes[written].allSatisfy { $0 == 0xFF }
         for (index, byte) in zip(written, new) { bytes[index] &= byte }
         let isWorn = wornPrograms.contains(operationCount) && range.lowerBound >= layout.slot(0)

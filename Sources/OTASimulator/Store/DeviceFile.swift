@@ -28,6 +28,8 @@ package struct DeviceFile: Codable {
     private let pageSize, slotSize, writeUnit: Int
     private let window, longestData: Int
     private let restartSeconds, trialSeconds: Int
+    /// Nil means true, because files of earlier releases do not contain these members.
+    private let offersEncodings, offersBase: Bool?
 
     package init(_ configuration: VirtualDeviceConfiguration) {
         schema = 1
@@ -43,6 +45,8 @@ package struct DeviceFile: Codable {
         longestData = configuration.longestData
         restartSeconds = configuration.restartSeconds
         trialSeconds = configuration.trialSeconds
+        offersEncodings = configuration.offersEncodings ? nil : false
+        offersBase = configuration.offersBase ? nil : false
     }
 
     /// Parses the file.
@@ -126,6 +130,8 @@ package struct DeviceFile: Codable {
             configuration.longestData = longestData
             configuration.restartSeconds = restartSeconds
             configuration.trialSeconds = trialSeconds
+            configuration.offersEncodings = offersEncodings ?? true
+            configuration.offersBase = offersBase ?? true
             // The wear limit protects real flash, but a file does not wear out. Also, a device at the limit answers "busy" until some time
             // has passed. The clock of a virtual device stops between two runs of otaflash, so the device would stay busy.
             configuration.limitsWear = false

@@ -15,6 +15,8 @@ public struct VirtualDeviceAddress: Sendable, Equatable {
     public var faults = FaultPlan()
     /// The battery level in per cent, 0...100. It replaces the level in the device's `device.json`. Nil keeps the level in `device.json`.
     public var battery: Int?
+    /// The speed of the device's flash in bytes per second. Nil: the flash takes no time.
+    public var flashSpeed: Int?
     public var pace = Pace.real
     public var seed: UInt64 = 1
 
@@ -57,7 +59,7 @@ public struct VirtualDeviceAddress: Sendable, Equatable {
         case goneAt = "gone-at"
         case gap
         case resetAt = "reset-at"
-        case battery, pace, seed
+        case battery, flash, pace, seed
 
         /// The rule for the item's values, as text for the user.
         var rule: String {
@@ -70,6 +72,7 @@ public struct VirtualDeviceAddress: Sendable, Equatable {
             case .goneAt: "a fraction of the image from 0 to 1, such as 0.4"
             case .gap: "a fraction of the chunks from 0 to 1, such as 0.01"
             case .battery: "a percentage from 0 to 100"
+            case .flash: "a number of kB/s from 1 to 100000"
             case .pace: "real or virtual"
             case .seed: "a number from 0 to 18446744073709551615"
             }
@@ -88,6 +91,7 @@ public struct VirtualDeviceAddress: Sendable, Equatable {
         case .gap: Self.set(&faults.gap, Self.fraction(text))
         case .resetAt: Self.set(&faults.resetAt, Self.fractions(text))
         case .battery: Self.set(&battery, Self.integer(text, 0...100))
+        case .flash: Self.set(&flashSpeed, Self.integer(text, 1...100_000).map { 1000 * $0 })
         case .pace: Self.set(&pace, Pace(rawValue: String(text)))
         case .seed: Self.set(&seed, Self.isDigits(text) ? UInt64(text) : nil)
         }

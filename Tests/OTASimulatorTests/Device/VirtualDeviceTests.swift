@@ -51,6 +51,42 @@ import Testing
         return (device, time.now.offset)
     }
 
+    @Test("Info of a virtual device announces encodings and the largest base, as configured")
+    func encodings() throws {
+        for (offersEncodings, offersBase, item) in [
+            (true, true, [11, 5, 1, 0, 16, 0, 0]), (true, false, [11, 5, 1, 0, 0, 0, 0]), (false, true, nil),
+        ] as [(Bool, Bool, [UInt8]?)] {
+            let device = try Example.device {
+                $0.offersEncodings = offersEncodings
+                $0.offersBase = offersBase
+            }
+            #expect(device.connect(1, at: .zero))
+            let info = try device.read(1, VirtualGATT.info, at: .zero)
+            // Without encodings, the last item is the key's ID.
+            #expect(Array(info.suffix(7)) == item ?? Example.bytes("fe31dfa154a261"))
+        }
+    }
+
+    @Test("a flash of 100 bytes/s adds the time of each written byte to an update, and changes nothing else")
+    func slowFlash() throws {
+        func update(_ flashSpeed: Int?) throws -> Duration {
+            let time = VirtualTime()
+            let device = try Example.device { $0.flashSpeed = flashSpeed }
+            let transport = SimulatedTransport(device: device, clock: time)
+            try time.run {
+                try await transport.host {
+                    try await $0.install(Example.envelope, Example.image, digests: Example.digests, resume: false)
+                }
+            }
+            #expect(device.flashViolationCount == 0)
+            #expect(device.bootState?.trial == .pending)
+            return time.now.offset
+        }
+        // 600 bytes of the image, records of 48 bytes, and a boot record.
+        let added = try update(100) - update(nil)
+        #expect(Duration.seconds(6)...(.seconds(11)) ~= added)
+    }
+
     @Test("an unconfirmed trial without a connection rolls back after its limit of 60 s")
     func aTrialNobodyConfirmsEndsByItselfWhileNobodyLooks() throws {
         let (device, marked) = try marked()

@@ -8,19 +8,19 @@ import Testing
         #expect(address.name == nil)
         #expect(address.radio.mtu == 247 && address.radio.interval == .milliseconds(15) && address.radio.perEvent == 6)
         #expect(address.radio.loss == 0 && address.faults == FaultPlan() && address.battery == nil)
-        #expect(address.pace == .real && address.seed == 1)
+        #expect(address.pace == .real && address.seed == 1 && address.flashSpeed == nil)
     }
 
     @Test("an address sets its name and each of its parameters")
     func everyItem() throws {
         let address = try VirtualDeviceAddress(
             parsing: "bench-1?mtu=185&interval=7.5ms&per-event=4&loss=0.25&drop-at=0.4&gone-at=1&gap=0.01&reset-at=0.5"
-                + "&battery=30&pace=virtual&seed=18446744073709551615")
+                + "&battery=30&flash=32&pace=virtual&seed=18446744073709551615")
         #expect(address.name == "bench-1")
         #expect(address.radio.mtu == 185 && address.radio.interval == .microseconds(7500))
         #expect(address.radio.perEvent == 4 && address.radio.loss == 0.25)
         #expect(address.faults.dropAt == [0.4] && address.faults.goneAt == 1 && address.faults.resetAt == [0.5])
-        #expect(address.faults.gap == 0.01 && address.battery == 30)
+        #expect(address.faults.gap == 0.01 && address.battery == 30 && address.flashSpeed == 32_000)
         #expect(address.pace == .virtual && address.seed == .max)
     }
 
@@ -50,7 +50,8 @@ import Testing
             "interval=nanms", "per-event=0", "per-event=101", "loss=1", "loss=-0.1", "loss=", "loss=.", "loss=0x0p0",
             "drop-at=1.1", "drop-at=.5", "drop-at=", "drop-at=0.1,", "drop-at=40%", "gone-at=0.1,0.2", "gap=2",
             "reset-at=inf",
-            "battery=101", "battery=-1", "pace=fast", "pace=", "seed=-1", "seed=18446744073709551616", "seed=0x1",
+            "battery=101", "battery=-1", "flash=0", "flash=100001", "flash=32kB", "pace=fast", "pace=", "seed=-1",
+            "seed=18446744073709551616", "seed=0x1",
             "mtu=100&mtu=100", "mtu=100&", "&", "MTU=100", "m%74u=100", "drop_at=0.1", "",
         ].filter { !$0.isEmpty })
     func whatIsNotAllowedIsRefused(query: String) {

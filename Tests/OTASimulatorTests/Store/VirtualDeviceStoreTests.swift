@@ -57,6 +57,22 @@ import Testing
         }
     }
 
+    @Test("a device is stored with or without encodings and a base, and a file without these members has both")
+    func encodings() throws {
+        try withStore { store in
+            for (name, offersEncodings, offersBase) in [("a", true, true), ("b", false, true), ("c", true, false)] {
+                var configuration = try Example.configuration()
+                configuration.offersEncodings = offersEncodings
+                configuration.offersBase = offersBase
+                try store.create(name, configuration, version: try Example.version("1.0.0"))
+                let opened = try store.open(name).configuration
+                #expect(opened.offersEncodings == offersEncodings && opened.offersBase == offersBase)
+                let file = try read(store.folder.appending(name).appending("device.json"))
+                #expect(file.contains("offers_") != (offersEncodings && offersBase))
+            }
+        }
+    }
+
     @Test("creating a device fails for an existing name, an invalid name or an invalid configuration")
     func aDeviceIsNotMadeTwiceNorUnderABadNameNorFromNonsense() throws {
         try withStore { store in
