@@ -187,6 +187,9 @@ void bench_start(struct bench *bench, const uint8_t settings[4]) {
         .roll_back = port_roll_back, .reboot = port_reboot, .self_test_passed = port_self_test_passed,
         .too_old = port_too_old, .permits = port_permits,
     };
+    config->decoder = settings[1] & 32 ? &bench->decoder : NULL;
+    config->base_size = settings[1] & 64 ? SLOT_SIZE : 0;
+    memset(&bench->decoder, 0x77, sizeof bench->decoder);
     bench->flash.page_size = config->page_size;
     bench->flash.write_unit = config->write_unit;
     memset(bench->flash.record, settings[3], sizeof bench->flash.record);

@@ -5,7 +5,8 @@
  *   release.c      signed images, and replacements for SHA-256 and Ed25519
  *   bench.c        the core's port, the bootloader, connections
  *   host.c         a host that follows the profile
- *   device_fuzz.c  the interpretation of the input's bytes
+ *   device_fuzz.c  the interpretation of the input's bytes as actions of hosts, radio and flash
+ *   decoder_fuzz.c the interpretation of the input's bytes as an encoded image
  */
 #ifndef BENCH_H
 #define BENCH_H
@@ -35,6 +36,7 @@ struct flash {
     enum moment moment;
     uint8_t failing; /* bit 0: writes fail, bit 1: erases, bit 2: reads, bit 3: only in the record area */
     bool fails_halfway; /* a failing operation does half of its work */
+    uint32_t reads, changes; /* the numbers of reads, and of writes and erases */
 };
 
 enum trial { TRIAL_NONE, TRIAL_PENDING, TRIAL_RUNNING };
@@ -43,6 +45,7 @@ struct bench {
     struct ota_device device;
     struct ota_config config;
     struct ota_port port;
+    struct ota_decoder decoder;
     struct release releases[RELEASES];
     struct flash flash;
     uint8_t *page;
@@ -89,6 +92,11 @@ void settle(struct bench *bench);
 /* Sends a request on a connection. Returns the status of the answer, or -1 if there is no answer. */
 int request(struct bench *bench, uint16_t connection, const uint8_t *bytes, uint16_t count);
 int begin(struct bench *bench, uint16_t connection, enum ota_object object, const struct release *release, uint32_t from);
+/* Sends BEGIN of an encoded image, whose base is the first `base_size` bytes of the running slot. */
+int begin_encoded(struct bench *bench, uint16_t connection, uint32_t from, uint32_t base_size);
+/* Sends a Data value with the expected sequence, from memory of exactly its size, so that the sanitizer detects a read
+ * beyond the end. */
+void send_value(struct bench *bench, uint16_t connection, const uint8_t *bytes, uint32_t count);
 /* Sends the next bytes of the open object of a release, with the expected sequence. False: no object is open, or it is
  * complete. */
 bool send_next(struct bench *bench, uint16_t connection, const struct release *release, uint32_t count);

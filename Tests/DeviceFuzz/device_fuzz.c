@@ -3,6 +3,7 @@
 #include "bench.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 struct input {
     const uint8_t *bytes;
@@ -75,6 +76,26 @@ static void ask(struct bench *bench, struct input *input, uint16_t connection) {
     (void)request(bench, connection, bytes, sizes[opcode]);
 }
 
+/* Sends the next bytes of the input as a Data value with the expected sequence. */
+static void send_stream(struct bench *bench, struct input *input, uint16_t connection) {
+    size_t count = 2u * take(input);
+    if (count > input->left) count = input->left;
+    const uint8_t *bytes = input->bytes;
+    input->bytes += count;
+    input->left -= count;
+    send_value(bench, connection, bytes, (uint32_t)count);
+}
+
+/* Sends the next bytes of an encoded image as a copied chunk. */
+static void send_copied(struct bench *bench, const struct release *release, uint32_t count) {
+    uint8_t chunk[3 + UINT8_MAX + 1] = {2, 0, (uint8_t)count};
+    uint32_t offset = bench->device.held_offset, longest = bench->config.longest_data;
+    count++;
+    if (3 + count > longest - 2 || offset > release->image_size || count > release->image_size - offset) return;
+    memcpy(chunk + 3, release->image + offset, count);
+    send_value(bench, 1, chunk, 3 + count);
+}
+
 /* Does one step. Its first byte chooses the action; the two highest bits choose the connection or the release.
  * Arguments follow. */
 static void step(struct bench *bench, struct input *input) {
@@ -108,6 +129,13 @@ static void step(struct bench *bench, struct input *input) {
     case 15: set_policy(bench, take(input)); break;
     case 16: cut_power(bench, take(input)); break;
     case 17: boot(bench); break;
+    case 18: {
+        uint32_t from = 4u * take(input), base_size = 16u * take(input);
+        (void)begin_encoded(bench, connection, what & 0x20 ? UINT32_MAX : from, base_size);
+        break;
+    }
+    case 19: send_stream(bench, input, connection); break;
+    case 20: send_copied(bench, release, take(input)); break;
     default: break;
     }
     settle(bench);

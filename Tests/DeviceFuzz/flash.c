@@ -4,8 +4,12 @@
 
 /* Returns the bytes of the area and sets `*size`. The core writes to the slot that does not run. */
 static uint8_t *area_bytes(struct bench *bench, enum ota_area area, uint32_t *size) {
-    *size = area == OTA_AREA_SLOT ? SLOT_SIZE : OTA_RECORD_PAGES * bench->flash.page_size;
-    return area == OTA_AREA_SLOT ? bench->flash.slots[1 - bench->running] : bench->flash.record;
+    *size = area == OTA_AREA_SLOT   ? SLOT_SIZE
+            : area == OTA_AREA_BASE ? bench->config.base_size
+                                    : OTA_RECORD_PAGES * bench->flash.page_size;
+    return area == OTA_AREA_SLOT   ? bench->flash.slots[1 - bench->running]
+           : area == OTA_AREA_BASE ? bench->flash.slots[bench->running]
+                                   : bench->flash.record;
 }
 
 static uint8_t *place(struct bench *bench, enum ota_area area, uint32_t offset, uint32_t count) {
@@ -31,6 +35,7 @@ static bool is_cut(struct flash *flash) {
 
 bool flash_read(struct bench *bench, enum ota_area area, uint32_t offset, uint8_t *bytes, uint32_t count) {
     const uint8_t *flash = place(bench, area, offset, count);
+    bench->flash.reads++;
     if (!flash || fails(&bench->flash, area, 4)) return false;
     memcpy(bytes, flash, count);
     return true;
@@ -39,6 +44,8 @@ bool flash_read(struct bench *bench, enum ota_area area, uint32_t offset, uint8_
 bool flash_write(struct bench *bench, enum ota_area area, uint32_t offset, const uint8_t *bytes, uint32_t count) {
     uint8_t *flash = place(bench, area, offset, count);
     uint32_t unit = bench->flash.write_unit;
+    bench->flash.changes++;
+    find(bench, area != OTA_AREA_BASE, "flash: a write to the running image");
     find(bench, offset % unit == 0 && count % unit == 0 && count > 0, "flash: a write of incomplete write units");
     bool failing = fails(&bench->flash, area, 1);
     if (!flash || !bench->flash.is_powered || (failing && !bench->flash.fails_halfway)) return false;
@@ -57,6 +64,8 @@ bool flash_write(struct bench *bench, enum ota_area area, uint32_t offset, const
 bool flash_erase(struct bench *bench, enum ota_area area, uint32_t offset) {
     uint32_t page_size = bench->flash.page_size;
     uint8_t *flash = place(bench, area, offset, page_size);
+    bench->flash.changes++;
+    find(bench, area != OTA_AREA_BASE, "flash: an erase of the running image");
     find(bench, offset % page_size == 0, "flash: an erase that does not start at a page");
     bool failing = fails(&bench->flash, area, 2);
     if (!flash || !bench->flash.is_powered || (failing && !bench->flash.fails_halfway)) return false;

@@ -1,5 +1,6 @@
 #include "bench.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static uint32_t number(const uint8_t *bytes, int count) {
@@ -29,6 +30,33 @@ int begin(struct bench *bench, uint16_t connection, enum ota_object object, cons
     }
     memcpy(bytes + 11, digest, OTA_PREFIX_SIZE);
     return request(bench, connection, bytes, sizeof bytes);
+}
+
+int begin_encoded(struct bench *bench, uint16_t connection, uint32_t from, uint32_t base_size) {
+    uint8_t bytes[20] = {OTA_BEGIN, 0x12, OTA_OBJECT_ENCODED_IMAGE, OTA_ENCODING_LZMA2}, digest[OTA_DIGEST_SIZE];
+    if (base_size > SLOT_SIZE) base_size = SLOT_SIZE;
+    for (int i = 0; i < 4; i++) {
+        bytes[4 + i] = (uint8_t)(from >> 8 * i);
+        bytes[8 + i] = (uint8_t)(base_size >> 8 * i);
+    }
+    digest_of(bench->flash.slots[bench->running], base_size, digest);
+    if (base_size > 0) memcpy(bytes + 12, digest, OTA_PREFIX_SIZE);
+    return request(bench, connection, bytes, sizeof bytes);
+}
+
+void send_value(struct bench *bench, uint16_t connection, const uint8_t *bytes, uint32_t count) {
+    uint8_t progress[12];
+    uint16_t size;
+    if (ota_device_read(&bench->device, connection, OTA_PROGRESS, 0, progress, sizeof progress, &size) != OTA_ATT_OK)
+        return;
+    if (count > bench->config.longest_data - 2u) count = bench->config.longest_data - 2u;
+    uint8_t *value = malloc(2 + count);
+    if (!value) return;
+    memcpy(value, progress + 2, 2);
+    memcpy(value + 2, bytes, count);
+    ota_device_write_data(&bench->device, connection, value, (uint16_t)(2 + count), bench->now);
+    free(value);
+    settle(bench);
 }
 
 bool send_next(struct bench *bench, uint16_t connection, const struct release *release, uint32_t count) {

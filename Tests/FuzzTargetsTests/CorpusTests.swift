@@ -30,12 +30,15 @@ import Testing
         }
     }
 
-    @Test("no input of the device core's corpus violates its conditions or traps")
-    func everyInputOfTheDeviceCore() throws {
-        let inputs = try inputs(of: "device")
+    @Test(
+        "no input of the corpora for the device core and its decoder violates their conditions or traps",
+        arguments: ["device", "decoder"])
+    func everyInputOfTheDeviceCore(_ target: String) throws {
+        let inputs = try inputs(of: target)
         #expect(!inputs.isEmpty)
         for (name, bytes) in inputs {
-            let finding = device_fuzz(bytes, bytes.count).map { String(cString: $0) }
+            let run = target == "device" ? device_fuzz : decoder_fuzz
+            let finding = run(bytes, bytes.count).map { String(cString: $0) }
             #expect(finding == nil, "\(name)")
         }
     }
@@ -44,6 +47,6 @@ import Testing
     @Test("every folder of the corpus has a target")
     func everyFolderHasATarget() throws {
         let folders = try FileManager.default.contentsOfDirectory(atPath: Self.corpus.path)
-        #expect(Set(folders) == Set(FuzzTarget.allCases.map(\.rawValue) + ["device"]))
+        #expect(Set(folders) == Set(FuzzTarget.allCases.map(\.rawValue) + ["device", "decoder"]))
     }
 }

@@ -1,4 +1,4 @@
-/* Fuzz target: the device core with arbitrary hosts, flash failures and power cuts. */
+/* Fuzz targets: the device core with arbitrary hosts, flash failures and power cuts, and its decoder. */
 #ifndef DEVICE_FUZZ_H
 #define DEVICE_FUZZ_H
 
@@ -14,5 +14,14 @@
  *   - The core starts again after any power cut, ends every request in a limited number of polls, and can be updated.
  */
 const char *device_fuzz(const uint8_t *bytes, size_t count);
+
+/*
+ * Sends the bytes as an encoded image, in Data values that the first bytes choose, and checks in addition:
+ *
+ *   - The work for each value is limited: the flash operations, and the number of decoded bytes.
+ *   - The device decodes, rewinds or reports that it cannot decode the stream. It never holds more bytes than the image
+ *     has.
+ */
+const char *decoder_fuzz(const uint8_t *bytes, size_t count);
 
 #endif
