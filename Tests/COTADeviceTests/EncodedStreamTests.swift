@@ -186,7 +186,7 @@ import Testing
         }
     }
 
-    @Test("FINISH is refused until the image is complete, whatever the length of the stream")
+    @Test("FINISH is refused until the image is complete, even if the stream is longer than the image")
     func finish() throws {
         let bench = try encodedBench([UInt8](repeating: 0, count: 200))
         let position = try #require(bench.beginEncoded())

@@ -1,7 +1,7 @@
 import COTADevice
 import Testing
 
-/// Counts operations in place of time: a Data value must not occupy the device for long, whatever its bytes are.
+/// Counts operations in place of time: no Data value may occupy the device for long.
 @Suite("Work for a Data value of an encoded image") struct EncodedWorkTests {
     /// The maximum number of plain bytes of a value: two chunks.
     static let largest = 2 * 16384
