@@ -51,7 +51,7 @@ static bool flush(struct ota_device *device, uint32_t count) {
 
 uint8_t *ota_image_room(const struct ota_device *device, uint32_t *count) {
     uint32_t buffered = device->held_offset - device->held_flushed;
-    *count = ota_min(device->config->page_size - buffered, device->object_size - device->held_offset);
+    *count = device->config->page_size - buffered;
     return device->page + buffered;
 }
 

@@ -54,11 +54,11 @@ bool ota_image_erases_again(const struct ota_device *device, uint32_t offset, ui
 bool ota_image_begin(struct ota_device *device, uint32_t offset);
 
 /* Returns where in the page buffer the next bytes of the image belong. Sets `*count` to the number of bytes up to the
- * end of the page or of the image, which is 0 only if the image is complete. */
+ * end of the page, at least 1. */
 uint8_t *ota_image_room(const struct ota_device *device, uint32_t *count);
 
-/* Counts `count` bytes that the caller has written to the place of `ota_image_room`, and writes the page to flash if the
- * page or the image is complete. Returns false if the flash failed. In this case the core discards the bytes in the page
+/* Counts `count` bytes that the caller has written to the place of `ota_image_room`, at most the number of bytes that the
+ * image lacks. Writes the page to flash if the page or the image is complete. Returns false if the flash failed. In this case the core discards the bytes in the page
  * buffer and keeps only the bytes in flash. */
 bool ota_image_add(struct ota_device *device, uint32_t count);
 

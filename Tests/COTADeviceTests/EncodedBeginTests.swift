@@ -63,10 +63,18 @@ import Testing
         huge.replaceSubrange(6..<10, with: little(UInt32.max))
         #expect(bench.request(OTA_BEGIN, huge) == OTA_WRONG_BASE)
         #expect(bench.flash.operations == operations)
+        #expect(bench.flash.violations == [])
         // The open object continues with the same sequence.
         let position = try #require(bench.progress?.position)
         bench.send(image, at: position)
         #expect(bench.request(OTA_FINISH) == OTA_OK)
+    }
+
+    @Test("a base that is longer than announced is refused, even if the running image starts with it")
+    func longerThanAnnounced() throws {
+        let bench = try encodedBench(image, base: base) { $0.baseSize = 4999 }
+        #expect(bench.encodedStatus(base: base) == OTA_WRONG_BASE)
+        #expect(bench.encodedStatus(base: Array(base.dropLast())) == OTA_OK)
     }
 
     @Test("a base that cannot be read or hashed is refused as a wrong base")
@@ -95,7 +103,9 @@ import Testing
         #expect(hashed([]) == 0)
         #expect(hashed(base) == 0)
         // A refused base does not replace the one that held.
-        #expect(bench.encodedStatus(base: Array(part.dropLast()) + [0x11]) == OTA_WRONG_BASE)
+        for wrong in [Array(part.dropLast()), Array(base.dropLast())] {
+            #expect(bench.encodedStatus(base: wrong + [0x11]) == OTA_WRONG_BASE)
+        }
         #expect(hashed(base) == 0)
         #expect(hashed(part) == 4097)
         #expect(hashed(base) == 5000)

@@ -142,13 +142,23 @@ import Testing
         let encoded = encode([.literal(1), .match(distance: 1, length: 4)])
         #expect(try status([LZMA2Writer.chunk(encoded, plain: 5)]) == 0)
         #expect(try status([LZMA2Writer.chunk(encoded, plain: 4)]) == failed)
+        // No byte of the match is stored, also at the end of the image.
+        for count in [600, 14] {
+            let bench = try encodedBench(Array(image.prefix(count)), holding: 10)
+            let position = try #require(bench.beginEncoded())
+            #expect(self.status(bench, [LZMA2Writer.chunk(encoded, plain: 4)], at: position) == failed)
+            #expect(bench.device.pointee.held_offset == 11)
+        }
     }
 
     @Test("a chunk must use its encoded bytes exactly, and end with code 0")
     func chunkEnd() throws {
         let encoded = encode(literals)
         #expect(try status([LZMA2Writer.chunk(encoded, plain: 3), LZMA2Writer.copied([9])]) == 0)
-        #expect(try status([LZMA2Writer.chunk(encoded + [0], plain: 3), LZMA2Writer.copied([9])]) == failed)
+        let longer = LZMA2Writer.chunk(encoded + [2], plain: 3)
+        #expect(try status([longer, LZMA2Writer.copied([9])]) == failed)
+        // The extra byte is the control byte of a correct chunk.
+        #expect(try status([Array(longer.dropLast()), [2, 0, 0, 9]]) == failed)
         #expect(
             try status([LZMA2Writer.chunk(Array(encoded.dropLast()), plain: 3), LZMA2Writer.copied([9])]) == failed)
         #expect(try status([LZMA2Writer.chunk(Array(encoded.prefix(4)), plain: 1)]) == failed)
