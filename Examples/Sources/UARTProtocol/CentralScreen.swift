@@ -8,7 +8,7 @@ public struct CentralScreen: Sendable {
 
         public init(address: String, name: String, rssi: Int) {
             self.address = address
-            self.name = name
+            self.name = shown(name)
             self.rssi = rssi
         }
     }
@@ -101,7 +101,7 @@ public struct CentralScreen: Sendable {
             guard let device else { return }
             mode = .ready(device)
             add("Hello → Hello ack")
-        case .text(let text): add("< \(text)")
+        case .text(let text): add("< \(shown(text))")
         case .toggle(let on): toggle = on
         case .progress(let received, let size): progress = (received, size)
         case .image(let bytes, let digest):

@@ -137,7 +137,7 @@ struct UARTServer {
     private mutating func show(_ event: PeripheralSession.Event) {
         switch event {
         case .hello: report("Hello")
-        case .text(let text): report("< \(text)")
+        case .text(let text): report("< \(shown(text))")
         case .toggle(let on):
             toggle = on
             report("toggle \(on ? "on" : "off")")

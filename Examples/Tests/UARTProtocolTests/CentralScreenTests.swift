@@ -84,6 +84,16 @@ struct CentralScreenTests {
         #expect(screen.lines == ["Name filter: _", "", "", Self.keys])
     }
 
+    @Test("a text and a name of another machine cannot control the terminal")
+    mutating func escapes() {
+        _ = screen.handle(.found(.init(address: "00:AA:01:00:00:42", name: "\u{1B}[2JX", rssi: -50)))
+        #expect(screen.lines.contains { $0.hasPrefix("> \\u{1B}[2JX  ") })
+        _ = type("\n")
+        _ = screen.handle(.session(.ready))
+        _ = screen.handle(.session(.text("a\nb\u{9B}2J\u{202E}")))
+        #expect(screen.lines.contains("< a\\nb\\u{009B}2J\\u{202E}"))
+    }
+
     @Test("the last events of a conversation are visible, with the progress of the image")
     mutating func shows() {
         connect()
