@@ -61,12 +61,23 @@ extension FakeBlueZ {
         try await Task.sleep(for: .seconds(30))
     }
 
-    /// Asks the agent to authorize a pairing without a passkey, as bluetoothd does for a pairing that it started itself. Returns whether
-    /// the agent accepted.
-    package func asksForAuthorization() async -> Bool {
+    /// Asks the agent to authorize a pairing without a passkey, as bluetoothd does for a pairing that it or the device started. Returns
+    /// whether the agent accepted.
+    package func asksForAuthorization() async -> Bool { await asks("RequestAuthorization", []) }
+
+    /// Asks the agent whether the device shows the same number, as bluetoothd does in a numeric comparison. Returns whether the agent
+    /// accepted.
+    package func asksForConfirmation(of number: UInt32) async -> Bool {
+        await asks("RequestConfirmation", [.uint32(number)])
+    }
+
+    /// The I/O capability of the registered agent.
+    package var agentCapability: String? { agent?.capability }
+
+    private func asks(_ member: String, _ arguments: [DBusValue]) async -> Bool {
         guard let agent else { return false }
         let reply = try? await connection?.call(
-            agent.owner, agent.path, BlueZName.agent, "RequestAuthorization", [.objectPath(Self.device)])
+            agent.owner, agent.path, BlueZName.agent, member, [.objectPath(Self.device)] + arguments)
         return reply != nil
     }
 

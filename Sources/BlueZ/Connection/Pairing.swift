@@ -2,7 +2,7 @@ import DBus
 
 /// The agent that answers bluetoothd's requests during pairing (BlueZ, `doc/agent-api.txt`). A bus connection has one agent. The
 /// agent forwards each request to the responder for the device. The agent is registered only while it has a responder. Only
-/// bluetoothd may call the agent.
+/// bluetoothd may call the agent. A responder for an adapter answers the requests of all devices of this adapter that have no responder.
 ///
 /// This agent is also the default agent: bluetoothd uses this agent instead of the agents of other programs. If a device refuses a
 /// read or a write with "insufficient authentication", bluetoothd itself starts a pairing and sends its requests to the default
@@ -13,6 +13,7 @@ actor PairingAgent {
 
     private struct Entry {
         var ticket: Int
+        /// The path of a device, or of an adapter.
         var device: DBusObjectPath
         var responder: PairingResponder
     }
@@ -43,7 +44,7 @@ actor PairingAgent {
 
     // MARK: - Responders
 
-    /// Adds a responder and registers the agent if necessary. Returns when the registration has succeeded or failed. Call `remove`
+    /// Adds a responder for a device, or for all devices of an adapter, and registers the agent if necessary. Returns when the registration has succeeded or failed. Call `remove`
     /// afterwards in both cases.
     func add(
         _ responder: PairingResponder, for device: DBusObjectPath
@@ -118,9 +119,11 @@ actor PairingAgent {
                         })
                 },
                 // bluetoothd sends this request before it creates an unauthenticated bond, if bluetoothd itself started the
-                // pairing. The agent refuses the request only if the responder refuses all pairings.
+                // pairing, or if the device has started the pairing. The agent refuses the request if the responder refuses all
+                // pairings or requires authentication.
                 DBusMethod("RequestAuthorization", takes: [device]) { [weak self] call throws(DBusError) in
-                    try await Self.answer(self?.ask(call) { responder, _ in responder.refusesAll ? nil : [] })
+                    try await Self.answer(
+                        self?.ask(call) { responder, _ in responder.acceptsUnauthenticated ? [] : nil })
                 },
                 DBusMethod("Cancel") { [weak self] _ throws(DBusError) in
                     await self?.cancelQuestion()
@@ -138,13 +141,17 @@ actor PairingAgent {
         _ body: @escaping @Sendable (PairingResponder, BluetoothDevice) async -> [DBusValue]?
     ) async -> [DBusValue]? {
         guard let path = call.arguments.first?.objectPath, let device = await device(path),
-            let responder = entries.first(where: { $0.device == path })?.responder
+            let responder = responder(for: path)
         else { return nil }
         let question = Task { await body(responder, device) }
         self.question = question
         let answer = await question.value
         await onQuestion(path, answer != nil)
         return answer
+    }
+
+    private func responder(for device: DBusObjectPath) -> PairingResponder? {
+        (entries.first { $0.device == device } ?? entries.first { device.isDescendant(of: $0.device) })?.responder
     }
 
     private static func answer(_ values: [DBusValue]?) throws(DBusError) -> [DBusValue] {
@@ -167,6 +174,8 @@ public struct PairingResponder: Sendable {
     public var confirmation: (@Sendable (BluetoothDevice, UInt32) async -> Bool)?
     /// True for ``refusing``. If true, this program must not start a pairing.
     package private(set) var refusesAll = false
+    /// Whether this responder accepts a pairing without a passkey and without a comparison.
+    private(set) var acceptsUnauthenticated = true
 
     public init(
         passkey: (@Sendable (BluetoothDevice) async -> UInt32?)? = nil,
@@ -189,11 +198,27 @@ public struct PairingResponder: Sendable {
     public static let refusing: PairingResponder = {
         var responder = unattended
         responder.refusesAll = true
+        responder.acceptsUnauthenticated = false
         return responder
     }()
 
     /// Pairs with a device whose passkey is known. The passkey is a number from 0 to 999 999.
     public static func passkey(_ passkey: UInt32) -> PairingResponder { PairingResponder(passkey: { _ in passkey }) }
+
+    /// Pairs only if a person confirms that both devices show the same number. Such a pairing needs LE Secure Connections on both devices
+    /// (Core Specification, Vol 3, Part H, 2.3.5.1). The responder refuses the unauthenticated pairing of a device that cannot show a number.
+    ///
+    /// If this program starts the pairing, bluetoothd may create an unauthenticated bond with such a device without a request to this
+    /// responder. A characteristic with ``LocalCharacteristic/Protection/authenticated`` does not accept such a bond.
+    ///
+    /// - Parameter confirmation: returns whether the device shows the same number as the second argument. The number has six digits.
+    public static func numericComparison(
+        _ confirmation: @escaping @Sendable (BluetoothDevice, UInt32) async -> Bool
+    ) -> PairingResponder {
+        var responder = PairingResponder(confirmation: confirmation)
+        responder.acceptsUnauthenticated = false
+        return responder
+    }
 
     var capability: String {
         switch (passkey, confirmation) {
@@ -201,6 +226,34 @@ public struct PairingResponder: Sendable {
         case (.some, nil): "KeyboardOnly"
         case (nil, .some): "DisplayYesNo"
         case (nil, nil): "NoInputNoOutput"
+        }
+    }
+}
+
+extension BlueZClient {
+    /// Answers the pairing requests of all devices of an adapter while `body` runs. A peripheral needs this method, because a central
+    /// starts the pairing. The `pairing` parameter of ``withConnection(_:pairing:_:)`` has precedence for its device.
+    ///
+    /// bluetoothd sends the requests of a pairing that a device started only to the default agent of the machine. The last program that
+    /// calls this method, or `withConnection` with a responder, has the default agent.
+    ///
+    /// - Parameter adapter: the name of the adapter, such as `hci1`. Nil: the first powered adapter.
+    ///
+    /// - Throws: the errors of `body`; ``BlueZError/Code/serviceUnavailable``, ``BlueZError/Code/noSuchAdapter``,
+    ///   ``BlueZError/Code/adapterOff``, and the errors of the registration.
+    public nonisolated func withPairing<Result>(
+        over adapter: String? = nil, _ responder: PairingResponder, _ body: () async throws -> Result
+    ) async throws -> Result {
+        let agent = await pairingAgent()
+        let (ticket, registration) = await agent.add(responder, for: try await usableAdapter(adapter).path)
+        do {
+            try registration.get()
+            let result = try await body()
+            await agent.remove(ticket)
+            return result
+        } catch {
+            await agent.remove(ticket)
+            throw error
         }
     }
 }

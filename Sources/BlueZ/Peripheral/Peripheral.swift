@@ -251,7 +251,7 @@ extension BlueZClient {
         }
     }
 
-    private func usableAdapter(_ name: String?) throws(BlueZError) -> BluetoothAdapter {
+    func usableAdapter(_ name: String?) throws(BlueZError) -> BluetoothAdapter {
         guard isOpen else { throw BlueZError(.busUnavailable, "the connection to the bus has ended") }
         return try tree.usableAdapter(name)
     }

@@ -277,6 +277,41 @@ extension ConformanceTests {
     }
 
     @Test(
+        "a responder for an adapter answers the comparisons of its devices, and then the agent is gone",
+        .enabled(if: !World.isLab, "the lab does not know the agent's bus name"))
+    func comparesForAllDevices() async throws {
+        try await connect { world, client, _ in
+            let fake = try #require(world.fake)
+            // An even number is confirmed.
+            let responder = PairingResponder.numericComparison { device, number in
+                device.address == world.address && number.isMultiple(of: 2)
+            }
+            try await client.withPairing(responder) {
+                #expect(await fake.agentCapability == "DisplayYesNo")
+                #expect(await fake.asksForConfirmation(of: 123_456))
+                #expect(await !fake.asksForConfirmation(of: 123_457))
+                // The pairing would not be authenticated.
+                #expect(await !fake.asksForAuthorization())
+            }
+            #expect(await !fake.hasAgent)
+            await #expect(throws: BlueZError(.noSuchAdapter, "")) {
+                try await client.withPairing(over: "hci9", responder) {}
+            }
+        }
+    }
+
+    @Test(
+        "the responder of a connection has precedence over the responder of the adapter",
+        .enabled(if: !World.isLab, "the lab does not know the agent's bus name"))
+    func prefersTheConnection() async throws {
+        try await connect(pairing: .numericComparison { _, _ in true }) { world, client, _ in
+            try await client.withPairing(.numericComparison { _, _ in false }) {
+                #expect(await world.fake?.asksForConfirmation(of: 1) == true)
+            }
+        }
+    }
+
+    @Test(
         "only bluetoothd may call the pairing agent",
         .enabled(if: !World.isLab, "the lab does not know the agent's bus name"))
     func theAgentRefusesOthers() async throws {
