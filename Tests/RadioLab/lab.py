@@ -67,12 +67,12 @@ class Lines:
 
 
 class Process:
-    def __init__(self, words, name, **more):
+    def __init__(self, words, name, stdin=subprocess.DEVNULL, **more):
         print(f"$ {' '.join(map(str, words))}", flush=True)
         self.begun = time.monotonic()
         self.process = subprocess.Popen(
-            [str(word) for word in words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-            errors="replace", **more,
+            [str(word) for word in words], stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace",
+            **more,
         )
         self.out = Lines(self.process.stdout, f"{name}>", self.heard)
         self.err = Lines(self.process.stderr, f"{name}!", self.heard)

@@ -43,6 +43,11 @@ class Screen:
         print(f"types {text!r}", flush=True)
         self.command("send-keys", "-l", text)
 
+    def press(self, *keys):
+        """Presses keys by their tmux names, such as Enter."""
+        print(f"presses {' '.join(keys)}", flush=True)
+        self.command("send-keys", *keys)
+
     def lines(self):
         return "\n".join(self.command("capture-pane", "-p")).rstrip("\n").split("\n")
 

@@ -3,12 +3,11 @@ import Glibc
 
 /// The terminal of this process. While it exists, each key arrives without Return and without echo, and the screen shows only the text of
 /// ``show(_:)``.
-public final class Terminal {
+public final class Terminal: Sendable {
     private let saved: termios
-    private let keys: any DispatchSourceRead
 
-    /// - Parameter hint: what to do without a terminal, for the error.
-    public init(hint: String) throws {
+    /// - Parameter hint: what to run without a terminal.
+    public init(showsCursor: Bool = false, hint: String) throws {
         var settings = termios()
         guard isatty(STDOUT_FILENO) == 1, tcgetattr(STDIN_FILENO, &settings) == 0 else {
             throw Failure("this command needs a terminal; hint: \(hint)")
@@ -17,28 +16,34 @@ public final class Terminal {
         // ISIG remains set, so Control-C is still SIGINT.
         settings.c_lflag &= ~tcflag_t(ICANON | ECHO)
         tcsetattr(STDIN_FILENO, TCSANOW, &settings)
-        keys = DispatchSource.makeReadSource(fileDescriptor: STDIN_FILENO)
-        write("\u{1B}[?1049h\u{1B}[?25l")
+        write("\u{1B}[?1049h" + (showsCursor ? "" : "\u{1B}[?25l"))
     }
 
     /// Calls `body` for each typed character.
     public func onKey(_ body: @escaping @Sendable (Character) -> Void) {
-        keys.setEventHandler { [keys] in
-            var bytes = [UInt8](repeating: 0, count: 4096)
-            let count = read(STDIN_FILENO, &bytes, bytes.count)
-            guard count > 0 else { return keys.cancel() }
-            for character in String(decoding: bytes.prefix(count), as: UTF8.self) { body(character) }
+        Task {
+            for await bytes in standardInput() {
+                for character in String(decoding: bytes, as: UTF8.self) { body(character) }
+            }
         }
-        keys.resume()
     }
 
+    /// Shows the lines. The cursor is after the last line.
     public func show(_ lines: [String]) {
         write("\u{1B}[H\u{1B}[2J" + lines.joined(separator: "\r\n"))
     }
 
+    /// The number of columns and lines.
+    public var size: (width: Int, height: Int) {
+        var size = winsize()
+        guard ioctl(STDOUT_FILENO, UInt(TIOCGWINSZ), &size) == 0, size.ws_col > 0, size.ws_row > 0 else {
+            return (80, 24)
+        }
+        return (Int(size.ws_col), Int(size.ws_row))
+    }
+
     /// Restores the screen and the settings of the terminal.
     public func restore() {
-        keys.cancel()
         write("\u{1B}[?25h\u{1B}[?1049l")
         var settings = saved
         tcsetattr(STDIN_FILENO, TCSANOW, &settings)
@@ -48,4 +53,18 @@ public final class Terminal {
         print(text, terminator: "")
         fflush(nil)
     }
+}
+
+/// Reads standard input until its end. Each element has the bytes that were available at one time. A thread waits for the bytes, because a
+/// dispatch source does not report the end of a pipe.
+public func standardInput() -> AsyncStream<[UInt8]> {
+    let (stream, feed) = AsyncStream.makeStream(of: [UInt8].self)
+    DispatchQueue.global().async {
+        var bytes = [UInt8](repeating: 0, count: 4096)
+        while case let count = read(STDIN_FILENO, &bytes, bytes.count), count > 0 {
+            feed.yield(Array(bytes.prefix(count)))
+        }
+        feed.finish()
+    }
+    return stream
 }
