@@ -93,6 +93,24 @@ let package = Package(
                 "UARTProtocol", .product(name: "BlueZ", package: "otaflash"),
                 .product(name: "OTASigning", package: "otaflash"),
             ], swiftSettings: warnings),
+
+        // A chat between two equal peers.
+        .target(
+            name: "ChatProtocol",
+            dependencies: [
+                .product(name: "BlueZ", package: "otaflash"), .product(name: "OTASigning", package: "otaflash"),
+            ],
+            swiftSettings: warnings),
+        .executableTarget(
+            name: "ble-chat",
+            dependencies: [
+                "ChatProtocol", "ExampleSupport", .product(name: "BlueZ", package: "otaflash"),
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+            ],
+            swiftSettings: warnings),
+        .testTarget(
+            name: "ChatProtocolTests", dependencies: ["ChatProtocol", .product(name: "BlueZ", package: "otaflash")],
+            swiftSettings: warnings),
     ],
     swiftLanguageModes: [.v6],
     cLanguageStandard: .c99

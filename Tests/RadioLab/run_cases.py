@@ -18,7 +18,9 @@ from air import air
 from cases import Skip, quiet, registered
 
 # The slowest modules run first.
-MODULES = "fake", "faults", "smp_cases", "refusals", "updates", "peers", "calculator_cases", "beacon_cases", "uart_cases", "speed"
+MODULES = (
+    "fake", "faults", "smp_cases", "refusals", "updates", "peers", "calculator_cases", "beacon_cases", "uart_cases", "chat_cases", "speed",
+)
 AIR = "per_event 6 loss 0 range 1 advert 0.1 rssi -50 interval 0".split()
 
 

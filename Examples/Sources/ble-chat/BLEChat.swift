@@ -1,0 +1,52 @@
+import ArgumentParser
+import BlueZ
+import ChatProtocol
+import ExampleSupport
+import Glibc
+
+@main
+struct BLEChat: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "ble-chat", abstract: "Chat with another peer over Bluetooth LE.",
+        discussion: """
+            On a terminal, type the number of a peer, and then messages. Otherwise, each line of standard input is the name of \
+            a peer or a message, and each line of standard output is an entry of the history. At the end of standard input, the \
+            program quits after the last message has arrived.
+
+            /peers lists the peers, /leave leaves the chat, /quit quits.
+
+            ble-chat --name Alice                              shows the peers in range
+            printf 'hello\\n' | ble-chat --name Alice --with Bob  sends one message to Bob
+            """)
+
+    @Option(help: "The adapter, such as hci1 (default: the first powered adapter).")
+    var adapter: String?
+
+    @Option(help: "The advertised name: 1 to 20 bytes (default: $USER).")
+    var name = getenv("USER").map { String(cString: $0) } ?? "peer"
+
+    @Option(help: "The name of the session. Only peers with the same session can chat.")
+    var session = "public"
+
+    @Option(help: "Open the chat with the peer of this name when it is in range.")
+    var with: String?
+
+    @Flag(help: "Encrypt the link. Both users compare a number once. Both peers need this option.")
+    var secure = false
+
+    func validate() throws {
+        guard 1...20 ~= name.utf8.count, visible(name) == name else {
+            throw ValidationError("'\(name)' is not a name of 1 to 20 bytes")
+        }
+    }
+
+    func run() async throws {
+        let terminal = isatty(STDIN_FILENO) == 1 ? try Terminal(showsCursor: true, hint: "ble-chat < FILE") : nil
+        defer { terminal?.restore() }
+        let messenger = Messenger(.random(), Session(session), wanted: with)
+        let program = ChatProgram(adapter: adapter, name: name, isSecure: secure, messenger)
+        do {
+            _ = try await untilSignal { try await program.run(on: terminal) }
+        } catch let error as BlueZError { throw Failure(error) }
+    }
+}

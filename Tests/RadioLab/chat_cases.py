@@ -1,0 +1,330 @@
+"""The example ble-chat: two of its peers, and each role with a peer on another stack."""
+
+import asyncio
+import signal
+import subprocess
+import time
+
+import bluez
+import chat_bumble
+import picture
+from cases import case
+from chat_bumble import DISCOVERY, MALFORMED, NOT_EXPECTED, OTHER_SESSION, SERVICE, position, text
+from lab import Process, until
+from screen import Screen
+
+NAME = "ble-chat"
+
+
+class Peer(Process):
+    """A running ble-chat in its line mode. It ends with the case."""
+
+    def __init__(self, lab, adapter, name, *options):
+        words = [lab.example(NAME), "--adapter", adapter, "--name", name, *options]
+        super().__init__(words, name, stdin=subprocess.PIPE, bufsize=1, env=lab.environment)
+        self.name, self.seen = name, 0
+        lab.stack.callback(self.process.kill)
+        self.hears(f"{name} is in range of other peers over {adapter}")
+
+    def writes(self, *lines):
+        for line in lines:
+            print(f"{self.name} writes {line[:60]}", flush=True)
+            self.process.stdin.write(line + "\n")
+
+    def hears(self, line, seconds=15):
+        """Waits for this line after the lines that were heard before, and returns its time."""
+
+        def found():
+            for number in range(self.seen, len(self.out.lines)):
+                if self.out.lines[number] == line:
+                    self.seen = number + 1
+                    return self.out.times[number]
+
+        return until(found, seconds, f"{self.name} shows {line[:100]!r}; it shows {[it[:100] for it in self.out.lines[self.seen:]]}")
+
+    def hears_question(self):
+        """Returns the number that the next question shows."""
+        begin, end = "Does the other peer show ", "? yes or no"
+        asked = until(lambda: [it for it in self.out.lines[self.seen :] if it.startswith(begin)], 15, f"a question to {self.name}")[0]
+        self.hears(asked)
+        return asked.removeprefix(begin).removesuffix(end)
+
+    def quits(self):
+        self.writes("/quit")
+        assert self.wait(10) == 0
+        assert self.err.text() == "", self.err.text()
+
+
+def address(adapter):
+    return bluez.ask(lambda bus: bus.objects())[f"/org/bluez/{adapter}"][bluez.ADAPTER]["Address"]
+
+
+def meet(lab, *options):
+    """Starts Bob on hci0 and Alice on hci1. Each one sees the other one."""
+    bob, alice = Peer(lab, "hci0", "Bob", *options), Peer(lab, "hci1", "Alice", *options)
+    alice.hears(f"Bob ({address('hci0')}) is in range")
+    bob.hears(f"Alice ({address('hci1')}) is in range")
+    return alice, bob
+
+
+@case(limit=60, example=NAME)
+def example_chat(lab):
+    """Two peers exchange messages. Each one is once the peripheral and once the central. A signal and /quit end them."""
+    alice, bob = meet(lab)
+    for caller, answerer in ((alice, bob), (bob, alice)):
+        caller.writes(answerer.name, "hello", "Grüße, 你好 👋")
+        answerer.hears(f"{caller.name}: hello")
+        answerer.hears(f"{caller.name}: Grüße, 你好 👋")
+        caller.hears("Delivered: message 2" if caller is alice else "Delivered: message 3")
+        answerer.writes("hi")
+        caller.hears(f"{answerer.name}: hi")
+        answerer.hears("Delivered: message 1" if caller is alice else "Delivered: message 3")
+        caller.writes("/leave")
+        answerer.hears(f"{caller.name} left the chat.")
+    alice.quits()
+    bob.signal(signal.SIGTERM)
+    assert bob.wait(10) == 0 and bob.err.text() == ""
+    lab.assert_nothing_left()
+    for adapter in "hci0", "hci1":
+        assert bluez.ask(lambda bus: bus.advertisements(adapter)) == 0
+
+
+@case(limit=60, example=NAME)
+def example_chat_cut(lab):
+    """A message of 64 KiB arrives whole in each direction, although the link is lost in the middle. Nothing is shown twice."""
+    alice, bob = meet(lab)
+    alice.writes("Bob", "hello")
+    bob.hears("Alice: hello")
+    alice.hears("Delivered: message 1")
+    for number, (sender, receiver, pause) in enumerate(((alice, bob, 0.3), (bob, alice, 1.5)), 1):
+        text = ("你好 Grüße " * 5000).encode()[: 65536 - 5].decode(errors="ignore") + f"end {number}"
+        sender.writes(text)
+        begun = time.monotonic()
+        time.sleep(pause)
+        lab.air("cut")
+        receiver.hears(f"Link lost: the {'other peer' if receiver is alice else 'device'} disconnected.")
+        receiver.hears(f"{sender.name}: {text}", seconds=20)
+        sender.hears(f"Delivered: message {3 - number}")
+        lab.figure(f"{len(text.encode())} bytes with a lost link after {time.monotonic() - begun:.1f} s")
+    alice.writes("/quit")
+    bob.hears("Alice left the chat.")
+    bob.quits()
+    assert [it[:14] for it in bob.out.lines if it.startswith("Alice: ")] == ["Alice: hello", "Alice: 你好 Grüß"[:14]]
+    assert len([it for it in alice.out.lines if it.startswith("Bob: ")]) == 1
+
+
+def on_bumble(script):
+    """Runs a script with a Bumble peer on hci1."""
+
+    async def run():
+        it = await chat_bumble.Peer().open("hci1")
+        try:
+            await asyncio.wait_for(script(it), 50)
+        finally:
+            await it.close()
+
+    asyncio.run(run())
+
+
+async def shows(peer, *lines):
+    """Waits for these lines while Bumble runs."""
+    for line in lines:
+        await asyncio.to_thread(peer.hears, line)
+
+
+@case(limit=60, example=NAME)
+def example_chat_with_a_peripheral_on_another_stack(lab):
+    """Our peer answers the call of a Bumble peer, which cuts its text after each byte. A gap in a message ends the chat."""
+    bob = Peer(lab, "hci0", "Bob")
+
+    async def script(it):
+        await it.advertise()
+        await shows(bob, f"Bumble ({it.address}) is in range")
+        _, identity = await it.find(DISCOVERY)
+        await it.advertise(called=identity)
+        assert await it.greet() == position(1)
+        await shows(bob, "Chat with Bumble.", "Connected to Bumble.")
+        data = "Grüße 👋".encode()
+        await it.send(*(text(1, at, data[at : at + 1], at == len(data) - 1) for at in range(len(data))))
+        assert await it.receive() == position(2)
+        await shows(bob, "Bumble: Grüße 👋")
+        bob.writes("hi " + "é" * 400)
+        assert await it.receive_text(1) == ("hi " + "é" * 400).encode()
+        await shows(bob, "Delivered: message 1")
+        await it.send(text(2, 1, b"gap", True))
+        await shows(bob, "The chat ended: a frame has a wrong position.")
+        await it.end()
+
+    on_bumble(script)
+    bob.quits()
+    lab.assert_nothing_left()
+
+
+@case(limit=60, example=NAME)
+def example_chat_with_a_central_on_another_stack(lab):
+    """Our peer calls a Bumble peer, resumes its message after a lost link, and refuses a malformed frame with an ATT error."""
+    bob = Peer(lab, "hci0", "Bob")
+    message = "0123456789" * 200
+
+    async def script(it):
+        await it.advertise()
+        await shows(bob, f"Bumble ({it.address}) is in range")
+        bob.writes("Bumble", message)
+        address, identity = await it.find(SERVICE)
+        assert identity == it.identity
+        await it.connect(address)
+        assert await it.greet() == position(1)
+        await shows(bob, "Connected to Bumble.")
+        first = await it.receive()
+        assert first[:7] == text(1, 0, b"", False), first
+        await it.disconnect()
+        await shows(bob, "Link lost: the other peer disconnected.")
+        await it.find(SERVICE)
+        await it.connect(address)
+        assert await it.greet(at=position(1, 1300)) == position(1)
+        assert await it.receive_text(1, offset=1300) == message[1300:].encode()
+        await it.send(text(1, 0, b"hello", True))
+        assert await it.receive() == position(2)
+        await shows(bob, "Delivered: message 1", "Bumble: hello")
+        assert await it.is_refused(b"\x07") == MALFORMED
+        await shows(bob, "The chat ended: a frame is malformed.")
+
+    on_bumble(script)
+    bob.quits()
+
+
+@case(limit=60, example=NAME)
+def example_chat_intruder(lab):
+    """A peer that only advertises our session, and one that connects to a peer in our session, get no message in either role."""
+    bob = Peer(lab, "hci0", "Bob")
+
+    async def script(it):
+        it.session = "other"
+        await it.advertise(session="public")
+        await shows(bob, f"Bumble ({it.address}) is in range")
+        address, identity = await it.find(DISCOVERY)
+        await it.advertise(called=identity, session="public")
+        hello = await it.receive()
+        await it.send(it.hello(), it.proof(False, hello[2:]))
+        await shows(bob, "Link refused: the peers are not in the same session.")
+        await it.end()
+        # Bob does not answer the second call.
+        await it.advertise(called=identity, session="public")
+        await asyncio.sleep(1.5)
+        assert it.ended.is_set() and it.frames.empty()
+
+        await it.connect(address)
+        assert await it.is_refused(it.hello()) == NOT_EXPECTED
+        await it.end()
+        await it.advertise(session="public")
+        bob.writes("Bumble", "secret")
+        await it.find(SERVICE)
+        await it.connect(address)
+        await it.send(it.hello())
+        hello, _ = await it.receive(), await it.receive()
+        assert await it.is_refused(it.proof(True, hello[2:])) == OTHER_SESSION
+        await it.end()
+        assert it.frames.empty()
+
+    on_bumble(script)
+    bob.quits()
+    assert not [it for it in bob.out.lines if it.startswith(("Connected", "Bumble: ", "Delivered"))]
+
+
+@case(limit=60, example=NAME)
+def example_chat_secure(lab):
+    """Both peers show the same number. They chat after both users have accepted it, also after a lost link, and not after a refusal."""
+    # bluetoothd sends the questions for the peripheral to the agent of the program that has started last.
+    alice, bob = meet(lab, "--secure")
+    for answer in "no", "yes":
+        alice.writes("Bob", f"hello after {answer}")
+        numbers = [peer.hears_question() for peer in (alice, bob)]
+        assert numbers[0] == numbers[1]
+        alice.writes(answer)
+        bob.writes(answer)
+        if answer == "no":
+            for peer in alice, bob:
+                peer.hears("You refused the link.")
+            assert not any("Connected" in line for line in alice.out.lines + bob.out.lines)
+            # Bob answers the next call after he has received an advertisement without a call. bluetoothd scans again 5 s after the end
+            # of the link, which takes 2 s.
+            time.sleep(9)
+    for number, answer in enumerate(("no", "yes"), 1):
+        bob.hears(f"Alice: hello after {answer}")
+        alice.hears(f"Delivered: message {number}")
+    lab.air("cut")
+    bob.writes("hi")
+    alice.hears("Bob: hi")
+    alice.quits()
+    bob.quits()
+
+
+@case(limit=60, example=NAME)
+def example_chat_sessions(lab):
+    """Peers of different sessions do not see each other, and wrong options are refused."""
+    bob = Peer(lab, "hci0", "Bob", "--session", "red")
+    alice = Peer(lab, "hci1", "Alice", "--session", "blue")
+    time.sleep(2)
+    alice.writes("Bob")
+    alice.hears("No peer Bob is in range.")
+    alice.quits()
+    bob.quits()
+    assert len(alice.out.lines) == 2 and len(bob.out.lines) == 1
+    assert lab.run_example(NAME, "--name", "", exit_code=64)[1].startswith("Error: '' is not a name of 1 to 20 bytes")
+    assert lab.run_example(NAME, "--adapter", "hci9", exit_code=1)[1] == "Error: there is no adapter hci9"
+
+
+@case(limit=60, example=NAME)
+def example_chat_script(lab):
+    """With standard input from a pipe, the program sends each line to the named peer, and ends after the last one has arrived."""
+    alice = Peer(lab, "hci1", "Alice", "--with", "Bob")
+    alice.writes("one", "two")
+    alice.process.stdin.close()
+    bob = Peer(lab, "hci0", "Bob")
+    bob.hears("Alice: one")
+    bob.hears("Alice: two")
+    assert alice.wait(10) == 0
+    bob.hears("Alice left the chat.")
+    bob.quits()
+
+
+@case(limit=60, example=NAME)
+def example_chat_screen(lab):
+    """A person chooses a peer, edits a line, chats, loses the link, leaves the chat and quits."""
+    bob = Peer(lab, "hci0", "Bob")
+    screen = Screen(lab, lab.example(NAME), "--name", "Alice", "--adapter", "hci1", width=44, height=9)
+    title, list_of_peers = "Alice, no chat. Type the number of a peer.", f"1  Bob  {address('hci0')}"
+    shown = [screen.until_shows(title, "", list_of_peers, "", ">")]
+    screen.type("1")
+    screen.press("Enter")
+    screen.until_shows("Alice with Bob, not connected", "", "Chat with Bob.", "", ">")
+    screen.type("Helo")
+    screen.press("BSpace")
+    screen.type("lo Bob 👋")
+    screen.until_shows("Alice with Bob, not connected", "", "Chat with Bob.", "", "> Hello Bob 👋")
+    screen.press("Enter")
+    lines = ["Alice with Bob, connected", "", "Chat with Bob.", "Connected to Bob.", "Alice: Hello Bob 👋 ✓"]
+    lines[3], lines[4] = lines[4], lines[3]
+    screen.until_shows(*lines, "", ">")
+    bob.hears("Alice: Hello Bob 👋")
+    bob.writes("Hello Alice")
+    screen.until_shows(*lines, "Bob: Hello Alice", "", ">")
+    lab.air("set", "range", 0)
+    lost = "Link lost: the other peer disconnected."
+    screen.until_shows("Alice with Bob, not connected", "", *lines[2:], "Bob: Hello Alice", lost, "", ">")
+    screen.type("Still there?")
+    screen.press("Enter")
+    lines = [lines[4], "Bob: Hello Alice", lost, "Alice: Still there? …"]
+    shown.append(screen.until_shows("Alice with Bob, not connected", "", "Alice: Hello Bob 👋 ✓", *lines, "", ">"))
+    lab.air("set", "range", 1)
+    lines = [*lines[:3], "Alice: Still there? ✓", "Connected to Bob."]
+    shown.append(screen.until_shows("Alice with Bob, connected", "", *lines, "", ">"))
+    bob.hears("Alice: Still there?")
+    picture.write("ble-chat.svg", shown, width=44, height=9)
+    screen.type("/leave")
+    screen.press("Enter")
+    screen.type("/quit")
+    screen.press("Enter")
+    screen.until_shows("exit code 0")
+    bob.hears("Alice left the chat.")
+    bob.quits()
