@@ -66,6 +66,22 @@ class Peer:
             self.frames.get_nowait()
         connection.on("disconnection", lambda reason: self.ended.set())
 
+    def pairs(self, shows_numbers):
+        """Accepts pairings: with numeric comparison, or without a display and without a keyboard."""
+        from bumble.pairing import PairingConfig, PairingDelegate
+
+        numbers = self.numbers = asyncio.Queue()
+
+        class Delegate(PairingDelegate):
+            async def compare_numbers(self, number, digits):
+                numbers.put_nowait(f"{number:0{digits}}")
+                return True
+
+        capability = PairingDelegate.DISPLAY_OUTPUT_AND_YES_NO_INPUT if shows_numbers else PairingDelegate.NO_OUTPUT_NO_INPUT
+        self.stack.pairing_config_factory = lambda connection: PairingConfig(
+            sc=True, mitm=shows_numbers, bonding=True, delegate=Delegate(capability)
+        )
+
     async def close(self):
         await self.transport.close()
 

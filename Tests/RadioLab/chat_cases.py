@@ -11,9 +11,11 @@ import picture
 from cases import case
 from chat_bumble import DISCOVERY, MALFORMED, NOT_EXPECTED, OTHER_SESSION, SERVICE, position, text
 from lab import Process, until
+from peripheral_bumble import INSUFFICIENT_AUTHENTICATION
 from screen import Screen
 
 NAME = "ble-chat"
+UNAUTHENTICATED = "the pairing is not authenticated, because the device has no display and no keyboard"
 
 
 class Peer(Process):
@@ -256,6 +258,42 @@ def example_chat_secure(lab):
     bob.writes("hi")
     alice.hears("Bob: hi")
     alice.quits()
+    bob.quits()
+
+
+@case(limit=60, example=NAME)
+def example_chat_secure_on_another_stack(lab):
+    """With --secure, our peer refuses a central without a bond and a pairing without a comparison, and compares numbers with Bumble."""
+    from bumble.att import ATT_Error
+
+    bob = Peer(lab, "hci0", "Bob", "--secure")
+
+    async def script(it):
+        await it.advertise()
+        await shows(bob, f"Bumble ({it.address}) is in range")
+        address, identity = await it.find(DISCOVERY)
+        try:
+            await it.connect(address)
+        except ATT_Error as error:
+            assert error.error_code == INSUFFICIENT_AUTHENTICATION, error
+        else:
+            raise AssertionError("Bob accepted a subscription without a bond")
+        await it.disconnect()
+        it.as_central = False
+        it.pairs(shows_numbers=False)
+        await it.advertise(called=identity)
+        await shows(bob, f"No link: {UNAUTHENTICATED}.")
+        assert it.frames.empty()
+        it.pairs(shows_numbers=True)
+        await it.end()
+        await it.advertise(called=identity)
+        number = await asyncio.to_thread(bob.hears_question)
+        assert number == await asyncio.wait_for(it.numbers.get(), 5)
+        bob.writes("yes")
+        assert await it.greet() == position(1)
+        await shows(bob, "Connected to Bumble.")
+
+    on_bumble(script)
     bob.quits()
 
 

@@ -19,7 +19,7 @@ struct CentralLink {
             do {
                 try await Task.sleep(for: delay)
                 try await client.withConnection(request) { connection in
-                    if isSecure { try await connection.pair() }
+                    if isSecure { try await connection.pair(authenticated: true) }
                     let characteristic = try connection.characteristic(
                         ChatService.characteristic, of: ChatService.uuid)
                     let notifications = try await connection.subscribe(to: characteristic)

@@ -266,11 +266,17 @@ extension DeviceConnection {
 }
 
 extension DeviceConnection {
-    /// Pairs with the device. The connection's ``PairingResponder`` answers the pairing requests. Does nothing if a bond exists.
+    /// Pairs with the device. The responder of the connection or of the adapter answers the pairing requests
+    /// (``PairingResponder``). Does nothing if a bond exists.
     ///
-    /// - Throws: ``BlueZError/Code/pairingFailed`` if this machine or the device refused the pairing, or if the passkey was wrong;
-    ///   ``BlueZError/Code/inProgress`` if another pairing is running; the error that ended the link.
-    public func pair() async throws(BlueZError) {
+    /// - Parameter authenticated: whether to accept the new bond only if this program has answered a passkey request or a comparison. If
+    ///   the device has neither a display nor a keyboard, bluetoothd creates an unauthenticated bond without a request. This method then
+    ///   removes the device, and with it the bond and the link. BlueZ does not report whether an existing bond is authenticated, so an
+    ///   existing bond is accepted.
+    ///
+    /// - Throws: ``BlueZError/Code/pairingFailed`` if this machine or the device refused the pairing, if the passkey was wrong, or if the
+    ///   bond is not `authenticated`; ``BlueZError/Code/inProgress`` if another pairing is running; the error that ended the link.
+    public func pair(authenticated: Bool = false) async throws(BlueZError) {
         // Do not call `Pair` if an LE bond exists, because bluetoothd would then try to create a second bond over BR/EDR (BlueZ
         // 5.66, `pair_device`). Ask bluetoothd whether the bond exists, because `client.tree` may be old: bluetoothd can reply to a
         // write before it reports the bond that the write has caused.
@@ -279,5 +285,9 @@ extension DeviceConnection {
         guard isPaired.first?.unwrapped.boolean != true else { return }
         // The timeout is longer than the 60 s that bluetoothd gives a person to answer.
         _ = try await call("pair", device.path, BlueZName.device, "Pair", timeout: .seconds(90))
+        guard authenticated, !wasAskedToPair else { return }
+        try await client.removeDevice(device.address, over: device.adapter.lastElement)
+        throw BlueZError(
+            .pairingFailed, "the pairing is not authenticated, because the device has no display and no keyboard")
     }
 }

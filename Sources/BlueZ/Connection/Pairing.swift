@@ -208,8 +208,9 @@ public struct PairingResponder: Sendable {
     /// Pairs only if a person confirms that both devices show the same number. Such a pairing needs LE Secure Connections on both devices
     /// (Core Specification, Vol 3, Part H, 2.3.5.1). The responder refuses the unauthenticated pairing of a device that cannot show a number.
     ///
-    /// If this program starts the pairing, bluetoothd may create an unauthenticated bond with such a device without a request to this
-    /// responder. A characteristic with ``LocalCharacteristic/Protection/authenticated`` does not accept such a bond.
+    /// If this program starts the pairing, bluetoothd creates an unauthenticated bond with such a device without a request to this
+    /// responder. Therefore call ``DeviceConnection/pair(authenticated:)`` with true. A peripheral refuses such a bond with
+    /// ``LocalCharacteristic/Protection/authenticated``.
     ///
     /// - Parameter confirmation: returns whether the device shows the same number as the second argument. The number has six digits.
     public static func numericComparison(

@@ -301,6 +301,36 @@ extension ConformanceTests {
     }
 
     @Test(
+        "pair(authenticated:) removes the bond with a device that has no display and no keyboard",
+        .enabled(if: !World.isLab, "the lab's device requires a passkey or no bond"))
+    func refusesUnauthenticatedBonds() async throws {
+        for authenticated in [true, false] {
+            try await World.run { world in
+                let client = try await BlueZClient.open(world.bus)
+                let request = ConnectionRequest(.address(world.address))
+                try await client.withConnection(request, pairing: .numericComparison { _, _ in true }) { connection in
+                    do throws(BlueZError) {
+                        try await connection.pair(authenticated: authenticated)
+                        #expect(!authenticated)
+                    } catch { #expect(authenticated && error.code == .pairingFailed) }
+                    let isPaired = try? await world.property(connection.device.path, BlueZName.device, "Paired")
+                    #expect(isPaired?.boolean == (authenticated ? nil : true))
+                }
+            }
+        }
+    }
+
+    @Test("pair(authenticated:) accepts a bond with a passkey")
+    func acceptsAuthenticatedBonds() async throws {
+        try await connect(passkey: 123_456, pairing: .passkey(123_456)) { world, client, connection in
+            try await connection.pair(authenticated: true)
+            let isPaired = try await world.property(connection.device.path, BlueZName.device, "Paired")
+            #expect(isPaired?.boolean == true)
+            try await client.removeDevice(world.address)
+        }
+    }
+
+    @Test(
         "the responder of a connection has precedence over the responder of the adapter",
         .enabled(if: !World.isLab, "the lab does not know the agent's bus name"))
     func prefersTheConnection() async throws {
