@@ -230,31 +230,3 @@ public struct PairingResponder: Sendable {
         }
     }
 }
-
-extension BlueZClient {
-    /// Answers the pairing requests of all devices of an adapter while `body` runs. A peripheral needs this method, because a central
-    /// starts the pairing. The `pairing` parameter of ``withConnection(_:pairing:_:)`` has precedence for its device.
-    ///
-    /// bluetoothd sends the requests of a pairing that a device started only to the default agent of the machine. The last program that
-    /// calls this method, or `withConnection` with a responder, has the default agent.
-    ///
-    /// - Parameter adapter: the name of the adapter, such as `hci1`. Nil: the first powered adapter.
-    ///
-    /// - Throws: the errors of `body`; ``BlueZError/Code/serviceUnavailable``, ``BlueZError/Code/noSuchAdapter``,
-    ///   ``BlueZError/Code/adapterOff``, and the errors of the registration.
-    public nonisolated func withPairing<Result>(
-        over adapter: String? = nil, _ responder: PairingResponder, _ body: () async throws -> Result
-    ) async throws -> Result {
-        let agent = await pairingAgent()
-        let (ticket, registration) = await agent.add(responder, for: try await usableAdapter(adapter).path)
-        do {
-            try registration.get()
-            let result = try await body()
-            await agent.remove(ticket)
-            return result
-        } catch {
-            await agent.remove(ticket)
-            throw error
-        }
-    }
-}

@@ -301,6 +301,23 @@ extension ConformanceTests {
     }
 
     @Test(
+        "a responder for an adapter is registered again after a restart of bluetoothd",
+        .enabled(if: !World.isLab, "the lab does not know the agent's bus name"))
+    func registersTheResponderAgain() async throws {
+        try await World.run { world in
+            let client = try await BlueZClient.open(world.bus)
+            let fake = try #require(world.fake)
+            try await client.withPairing(.numericComparison { _, _ in true }) {
+                #expect(await fake.hasAgent)
+                try await world.pull(.killService)
+                try await world.pull(.startService)
+                while await !fake.hasAgent { try await Task.sleep(for: .milliseconds(10)) }
+            }
+            while await fake.hasAgent { try await Task.sleep(for: .milliseconds(10)) }
+        }
+    }
+
+    @Test(
         "pair(authenticated:) removes the bond with a device that has no display and no keyboard",
         .enabled(if: !World.isLab, "the lab's device requires a passkey or no bond"))
     func refusesUnauthenticatedBonds() async throws {
