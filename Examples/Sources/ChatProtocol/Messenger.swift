@@ -202,9 +202,7 @@ extension Messenger {
     private mutating func type(_ text: String) {
         switch text {
         case "": break
-        case "/quit":
-            if isOpen { actions.append(.transmit([.goodbye])) }
-            actions.append(.quit)
+        case "/quit": actions.append(.quit)
         case "/leave":
             guard chat != nil else { return show(.notice("No chat is open.")) }
             if isOpen { actions.append(.transmit([.goodbye])) }

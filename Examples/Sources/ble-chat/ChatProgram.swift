@@ -119,9 +119,14 @@ struct ChatProgram {
             if hasInputEnded, !messenger.hasUndelivered { feed.yield(.event(.typed("/quit"))) }
             draw(terminal)
         }
-        if case .central(let link) = link {
+        switch link {
+        case .central(let link):
+            if messenger.isOpen { link.send([.goodbye]) }
             link.disconnect()
             await link.waitForEnd()
+        case .peripheral where messenger.isOpen:
+            peripheral.notify(Frame.goodbye.bytes, on: ChatService.attribute)
+        case .peripheral, nil: break
         }
         peripheral.disconnectAll()
     }
