@@ -1,6 +1,5 @@
 import ArgumentParser
 import BlueZ
-import Dispatch
 import ExampleSupport
 import Glibc
 import OTASigning
@@ -182,12 +181,10 @@ struct UARTServer {
 
 /// Calls `body` for each line of standard input, without blocking the caller.
 private func readLines(_ body: @escaping @Sendable (String) -> Void) {
-    DispatchQueue(label: "standard input").async {
-        // Not `readLine`: it locks the stream, and `report` would wait for that lock.
+    Task {
         var line: [UInt8] = []
-        var buffer = [UInt8](repeating: 0, count: 4096)
-        while case let count = read(STDIN_FILENO, &buffer, buffer.count), count > 0 {
-            for byte in buffer.prefix(count) {
+        for await bytes in standardInput() {
+            for byte in bytes {
                 if byte != UInt8(ascii: "\n") {
                     line.append(byte)
                 } else {
