@@ -44,22 +44,32 @@ def image(name, size):
     return name
 
 
-def sign(name, bundle):
+def sign(name, bundle, version="1.0.0"):
     return (
-        binary, "sign", name, "--key", "bench.pem", "--product", "bench", "--version", "1.0.0", "-o", bundle, "--quiet",
+        binary, "sign", name, "--key", "bench.pem", "--product", "bench", "--version", version, "-o", bundle, "--quiet",
     )
+
+
+def create():
+    """Creates a new device."""
+    shutil.rmtree(work / "devices", ignore_errors=True)
+    run(binary, "simulate", "create", "bench", "--product", "bench", "--version", "0.0.0", "--trust", "bench.pub.pem")
+
+
+def send(bundle, *options, **link):
+    """Updates the device over a link with the given settings, in virtual time. Returns the figures of the transfer."""
+    query = "&".join(f"{name.replace('_', '-')}={value}" for name, value in {"pace": "virtual", **link}.items())
+    result = run(
+        binary, "push", bundle, "--trust", "bench.pub.pem", "--device", f"sim:bench?{query}", "--format", "json",
+        "--progress", "none", *options,
+    )
+    return json.loads(result)["transfer"]
 
 
 def push(**link):
-    """Updates a new device over a link with the given settings, in virtual time. Returns the figures of the transfer."""
-    shutil.rmtree(work / "devices", ignore_errors=True)
-    run(binary, "simulate", "create", "bench", "--product", "bench", "--version", "0.0.0", "--trust", "bench.pub.pem")
-    query = "&".join(f"{name.replace('_', '-')}={value}" for name, value in {"pace": "virtual", **link}.items())
-    result = run(
-        binary, "push", "bench.otaf", "--trust", "bench.pub.pem", "--device", f"sim:bench?{query}",
-        "--format", "json", "--progress", "none",
-    )
-    return json.loads(result)["transfer"]
+    """Sends an image to a new device."""
+    create()
+    return send("bench.otaf", "--plain", **link)
 
 
 def table(heads, rows):
@@ -141,9 +151,9 @@ def encodings(image, base):
 
 
 def program(name, size, changed):
-    """Writes an image with repeated words of 2 to 24 bytes, as in machine code. Returns its name.
+    """Writes an image that compresses to 60 %, as machine code does. Returns its name.
 
-    With `changed`, one word in 256 is another one.
+    It has repeated words of 2 to 24 bytes, and bytes that are not repeated between them. With `changed`, one word in 12 is another one.
     """
     numbers = (hashlib.sha256(number.to_bytes(4, "little")).digest() for number in range(1 << 20))
     words = [next(numbers)[: 2 + number % 23] for number in range(2048)]
@@ -152,9 +162,9 @@ def program(name, size, changed):
         if len(contents) >= size:
             break
         index = int.from_bytes(digest[:2], "little")
-        contents += words[(index + (changed and place % 256 == 0)) % len(words)]
-        # Four words in ten are followed by bytes that are not repeated, such as an address.
-        contents += digest[2:4] if digest[4] < 102 else b""
+        contents += words[(index + (changed and place % 12 == 0)) % len(words)]
+        # Half of the words are followed by bytes that are not repeated, such as an address.
+        contents += digest[2:18] if digest[18] < 140 else b""
     (work / name).write_bytes(contents[:size])
     return name
 
@@ -178,6 +188,22 @@ def encoding():
         rows.append((name, f"{100 * delta / size:.2f} %", f"{goal} %"))
     rows.append(("compressed, without a base (acme-gateway 1.0.0)", f"{100 * compressed / size:.1f} %", "63 %"))
     table(("image", "part", "at most"), rows)
+    print(f"An update of {IMAGE_BYTES // KIB} KiB, as machine code, to the virtual device. The flash is no limit.\n")
+    for name, changed, version in (("first", False, "1.0.0"), ("second", True, "1.1.0")):
+        run(*sign(program(f"{name}.bin", IMAGE_BYTES, changed), f"{name}.otaf", version))
+    rows = []
+    for interval, packets in (("50", 2), ("15", 2), ("15", 6)):
+        link, seconds = {"interval": f"{interval}ms", "per_event": packets, "mtu": 247}, None
+        for form, options in (("plain", ("--plain",)), ("compressed", ()), ("delta", ("--base", "first.otaf"))):
+            create()
+            send("first.otaf", interval="7.5ms")
+            figures = send("second.otaf", *options, **link)
+            seconds = seconds or figures["seconds"]
+            rows.append((
+                f"{interval} ms", packets, form, f"{figures['sent_bytes'] / 1000:.1f}", f"{figures['seconds']:.2f}",
+                f"{seconds / figures['seconds']:.2f} ×", f"{100 * figures['efficiency']:.1f} %",
+            ))
+    table(("interval", "packets", "form", "sent, kB", "seconds", "faster", "of the link's bound"), rows)
     old, new = program("old.bin", MIB, False), program("new.bin", MIB, True)
     plain, encoded = (binary, "inspect", new), (binary, "inspect", new, "--base", old)
     without, taken = alternated(5, plain, encoded)
