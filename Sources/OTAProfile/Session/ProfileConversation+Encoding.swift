@@ -44,7 +44,7 @@ extension ProfileConversation {
     /// Handles the answer *ok* to BEGIN of the encoded image.
     ///
     /// - Parameter from: the offset in the request. The device's offset must not be higher.
-    mutating func beganEncoded(_ base: Request.Base?, from: UInt32, at position: Position) {
+    mutating func beganEncoded(from: UInt32, at position: Position) {
         guard let push, isPlausible(position, of: .image, from: from) else { return }
         // A complete image needs no stream.
         guard position.offset < push.image.count else { return start(.image, push.image, at: position) }
@@ -74,7 +74,7 @@ extension ProfileConversation {
     }
 
     /// Sends BEGIN in the next form, because the device refused the current one.
-    mutating func encodingRefused(_ base: Request.Base?, from: UInt32, _ status: DeviceStatus) {
+    mutating func encodingRefused(from: UInt32, _ status: DeviceStatus) {
         guard let push else { return }
         if status == .wrongBase, let image = push.begunForm?.base {
             shared.transfer?.baseRefused += 1

@@ -227,8 +227,8 @@ package struct ProfileConversation: Conversation {
         switch request {
         case .begin(let object, _, let from, _):
             if let position { began(object, from: from, at: position) }
-        case .beginEncoded(let from, let base):
-            if let position { beganEncoded(base, from: from, at: position) }
+        case .beginEncoded(let from, _):
+            if let position { beganEncoded(from: from, at: position) }
         case .sync:
             if let position { flushed(to: position) }
         case .finish(.envelope): envelopeAccepted()
@@ -243,7 +243,7 @@ package struct ProfileConversation: Conversation {
     private mutating func declined(_ request: Request, _ status: DeviceStatus) {
         switch (request, status) {
         case (.finish(.image), .digestMismatch): digestMismatched()
-        case (.beginEncoded(let from, let base), _): encodingRefused(base, from: from, status)
+        case (.beginEncoded(let from, _), _): encodingRefused(from: from, status)
         // The device has received the whole stream, and has not the whole image. A SYNC has one of these statuses after an encoded image
         // could not be decoded, because the device then leaves the state *image*.
         case (.finish(.image), .badState) where push?.isEncoded == true,
