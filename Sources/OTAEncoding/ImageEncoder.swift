@@ -8,7 +8,7 @@ public enum ImageEncoder {
     /// The function decodes the stream again with liblzma and compares the result with the image. It is pure: the same arguments always
     /// give the same stream with the same version of liblzma.
     ///
-    /// 1 MiB with a base of 1 MiB takes about half a second. 16 MiB without a base take up to 15 seconds. If the current task is cancelled,
+    /// 1 MiB with a base of 1 MiB takes about half a second. 16 MiB without a base need at most 15 seconds. If the current task is cancelled,
     /// the function stops and throws `EncodingFailure.notDecoded`.
     ///
     /// - Parameters:

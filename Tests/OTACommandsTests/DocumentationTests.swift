@@ -92,7 +92,11 @@ import Testing
                     ]),
             ]),
         Page(name: "docs/ota-profile.md", blocks: [.notRun("Control  > 01", .noCommand)]),
-        Page(name: "docs/performance.md", blocks: [.scripts("scripts/benchmark"), .notRun("bound =", .noCommand), .scripts("scripts/compare-encodings")]),
+        Page(
+            name: "docs/performance.md",
+            blocks: [
+                .scripts("scripts/benchmark"), .notRun("bound =", .noCommand), .scripts("scripts/compare-encodings"),
+            ]),
         Page(
             name: "docs/pipelines.md",
             blocks: [
@@ -182,7 +186,8 @@ import Testing
                     "otaflash push gateway-1.1.0.otaf",
                     ["ble:AA:BB:CC:DD:EE:FF": "'sim:?pace=virtual'"]),
                 .run("otaflash inspect gateway-1.1.0.otaf", ["otaflash": "mv releases/* .; otaflash"]),
-                .notRun("Compressed", .noCommand), .run("otaflash inspect gateway-1.1.0.otaf --base gateway-1.0.0.otaf"),
+                .notRun("Compressed", .noCommand),
+                .run("otaflash inspect gateway-1.1.0.otaf --base gateway-1.0.0.otaf"),
             ]),
         Page(
             name: "docs/smp.md",

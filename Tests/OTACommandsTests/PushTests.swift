@@ -21,9 +21,13 @@ import Testing
         let transfer = try #require(json.transfer)
         #expect(
             transfer.members == [
-                "bytes_per_second", "chunk_size", "disconnects", "efficiency", "flushes", "gaps", "image_bytes",
-                "link_bound_bytes_per_second", "mtu", "resent_bytes", "resumed_from", "seconds", "sent_bytes",
+                "bytes_per_second", "chunk_size", "disconnects", "efficiency", "encoding", "flushes", "gaps",
+                "image_bytes",
+                "link_bound_bytes_per_second", "link_bytes_per_second", "mtu", "plain_because", "resent_bytes",
+                "resumed_from", "seconds", "sent_bytes",
             ])
+        // Random bytes cannot be compressed.
+        #expect(transfer.encoding?.string == "plain" && transfer.plain_because?.string == "not-smaller")
         #expect(transfer.resumed_from?.number == 0 && transfer.image_bytes?.number == 20_000)
         #expect(transfer.sent_bytes?.number == 20_000 && transfer.resent_bytes?.number == 0)
         #expect(transfer.chunk_size?.number == 244 && transfer.mtu?.number == 247)

@@ -16,7 +16,7 @@ struct Inspect: Command {
             With --base, inspect reports the number of bytes that push sends to a device with encoded images.
 
             Example: otaflash inspect app.bin.otaf
-                     otaflash inspect app-1.1.0.otaf --base app-1.0.0.otaf
+                     otaflash inspect app.bin.otaf --base last.otaf
             """)
 
     @Argument(

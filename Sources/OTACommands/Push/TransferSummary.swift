@@ -71,13 +71,12 @@ struct TransferSummary: Encodable, Sendable {
         let what = resumedFrom > 0 ? "Resumed at byte \(resumedFrom) of \(imageBytes); the rest" : "\(imageBytes) bytes"
         var sentence = "\(what) took \(Figures.time(seconds))"
         if let bytesPerSecond { sentence += ": \(Figures.rate(bytesPerSecond))" }
-        if let efficiency {
-            sentence += ", \(Figures.decimal(efficiency * 100, places: 1)) % of the link's maximum"
-        }
-        var lines = [sentence + "."]
+        let maximum = efficiency.map { ", \(Figures.decimal($0 * 100, places: 1)) % of the link's maximum" } ?? ""
+        var lines = [sentence + (encodedBytes == nil ? maximum : "") + "."]
         if let encodedBytes {
             let form = base.map { "as the difference from \($0.version ?? $0.name)" } ?? "compressed"
-            lines.append("The image was sent \(form): \(Figures.bytes(encodedBytes)).")
+            let speed = linkBytesPerSecond.map { " at \(Figures.rate($0))" } ?? ""
+            lines.append("The image was sent \(form): \(Figures.bytes(encodedBytes))\(speed)\(maximum).")
         }
         let troubles = [Self.count(gaps, "gap"), Self.count(disconnects, "lost link")].compactMap { $0 }
         if !troubles.isEmpty {
