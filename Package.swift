@@ -180,7 +180,10 @@ let package = Package(
             swiftSettings: swift),
         .testTarget(name: "OTAUpdateTests", dependencies: ["OTAUpdate"], swiftSettings: swift),
         .testTarget(
-            name: "COTADeviceTests", dependencies: ["COTADevice", "COpenSSL", "OTATestSupport", "OTAUpdate"],
+            name: "COTADeviceTests",
+            dependencies: [
+                "COTADevice", "COpenSSL", "OTAEncoding", "OTAFirmware", "OTATestSupport", "OTAUpdate", system,
+            ],
             swiftSettings: swift),
         .target(
             name: "FakeBlueZ",

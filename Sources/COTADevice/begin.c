@@ -84,7 +84,14 @@ enum ota_status ota_begin_with_base(struct ota_device *device, const uint8_t dig
 #endif
 
 /* Returns whether the device supports encoded images. If not, it handles them like an unknown object. */
-static bool has_decoder(const struct ota_device *device) { return OTA_ENCODINGS && device->config->decoder != NULL; }
+static bool has_decoder(const struct ota_device *device) {
+#if OTA_ENCODINGS
+    return device->config->decoder != NULL;
+#else
+    (void)device;
+    return false;
+#endif
+}
 
 enum ota_status ota_begin(struct ota_device *device, const struct ota_request *request) {
     if (device->state == OTA_STATE_TRIAL) return OTA_BAD_STATE;

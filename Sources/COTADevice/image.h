@@ -57,9 +57,9 @@ bool ota_image_begin(struct ota_device *device, uint32_t offset);
  * end of the page, at least 1. */
 uint8_t *ota_image_room(const struct ota_device *device, uint32_t *count);
 
-/* Counts `count` bytes that the caller has written to the place of `ota_image_room`, at most the number of bytes that the
- * image lacks. Writes the page to flash if the page or the image is complete. Returns false if the flash failed. In this case the core discards the bytes in the page
- * buffer and keeps only the bytes in flash. */
+/* Counts `count` bytes that the caller has written to the place of `ota_image_room`, at most the number of bytes that
+ * the image lacks. Writes the page to flash if the page or the image is complete. Returns false if the flash failed. In
+ * this case the core discards the bytes in the page buffer and keeps only the bytes in flash. */
 bool ota_image_add(struct ota_device *device, uint32_t count);
 
 /* Stores the next `count` bytes of the image, from `held_offset` on. `count` must not be more than the image lacks.
@@ -80,13 +80,13 @@ bool ota_image_erase_next(struct ota_device *device);
 /* Returns the number of bytes of the dictionary. */
 uint32_t ota_dictionary_size(const struct ota_device *device);
 
-/* Reads the byte of the dictionary that is `distance` + 1 bytes before its end. `distance` must be below the size of the
- * dictionary. Returns OTA_OK, or the status of `ota_dictionary_copy`. */
+/* Reads the byte of the dictionary that is `distance` + 1 bytes before its end. `distance` must be below the size of
+ * the dictionary. Returns OTA_OK, or the status of `ota_dictionary_copy`. */
 enum ota_status ota_dictionary_read(struct ota_device *device, uint32_t distance, uint8_t *byte);
 
 /* Appends `count` bytes of the dictionary to the image, from the byte that is `distance` + 1 bytes before the end.
- * `distance` must be below the size of the dictionary, and `count` must not be more than the image lacks. Returns OTA_OK,
- * OTA_FLASH_FAILED, or OTA_NOT_DECODED if the base could not be read. */
+ * `distance` must be below the size of the dictionary, and `count` must not be more than the image lacks. Returns
+ * OTA_OK, OTA_FLASH_FAILED, or OTA_NOT_DECODED if the base could not be read. */
 enum ota_status ota_dictionary_copy(struct ota_device *device, uint32_t distance, uint32_t count);
 
 /* ---- lzma.c ---- */

@@ -11,7 +11,7 @@
  */
 
 enum { STATES = 12, STATE_MATCH = 7, DISTANCE_STATES = 4, SLOT_BITS = 6, ALIGN_BITS = 4 };
-/* Distance slots from FIRST_MODEL_SLOT on are followed by more bits. Below END_MODEL_SLOT, each bit has a probability. */
+/* More bits follow a distance slot from FIRST_MODEL_SLOT on. Below END_MODEL_SLOT, each bit has a probability. */
 enum { FIRST_MODEL_SLOT = 4, END_MODEL_SLOT = 14 };
 
 /* A set of probabilities for the length of a match. */

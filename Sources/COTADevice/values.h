@@ -9,8 +9,8 @@
  *   2 image.h     record.c (the download's offset across a power cut), wear.c (limits the erases), image.c (the slot),
  *                 dictionary.c, lzma.c, decoder.c (encoded images)
  *   3 session.h   notify.c (answers and Progress), state.c (states, time, reboot), connection.c (connections, owner)
- *   4 requests.h  check_envelope.c (accepts or refuses an envelope), begin.c (opens an object), job.c (requests that take
- *                 several polls), data.c (sequences and chunks), control.c (requests)
+ *   4 requests.h  check_envelope.c (accepts or refuses an envelope), begin.c (opens an object), job.c (requests that
+ *                 take several polls), data.c (sequences and chunks), control.c (requests)
  *   5             info.c (the readable values), device.c (start and poll)
  */
 #ifndef OTA_VALUES_H

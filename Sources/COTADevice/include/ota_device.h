@@ -256,8 +256,8 @@ struct ota_device {
     struct ota_connection *owner;
     struct ota_connection *leaver; /* if this connection ends, a scheduled reboot happens at once; may be NULL */
 
-    /* The open object, or the object that a job is opening. For an encoded image, `object_size` is the size of the image,
-     * but offset and CRC count the bytes of the stream. */
+    /* The open object, or the object that a job is opening. For an encoded image, `object_size` is the size of the
+     * image, but offset and CRC count the bytes of the stream. */
     uint32_t object_size, object_offset, object_crc;
     uint8_t object_prefix[OTA_PREFIX_SIZE];
 
