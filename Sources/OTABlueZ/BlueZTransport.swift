@@ -22,11 +22,27 @@ public final class BlueZTransport: Transport {
     ///     connect, discover the services.
     ///   - admits: checks the found device before each link is opened. If `admits` throws an error, `runLink` throws the same error as a
     ///     `LinkError`.
-    public init(
+    public convenience init(
         _ address: BLEAddress, services: Set<UInt128>, adapter: String? = nil,
         pairing responder: PairingResponder = .unattended,
         bus: DBusBus = .system, logger: Logger = Logger(label: "ota.bluez"), links: (any LinkAccount)? = nil,
         limit: Duration = .seconds(10),
+        admits: (@Sendable (BluetoothDevice) async throws(BlueZError) -> Void)? = nil
+    ) {
+        self.init(
+            address, services: services, adapter: adapter, pairing: responder,
+            sharing: SharedBlueZClient(bus, logger: logger, links: links), limit: limit, admits: admits)
+    }
+
+    /// Creates a transport that shares a client with other transports.
+    ///
+    /// - Parameters:
+    ///   - client: the client. All links of the transport open over this client.
+    ///   - isUrgent: whether the next link opens before the waiting links of the other transports. Nil: it is not urgent.
+    package init(
+        _ address: BLEAddress, services: Set<UInt128>, adapter: String?, pairing responder: PairingResponder,
+        sharing client: SharedBlueZClient, limit: Duration = .seconds(10),
+        isUrgent: (@Sendable () -> Bool)? = nil,
         admits: (@Sendable (BluetoothDevice) async throws(BlueZError) -> Void)? = nil
     ) {
         self.responder = responder
@@ -34,10 +50,11 @@ public final class BlueZTransport: Transport {
         var request = ConnectionRequest(address.target(services: services), adapter: adapter, services: services)
         request.admits = admits
         request.limit = limit
+        request.isUrgent = isUrgent
         // If another program has a link to the device, end this link first. Otherwise the subscriptions and sockets of the other program
         // would block this program.
         request.takesOver = true
-        state = TransportState(request, bus, logger, links)
+        state = TransportState(request, client)
     }
 
     /// Scans for the device if necessary, connects to the device, and runs the link until the link ends.
@@ -48,7 +65,7 @@ public final class BlueZTransport: Transport {
     ///   device matches (the detail lists the matching devices); `timedOut`; `lost`; the error of `admits`, as a `LinkError`.
     public func runLink(opened: (any Link) -> Void, receive: @escaping LinkSink) async throws(LinkError) -> LinkError {
         do {
-            let client = try await state.client()
+            let client = try await state.shared.client()
             return try await client.withConnection(await state.request, pairing: responder) { connection in
                 await state.connected(to: connection.device)
                 let link = QueuedLink(LinkProperties(connection))
@@ -69,24 +86,11 @@ public final class BlueZTransport: Transport {
 /// The state that the transport keeps from one link to the next link.
 private actor TransportState {
     private(set) var request: ConnectionRequest
-    private let bus: DBusBus
-    private let logger: Logger
-    private let links: (any LinkAccount)?
-    private var open: BlueZClient?
+    nonisolated let shared: SharedBlueZClient
 
-    init(_ request: ConnectionRequest, _ bus: DBusBus, _ logger: Logger, _ links: (any LinkAccount)?) {
+    init(_ request: ConnectionRequest, _ shared: SharedBlueZClient) {
         self.request = request
-        self.bus = bus
-        self.logger = logger
-        self.links = links
-    }
-
-    /// Returns the client. Opens a new client for the first link, and when the bus connection of the previous client has ended.
-    func client() async throws(BlueZError) -> BlueZClient {
-        if let open, await open.isOpen { return open }
-        let client = try await BlueZClient.open(bus, logger: logger, links: links)
-        open = client
-        return client
+        self.shared = shared
     }
 
     func connected(to device: BluetoothDevice) {

@@ -10,18 +10,13 @@ actor AdapterRadio {
     nonisolated let executor: DBusExecutor
     nonisolated var unownedExecutor: UnownedSerialExecutor { executor.unownedExecutor }
 
-    private struct Waiting {
-        var ticket: Int
-        var resume: CheckedContinuation<Void, Never>
-    }
-
     private let adapter: DBusObjectPath
     private let bus: DBusConnection
     private let logger: Logger
     private var scans: [Int: ScanFilter] = [:]
     /// The ticket of the task that may connect now. Nil: no task connects, so the scans may run.
     private var turn: Int?
-    private var queue: [Waiting] = []
+    private var queue = TurnQueue<CheckedContinuation<Void, Never>>()
     private var lastTicket = 0
     /// The services that bluetoothd currently searches for. An empty set: all devices. Nil: this program has no active discovery.
     private var discovery: Set<BluetoothUUID>?
@@ -61,13 +56,15 @@ actor AdapterRadio {
     /// Waits for the turn: the exclusive permission in this program to connect over this adapter. Then pauses all scans of this program.
     /// If bluetoothd refuses to stop the discovery, this method continues nevertheless. If the task is cancelled during the wait, this
     /// method returns without the turn. Call `endTurn` after each call of this method, even if the task was cancelled.
-    func takeTurn(_ ticket: Int) async {
+    ///
+    /// - Parameter isUrgent: true if this task gets the turn before the waiting tasks that are not urgent.
+    func takeTurn(_ ticket: Int, isUrgent: Bool = false) async {
         if turn == nil {
             turn = ticket
         } else {
             await withTaskCancellationHandler {
                 _ = self
-                await withCheckedContinuation { queue.append(Waiting(ticket: ticket, resume: $0)) }
+                await withCheckedContinuation { queue.add($0, ticket: ticket, isUrgent: isUrgent) }
             } onCancel: {
                 Task { await self.endTurn(ticket) }
             }
@@ -76,14 +73,13 @@ actor AdapterRadio {
     }
 
     func endTurn(_ ticket: Int) async {
-        if let index = queue.firstIndex(where: { $0.ticket == ticket }) {
-            queue.remove(at: index).resume.resume()
+        if let waiting = queue.remove(ticket: ticket) {
+            waiting.resume()
         } else if turn == ticket {
             turn = nil
-            if !queue.isEmpty {
-                let next = queue.removeFirst()
+            if let next = queue.removeFirst() {
                 turn = next.ticket
-                next.resume.resume()
+                next.value.resume()
             }
             _ = await reconcile()
         }
@@ -166,5 +162,34 @@ struct ChangeQueue {
         }
         last = task
         return task
+    }
+}
+
+/// The tasks that wait for the turn to connect: first the urgent tasks, then the other tasks, each in the order of their arrival.
+package struct TurnQueue<Value> {
+    private struct Waiting {
+        let value: Value
+        let ticket: Int
+        let isUrgent: Bool
+    }
+    private var waiting: [Waiting] = []
+
+    package init() {}
+
+    package mutating func add(_ value: Value, ticket: Int, isUrgent: Bool) {
+        let end = isUrgent ? waiting.firstIndex { !$0.isUrgent } : nil
+        waiting.insert(Waiting(value: value, ticket: ticket, isUrgent: isUrgent), at: end ?? waiting.endIndex)
+    }
+
+    /// Removes the task whose turn is next. Returns nil if no task waits.
+    package mutating func removeFirst() -> (value: Value, ticket: Int)? {
+        guard !waiting.isEmpty else { return nil }
+        let next = waiting.removeFirst()
+        return (next.value, next.ticket)
+    }
+
+    /// Removes the task with this ticket. Returns nil if the task does not wait.
+    package mutating func remove(ticket: Int) -> Value? {
+        waiting.firstIndex { $0.ticket == ticket }.map { waiting.remove(at: $0).value }
     }
 }

@@ -45,7 +45,7 @@ actor ConnectionAttempt {
             let radio = await client.radio(adapter)
             let ticket = await radio.newTicket()
             turn = (radio, ticket)
-            await radio.takeTurn(ticket)
+            await radio.takeTurn(ticket, isUrgent: request.isUrgent?() ?? false)
         case .connect(let device): try await connect(device, isShared)
         case .disconnect(let device): try await client.disconnect(device)
         case .removeDevice(let device, let adapter):

@@ -24,6 +24,8 @@ public struct ConnectionRequest: Sendable {
     public var admits: (@Sendable (BluetoothDevice) async throws(BlueZError) -> Void)?
     /// The time limit of each step. The steps are: wait for the adapter, scan, end an earlier link, connect, discover the services.
     package var limit = Duration.seconds(10)
+    /// Whether this attempt connects before the other waiting attempts of this program. Nil: it is not urgent.
+    package var isUrgent: (@Sendable () -> Bool)?
     /// Whether to wait until bluetoothd runs and the adapter is powered. `BlueZClient` sets the value to true if the adapter
     /// has been powered before, because such an adapter probably becomes available again.
     package var waitsForAdapter = false

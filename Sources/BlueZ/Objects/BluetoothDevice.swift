@@ -44,6 +44,9 @@ public struct BluetoothDevice: Sendable, Equatable {
         areServicesResolved = try properties.read("ServicesResolved", \.boolean) ?? false
     }
 
+    /// The name of the adapter, such as `hci0`.
+    package var adapterName: String { adapter.lastElement }
+
     /// Whether the device is in range: it is connected, or it has a signal strength. bluetoothd reports a signal strength only during
     /// a scan.
     var isInRange: Bool { rssi != nil || isConnected }
