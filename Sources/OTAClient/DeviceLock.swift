@@ -16,9 +16,11 @@ package final class DeviceLock {
 
     /// Acquires the lock without waiting.
     ///
-    /// - Parameter device: the address of the device, for error messages.
+    /// - Parameters:
+    ///   - device: the address of the device, for error messages.
+    ///   - isShared: true if other processes may hold a shared lock of the same file at the same time.
     /// - Throws: `deviceInUse`, `foreignLock`, `cannotCreate`.
-    package init(_ path: FilePath, of device: String) throws(ClientError) {
+    package init(_ path: FilePath, of device: String, isShared: Bool = false) throws(ClientError) {
         do {
             try Folder.create(path.removingLastComponent())
             file = try Self.open(path)
@@ -33,7 +35,7 @@ package final class DeviceLock {
             try? file.close()
             throw Self.foreign(path, reason)
         }
-        guard flock(file.rawValue, LOCK_EX | LOCK_NB) == 0 else {
+        guard flock(file.rawValue, (isShared ? LOCK_SH : LOCK_EX) | LOCK_NB) == 0 else {
             let error = Errno(rawValue: errno)
             let holder = Self.holder(file)
             try? file.close()
@@ -119,13 +121,19 @@ package final class DeviceLock {
 package actor BluetoothLock {
     /// The address that the user gave, for error messages.
     private let address: String
+    /// True if this process already holds the lock of the adapter.
+    private let holdsAdapter: Bool
     private var lock: DeviceLock?
+    private var adapterLock: DeviceLock?
     /// The reason why the device could not be locked; nil: no failure.
     package private(set) var failure: ClientError?
     /// The device that was found; nil: no device found yet.
     package private(set) var device: BluetoothDevice?
 
-    package init(_ address: String) { self.address = address }
+    package init(_ address: String, holdsAdapter: Bool = false) {
+        self.address = address
+        self.holdsAdapter = holdsAdapter
+    }
 
     /// Locks the device until this object is freed. If the device is already locked, the lock does not change.
     ///
@@ -136,7 +144,12 @@ package actor BluetoothLock {
         if device?.name == nil { device = found }
         guard lock == nil else { return }
         do throws(ClientError) {
-            lock = try DeviceLock(try Self.file(for: found), of: address)
+            let lock = try DeviceLock(try Self.file(for: found), of: address)
+            if !holdsAdapter {
+                let adapter = found.adapterName
+                adapterLock = try DeviceLock(DeviceLock.file(adapter), of: adapter, isShared: true)
+            }
+            self.lock = lock
         } catch {
             failure = error
             throw BlueZError(.acquiredElsewhere, error.context)

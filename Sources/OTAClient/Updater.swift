@@ -1,6 +1,6 @@
 public import BlueZ
 public import Logging
-import OTABlueZ
+package import OTABlueZ
 import OTAEncoding
 import OTAEngine
 import OTAFirmware
@@ -12,6 +12,7 @@ import OTASimulator
 import OTATransport
 import OTAUDP
 public import OTAUpdate
+import Synchronization
 public import SystemPackage
 
 /// Updates one device over any transport.
@@ -57,6 +58,10 @@ public struct Updater: Sendable {
         public var bases: BaseImages?
         /// The folder of the virtual devices; nil: the folder of the command `otaflash`.
         public var virtualDeviceFolder: FilePath?
+        /// The client of bluetoothd that several updaters share; nil: the updater opens its own client.
+        package var bluetooth: SharedBlueZClient?
+        /// True if the caller holds the lock of the Bluetooth adapter.
+        package var holdsAdapter = false
         /// Receives messages for the user, for example after a virtual device was created.
         public var note: @Sendable (String) -> Void = { _ in }
 
@@ -162,7 +167,7 @@ private struct Run {
     /// The address that the caller gave.
     let text: String
     let interrupts: AsyncStream<Void>
-    let report: @Sendable (UpdateProgress, Duration) -> Void
+    var report: @Sendable (UpdateProgress, Duration) -> Void
 
     /// Performs the task with SMP over a transport that has one channel.
     func perform(over transport: some Transport, _ address: String, lock name: String) async throws -> UpdateResult {
@@ -174,14 +179,22 @@ private struct Run {
     }
 
     func perform(on address: BLEAddress) async throws -> UpdateResult {
-        let lock = BluetoothLock(text)
+        let lock = BluetoothLock(text, holdsAdapter: options.holdsAdapter)
+        let trial = TrialFlag()
+        var tracked = self
+        tracked.report = { [report] progress, time in
+            trial.note(progress)
+            report(progress, time)
+        }
         let transport = BlueZTransport(
             address, services: Set(UpdateProtocol.allCases.map(\.service.value)), adapter: options.adapter,
-            pairing: choice.task.isDryRun ? .refusing : options.pairing, logger: options.logger, links: options.links,
+            pairing: choice.task.isDryRun ? .refusing : options.pairing,
+            sharing: options.bluetooth ?? SharedBlueZClient(logger: options.logger, links: options.links),
+            isUrgent: { trial.isSet },
             admits: { device throws(BlueZError) in try await lock.take(device) })
         let session = choice.session(seed: UInt64.random(in: 0 ... .max))
         do {
-            let report = try await run(session, over: transport, ContinuousClock())
+            let report = try await tracked.run(session, over: transport, ContinuousClock())
             let device = await lock.device
             return UpdateResult(
                 report: report, given: text, address: "ble:\(device?.address.description ?? address.description)",
@@ -263,5 +276,17 @@ extension EncodingFailure {
         case .tooLarge: nil
         case .notDecoded(let context), .baseUnreadable(let context): context
         }
+    }
+}
+
+/// Records that the device has an image marked for boot or on trial. Its connections are then urgent, because the device rolls back at the end
+/// of the trial.
+private final class TrialFlag: Sendable {
+    private let value = Atomic(false)
+
+    var isSet: Bool { value.load(ordering: .relaxed) }
+
+    func note(_ progress: UpdateProgress) {
+        if case .phase(.apply) = progress { value.store(true, ordering: .relaxed) }
     }
 }

@@ -28,8 +28,8 @@ import Testing
     @Test(
         "an option with one value is refused when it is repeated",
         arguments: [
-            ["push", "fw.otaf", "--device", "sim:", "--device", "sim:b"],
-            ["push", "fw.otaf", "--device=sim:", "--device=sim:b"],
+            ["status", "--device", "sim:", "--device", "sim:b"],
+            ["confirm", "--device=sim:", "--device=sim:b"],
             ["status", "--device", "sim:", "--format", "json", "--format", "text"],
             ["scan", "--rssi", "-60", "--rssi", "-70"],
             ["sign", "fw.bin", "--key", "k.pem", "-o", "a", "--output", "b"],

@@ -88,7 +88,7 @@ extension UInt8 {
 }
 
 /// Prompts the user on the terminal while other tasks run. The prompt is written to stderr, and the input is read from stdin.
-private enum TerminalQuestion {
+enum TerminalQuestion {
     /// True if both stdin and stderr are terminals.
     static var canBeAsked: Bool { StandardStream.input.isTerminal && StandardStream.error.isTerminal }
 

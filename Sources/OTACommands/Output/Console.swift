@@ -9,12 +9,12 @@ struct Console: Sendable {
     let style: ProgressStyle
     let isQuiet: Bool
     /// The address of the device, as the user gave it; nil if the command has no device.
-    let device: String?
+    private(set) var device: String?
     let terminal: TerminalCapabilities
     /// The log of `--verbose` and `--log`.
     let logger: Logger
     /// The durations of the phases, for the report.
-    let phases = PhaseTimes()
+    private(set) var phases = PhaseTimes()
     /// The file of `--log`; nil if the option was not given.
     private let file: LogFile?
 
@@ -34,6 +34,14 @@ struct Console: Sendable {
                 ? CommandLog(settings, asEvents: style == .json, file: file)
                 : SwiftLogNoOpLogHandler() as any LogHandler
         }
+    }
+
+    /// Returns the console for one of several devices. Its lines and events name this device.
+    func of(_ device: String) -> Console {
+        var console = self
+        console.device = device
+        console.phases = PhaseTimes()
+        return console
     }
 
     /// Writes the result to stdout.

@@ -24,6 +24,11 @@ struct Push: DeviceCommand {
             If the link is lost, push connects again and resumes the upload. If push itself is interrupted, run the same \
             command again: it resumes the partial upload. A device with SMP loses a partial upload when it restarts.
 
+            Give --device several times, or --device-file, to update several devices. A device that already runs the image is \
+            skipped, so after a failure run the same command again.
+
+            --all finds the Bluetooth devices itself. Other options select some of them.
+
             Give at most one of --no-confirm, --permanent and --upload-only.
 
             If the device supports encoded images, push sends the image as the difference from the running image (--base), or else \
@@ -35,6 +40,7 @@ struct Push: DeviceCommand {
                      otaflash push app.bin.otaf --device sim: --trust release.pub.pem
                      otaflash push app.bin.otaf --device sim: --trust release.pub.pem \\
                        --dry-run
+                     otaflash push app.bin.otaf --device ble:AA:BB:CC:DD:EE:FF --device udp:10.0.0.7
             """)
 
     @Argument(
@@ -43,7 +49,7 @@ struct Push: DeviceCommand {
         completion: .file())
     var file: String
 
-    @OptionGroup var target: DeviceOptions
+    @OptionGroup var targets: PushTargets
     @OptionGroup var trust: TrustOptions
 
     @Option(
@@ -59,7 +65,14 @@ struct Push: DeviceCommand {
 
     @OptionGroup(title: "Output options") var options: OutputOptions
 
+    var target: DeviceOptions { targets.one }
+    var device: String? { targets.areMany ? nil : target.device }
+
     func validate() throws {
+        if targets.areMany, let report = options.report, report.hasSuffix(".xml") {
+            throw ValidationError(
+                "--report \(report): a push to several devices has no report in JUnit XML; use the suffix .json")
+        }
         let endings = given.filter { $0.ending != nil }.map { "'\($0.argument)'" }
         let resumes = given.filter { $0.resume != nil }.map { "'\($0.argument)'" }
         for words in [endings, resumes] where words.count > 1 {
@@ -76,28 +89,62 @@ struct Push: DeviceCommand {
     var invocation: Invocation {
         var invocation = Invocation(command: Self.name, file: file, target, trust: trust.trust)
         invocation.options = given.map(\.argument) + base.flatMap { ["--base", $0] }
+        if targets.areMany {
+            invocation.device = nil
+            invocation.options = targets.words + invocation.options
+        }
         return invocation
     }
 
-    func answer(_ console: Console) async throws -> PushAnswer {
-        let address = try target.address()
+    func answer(_ console: Console) async throws -> PushResult {
+        let addresses = try targets.areMany ? targets.addresses() : [target.address()]
         try StandardFile.refuse(
             file, "push does not read standard input: to resume an interrupted update, it needs the file again",
             hint: "save it first, such as cat > update.otaf, and push that file")
         let read = try UpdateFile(parsing: FileReader.contents(of: file))
         let store = try trustedKeys(console)
         let verifier = Verifier(
-            trust: store, policy: TrustPolicy(allowsDemoKey: flags.contains(.allowDemoKey) || address.isSimulated))
+            trust: store,
+            policy: TrustPolicy(
+                allowsDemoKey: flags.contains(.allowDemoKey)
+                    || (!addresses.isEmpty && addresses.allSatisfy(\.isSimulated))))
         let update = try accepted(read, verifier)
         warn(of: update, console)
+        guard !targets.areMany else { return try await answer(addresses, update, store, console) }
         let invocation = invocation(for: update)
         do {
             let outcome = try await Wiring(console: console, invocation: invocation)
                 .perform(.push(update, updateOptions), on: target, trust: store, bases: bases(console))
-            return PushAnswer(update, outcome, invocation, isUpload: flags.contains(.uploadOnly))
+            return .one(PushAnswer(update, outcome, invocation, isUpload: flags.contains(.uploadOnly)))
         } catch let error as UpdateError {
             throw Failure(error, in: invocation)
         }
+    }
+
+    /// Updates several devices.
+    ///
+    /// - Parameter addresses: the devices; with `--all`, this function finds the devices.
+    private func answer(
+        _ addresses: [DeviceAddress], _ update: VerifiedUpdate, _ store: TrustStore, _ console: Console
+    ) async throws -> PushResult {
+        let push = ManyPush(
+            update: update, options: updateOptions, targets: targets, trust: store, bases: bases(console),
+            console: console, invocation: invocation
+        ) { device in
+            var single = self
+            single.targets.device = [device]
+            single.targets.deviceFile = nil
+            single.targets.selection.all = false
+            return single.invocation(for: update)
+        }
+        guard targets.selection.all else { return .many(try await push.run(addresses)) }
+        let selection = PushSelection(targets: targets, console: console, invocation: invocation)
+        try selection.checkConsent()
+        let found = try await selection.find(for: update)
+        if targets.selection.list { return .list(ScanAnswer(devices: found, isForAll: false)) }
+        try await selection.ask(about: found)
+        return .many(
+            try await push.run(found.map { try DeviceAddress($0.address) }, rssi: found.map(\.rssi)))
     }
 
     /// Returns the user's arguments for hints. They include `Invocation.acceptingDevice`: the options with which `simulate create`

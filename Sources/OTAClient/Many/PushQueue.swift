@@ -1,0 +1,193 @@
+package import OTAUpdate
+
+/// Decides which devices of a push to several devices start, and when.
+///
+/// A queue is a value without a clock. ``PushPool`` passes the events of the pushes to the queue and starts the returned devices.
+///
+/// A device holds a slot of its lane from its start until its image is marked for boot. A device that restarts needs no slot, so that the
+/// next device can start in the meantime.
+package struct PushQueue: Sendable {
+    /// A resource that several devices share, such as a Bluetooth adapter.
+    package enum Lane: Hashable, Sendable {
+        /// The devices of one Bluetooth adapter. They share the time on air.
+        case bluetooth(adapter: String?)
+        case udp
+        /// A serial port has one device.
+        case serial(String)
+        case simulated
+
+        /// The number of devices that use the lane at the same time by default.
+        ///
+        /// Usual Bluetooth adapters support 5 or 7 links. More than 4 links hardly shorten the whole push (docs/performance.md).
+        var usualLimit: Int {
+            switch self {
+            case .bluetooth, .simulated: 4
+            case .udp: 32
+            case .serial: 1
+            }
+        }
+    }
+
+    package struct Entry: Sendable {
+        var lane: Lane
+        /// The signal strength in dBm; nil: unknown.
+        var rssi: Int?
+
+        package init(lane: Lane, rssi: Int? = nil) {
+            self.lane = lane
+            self.rssi = rssi
+        }
+    }
+
+    package struct Policy: Sendable {
+        /// The number of devices that use a lane at the same time; nil: the usual limit of the lane.
+        package var atOnce: Int?
+        /// The number of devices that must be updated before the other devices start.
+        package var first = 0
+        /// True if the push starts further devices although a device has rolled back or did not return.
+        package var keepsGoing = false
+
+        package init() {}
+    }
+
+    /// The result of the push to one device.
+    package enum End: Sendable, Equatable {
+        /// The device runs the image. `trial` is the time limit of its trials; nil: unknown, or the device does not support a trial.
+        case updated(trial: Duration?)
+        /// The device could not be reached.
+        case unreachable
+        /// The device rolled back or did not return. The image may be the reason.
+        case lostTheImage
+        case failed
+    }
+
+    /// The number of times that a device is started if it cannot be reached.
+    package static let attempts = 3
+    /// The assumed time in which one device restarts and is confirmed.
+    private static let confirmation = Duration.seconds(10)
+    /// The assumed time limit of a trial before the first device has reported its limit.
+    private static let usualTrial = Duration.seconds(60)
+
+    private enum State {
+        case waiting, transferring, onTrial, ended
+    }
+
+    private struct Device {
+        let lane: Lane
+        var state = State.waiting
+        var attempts = 0
+        var isReached = false
+        /// True if a failed connection of this device has already lowered the limit of its lane.
+        var hasLowered = false
+    }
+
+    private let policy: Policy
+    private var devices: [Device]
+    /// The devices that wait, in the order in which they start.
+    private var order: [Int]
+    /// The lowered limits of the lanes.
+    private var limits: [Lane: Int] = [:]
+    private var updated = 0
+    private var shortestTrial: Duration?
+    /// True if no further device starts.
+    package private(set) var isHalted = false
+
+    /// Creates a queue. The device with the strongest signal starts first. Devices without a signal strength follow in the given order.
+    package init(_ entries: [Entry], _ policy: Policy) {
+        self.policy = policy
+        devices = entries.map { Device(lane: $0.lane) }
+        order = entries.indices.sorted { left, right in
+            let strengths = (entries[left].rssi ?? .min, entries[right].rssi ?? .min)
+            return strengths.0 == strengths.1 ? left < right : strengths.0 > strengths.1
+        }
+    }
+
+    /// True if no push runs and no further push can start.
+    package var isFinished: Bool { running == 0 && (isHalted || order.isEmpty) }
+
+    private var running: Int { devices.count { $0.state == .transferring || $0.state == .onTrial } }
+
+    /// Returns the devices to start now.
+    package mutating func start() -> [Int] {
+        guard !isHalted else { return [] }
+        var started: [Int] = []
+        for index in order where mayStart(devices[index].lane) {
+            devices[index].state = .transferring
+            devices[index].attempts += 1
+            started.append(index)
+        }
+        order.removeAll { started.contains($0) }
+        return started
+    }
+
+    private func mayStart(_ lane: Lane) -> Bool {
+        if updated < policy.first, running >= policy.first - updated { return false }
+        let users = devices.filter { $0.lane == lane }
+        guard users.count(where: { $0.state == .transferring }) < limit(of: lane) else { return false }
+        guard case .bluetooth = lane else { return true }
+        // An adapter connects to one device after the other. A device on trial rolls back if it waits too long for its turn.
+        let onTrial = users.count { $0.state == .onTrial }
+        return Self.confirmation * onTrial <= (shortestTrial ?? Self.usualTrial) / 2
+    }
+
+    /// Returns the number of devices that may use the lane at the same time.
+    package func limit(of lane: Lane) -> Int { limits[lane] ?? policy.atOnce ?? lane.usualLimit }
+
+    package func lane(of index: Int) -> Lane { devices[index].lane }
+
+    // MARK: - Events
+
+    /// Records a progress event of a device.
+    ///
+    /// - Returns: the new limit of the device's lane, if the event lowers the limit; otherwise nil.
+    package mutating func note(_ progress: UpdateProgress, of index: Int) -> Int? {
+        switch progress {
+        case .phase(.connect): return nil
+        case .phase(.apply):
+            devices[index].state = .onTrial
+            return nil
+        case .connectionFailed(let error): return connectionFailed(error, of: index)
+        default:
+            devices[index].isReached = true
+            return nil
+        }
+    }
+
+    /// Lowers the limit of the lane by 1 if the connection failed while the adapter had links to other devices. The adapter may support fewer
+    /// links than the limit.
+    private mutating func connectionFailed(_ error: LinkError, of index: Int) -> Int? {
+        let lane = devices[index].lane
+        guard case .bluetooth = lane, error.code == .lost, !devices[index].hasLowered else { return nil }
+        let links = devices.indices.count { other in
+            other != index && devices[other].lane == lane && devices[other].state == .transferring
+                && devices[other].isReached
+        }
+        guard links > 0, limit(of: lane) > 1 else { return nil }
+        devices[index].hasLowered = true
+        limits[lane] = limit(of: lane) - 1
+        return limits[lane]
+    }
+
+    /// Records the end of the push to a device.
+    ///
+    /// - Returns: true if the device starts again later, after the devices that wait now.
+    package mutating func ended(_ index: Int, _ end: End) -> Bool {
+        devices[index].state = .ended
+        switch end {
+        case .updated(let trial):
+            updated += 1
+            if let trial, trial > .zero { shortestTrial = min(trial, shortestTrial ?? trial) }
+        case .unreachable:
+            guard !devices[index].isReached, devices[index].attempts < Self.attempts, !isHalted else { return false }
+            devices[index].state = .waiting
+            order.append(index)
+            return true
+        case .lostTheImage: if !policy.keepsGoing { isHalted = true }
+        case .failed: break
+        }
+        return false
+    }
+
+    /// Starts no further device.
+    package mutating func halt() { isHalted = true }
+}

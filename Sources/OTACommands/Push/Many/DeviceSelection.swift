@@ -1,0 +1,148 @@
+import ArgumentParser
+import Glibc
+import OTAClient
+package import OTAFirmware
+import OTAUpdate
+
+/// The options of `push --all`: they select devices that a scan finds.
+struct DeviceSelection: ParsableArguments {
+    @Flag(
+        help: ArgumentHelp(
+            "Scan for 10 s, and update all Bluetooth devices in range with the product of the bundle. push lists the devices and asks before "
+                + "it updates them. Not together with --device and --device-file."))
+    var all = false
+
+    @Option(
+        help: ArgumentHelp(
+            "With --all: the product of the devices; over SMP, the name of the board. Default: the product of the bundle. Required for an "
+                + "MCUboot image.",
+            valueName: "product"))
+    var product: String?
+
+    @Option(
+        parsing: .unconditional,
+        help: ArgumentHelp(
+            "With --all: omit devices with a weaker signal than this level, -127 to 20 dBm (example: -60); default: omit none.",
+            valueName: "dBm"),
+        transform: WholeNumber.in(-127...20))
+    var rssi: Int?
+
+    @Option(
+        help: ArgumentHelp(
+            "With --all: update only devices whose running version meets this condition, with <, <=, =, >= or > (example: '<1.4.0'); default: "
+                + "any version.",
+            valueName: "condition"),
+        transform: VersionCondition.init(option:))
+    var running: VersionCondition?
+
+    @Option(
+        help: ArgumentHelp(
+            "With --all: update only devices with this name; * stands for any characters (example: 'Kitchen*'); default: any name.",
+            valueName: "pattern"))
+    var name: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "With --all: update at most this number of devices, those with the strongest signal; default: no limit.",
+            valueName: "number"),
+        transform: WholeNumber.in(1...1000))
+    var limit: Int?
+
+    @Flag(help: "With --all: list the devices that match, and end.")
+    var list = false
+
+    @Flag(help: "With --all: do not ask before the update. Required without a terminal.")
+    var yes = false
+
+    /// The first option that the user gave and that requires `--all`; nil if the user gave none.
+    private var given: String? {
+        let options: [(String, Bool)] = [
+            ("--product", product != nil), ("--rssi", rssi != nil), ("--running", running != nil),
+            ("--name", name != nil), ("--limit", limit != nil), ("--list", list), ("--yes", yes),
+        ]
+        return options.first(where: \.1)?.0
+    }
+
+    func validate() throws {
+        if !all, let given { throw ValidationError("\(given) requires --all.") }
+    }
+
+    /// The words of the command line that select the devices, for hints.
+    var words: [String] {
+        guard all else { return [] }
+        var words = ["--all"]
+        if let product { words += ["--product", product] }
+        if let rssi { words += ["--rssi", "\(rssi)"] }
+        if let running { words += ["--running", running.text] }
+        if let name { words += ["--name", name] }
+        if let limit { words += ["--limit", "\(limit)"] }
+        return words + (yes ? ["--yes"] : [])
+    }
+
+    /// The parameters of the scan.
+    func search(_ updateProtocol: UpdateProtocol?) -> DeviceSearch {
+        var search = DeviceSearch()
+        search.minimumRSSI = rssi
+        search.protocols = updateProtocol.map { [$0] } ?? search.protocols
+        return search
+    }
+
+    /// Returns the devices to update, in the order of `found`.
+    ///
+    /// - Parameter product: the product of the devices.
+    func selected(_ found: [ScannedDevice], product: String) -> [ScannedDevice] {
+        let matching = found.filter { device in
+            guard device.product == product else { return false }
+            if let name, fnmatch(name, device.name ?? "", 0) != 0 { return false }
+            guard let running else { return true }
+            return device.version.flatMap { SemanticVersion($0) }.map(running.includes) ?? false
+        }
+        return Array(matching.prefix(limit ?? matching.count))
+    }
+}
+
+/// A condition for a version, such as `<1.4.0`.
+package struct VersionCondition: Sendable {
+    private enum Comparison: String, CaseIterable {
+        // A longer operator comes before its own beginning.
+        case atMost = "<="
+        case atLeast = ">="
+        case below = "<"
+        case above = ">"
+        case equal = "="
+    }
+
+    /// The condition as the user gave it.
+    package let text: String
+    private let comparison: Comparison
+    private let version: SemanticVersion
+
+    /// Parses a condition. Returns nil if the text is not a comparison operator and a SemVer version.
+    package init?(_ text: String) {
+        guard let comparison = Comparison.allCases.first(where: { text.hasPrefix($0.rawValue) }),
+            let version = SemanticVersion(text.dropFirst(comparison.rawValue.count))
+        else { return nil }
+        (self.text, self.comparison, self.version) = (text, comparison, version)
+    }
+
+    init(option text: String) throws {
+        guard let condition = VersionCondition(text) else {
+            throw ValidationError(
+                "'\(text)' is not a condition for a version: expected <, <=, =, >= or >, and a version (example: --running '<1.4.0')."
+            )
+        }
+        self = condition
+    }
+
+    package func includes(_ other: SemanticVersion) -> Bool {
+        let isAbove = other.takesPrecedence(over: version)
+        let isBelow = version.takesPrecedence(over: other)
+        return switch comparison {
+        case .atMost: !isAbove
+        case .atLeast: !isBelow
+        case .below: isBelow
+        case .above: isAbove
+        case .equal: !isAbove && !isBelow
+        }
+    }
+}

@@ -1,0 +1,166 @@
+import OTAClient
+import OTASigning
+import OTAUpdate
+
+/// The result of a push to several devices.
+struct ManyPushAnswer: CommandAnswer {
+    /// The result of one device.
+    struct Entry: Encodable, Sendable {
+        /// The address that the user gave.
+        let given: String
+        /// The result of the push; nil if the push failed or did not start.
+        let answer: PushAnswer?
+        /// The failure of the push; nil if the push succeeded or did not start.
+        let failure: Failure?
+        /// The duration of the push in seconds; nil if the push did not start.
+        let seconds: Double?
+
+        private enum CodingKeys: String, CodingKey {
+            case device, transfer, plan, outcome, unchecked, ok, exit, seconds
+            case updateProtocol = "protocol"
+        }
+
+        func encode(to encoder: any Encoder) throws {
+            var container = encoder.container(keyedBy: CodingKeys.self)
+            try container.encode(answer != nil, forKey: .ok)
+            try container.encodeIfPresent(seconds.map(Figures.rounded), forKey: .seconds)
+            try container.encode(outcome, forKey: .outcome)
+            if seconds != nil { try container.encode((failure?.exit ?? .done).rawValue, forKey: .exit) }
+            guard let answer else {
+                try container.encode(GivenDevice(given: given), forKey: .device)
+                try failure.map { JSONFailure($0) }?.encode(to: encoder)
+                return
+            }
+            try container.encode(answer.device, forKey: .device)
+            try container.encode(answer.updateProtocol, forKey: .updateProtocol)
+            try container.encodeIfPresent(answer.transfer, forKey: .transfer)
+            try container.encodeIfPresent(answer.plan, forKey: .plan)
+            try container.encodeIfPresent(answer.unchecked, forKey: .unchecked)
+        }
+
+        var outcome: String { answer?.outcome ?? (failure == nil ? "not-started" : "failed") }
+    }
+
+    /// The number of devices with each outcome.
+    struct Summary: Encodable, Sendable {
+        let confirmed, alreadyRunning, onTrial, uploaded, wouldUpdate, failed, notStarted: Int
+
+        init(_ entries: [Entry]) {
+            func count(_ outcome: String) -> Int { entries.count { $0.outcome == outcome } }
+            confirmed = count("confirmed")
+            alreadyRunning = count("already-running")
+            onTrial = count("on-trial")
+            uploaded = count("uploaded")
+            wouldUpdate = count("would-update")
+            failed = count("failed")
+            notStarted = count("not-started")
+        }
+
+        var text: String {
+            let parts = [
+                (confirmed, "confirmed"), (alreadyRunning, "already running"), (onTrial, "on trial"),
+                (uploaded, "uploaded"), (wouldUpdate, "would be updated"), (failed, "failed"),
+                (notStarted, "not started"),
+            ]
+            return parts.filter { $0.0 > 0 }.map { "\($0.0) \($0.1)" }.joined(separator: ", ")
+        }
+    }
+
+    let bundle: BundleSummary?
+    let image: PushedImage?
+    let images: [PushedImage]?
+    let devices: [Entry]
+    let summary: Summary
+    let seconds: Double
+    private let invocation: Invocation
+    private let isInterrupted: ExitStatus?
+    var describesDevice: Bool { true }
+
+    private enum CodingKeys: CodingKey {
+        case bundle, image, images, devices, summary, seconds
+    }
+
+    /// - Parameters:
+    ///   - interrupted: the exit status of the signal that stopped the push; nil: no signal.
+    init(
+        _ update: VerifiedUpdate, _ devices: [Entry], seconds: Double, _ invocation: Invocation,
+        interrupted: ExitStatus?
+    ) {
+        switch update {
+        case .bundle(let bundle):
+            self.bundle = BundleSummary(bundle.envelope, reports: bundle.signatures)
+            (image, images) = (nil, nil)
+        case .images(let numbered):
+            let all = numbered.map { PushedImage($0) }
+            (bundle, image, images) = (nil, all.first, all.count > 1 ? all : nil)
+        }
+        self.devices = devices
+        self.seconds = Figures.rounded(seconds)
+        self.invocation = invocation
+        isInterrupted = interrupted
+        summary = Summary(devices)
+    }
+
+    var lines: [TerminalLine] {
+        let table = TextTable.rows(
+            ["DEVICE", "RESULT", "VERSION", "TIME", "RATE"],
+            devices.map { entry in
+                [
+                    entry.answer?.device.title ?? entry.given,
+                    entry.failure.map { "\($0.code) (exit \($0.exit.rawValue))" } ?? entry.outcome,
+                    entry.answer?.device.runningVersion ?? "–",
+                    entry.seconds.map(Figures.time) ?? "–",
+                    entry.answer?.transfer?.bytesPerSecond.map(Figures.rate) ?? "–",
+                ]
+            })
+        return table + [TerminalLine("\(devices.count) devices: \(summary.text); \(Figures.time(seconds)).")]
+            + devices.flatMap(Self.details)
+    }
+
+    /// The lines with the failure of a device and the next steps.
+    private static func details(_ entry: Entry) -> [TerminalLine] {
+        guard let failure = entry.failure else { return [] }
+        return [TerminalLine("\(entry.given): \(failure.message)")]
+            + failure.hints.map { TerminalLine("  hint: \($0)") }
+    }
+
+    /// The order of the exit statuses. The push ends with the first status of this list that a device has.
+    private static let order: [ExitStatus] = [
+        .fault, .rolledBack, .protocolBroken, .refused, .malformed, .usage, .cannotCreate, .inputOutput, .noInput,
+        .unavailable, .linkLost,
+    ]
+
+    var failure: Failure? {
+        let failures = devices.compactMap(\.failure)
+        guard !failures.isEmpty || summary.notStarted > 0 else { return nil }
+        let exit =
+            isInterrupted ?? Self.order.first { status in failures.contains { $0.exit == status } } ?? .linkLost
+        let missing = devices.count { $0.answer == nil }
+        return Failure(
+            "devices-not-updated", exit, "\(missing) of \(devices.count) devices were not updated",
+            hint:
+                "correct the causes, then run the same command again, which sends nothing to the devices that run the image: "
+                + invocation.line())
+    }
+}
+
+/// The result of the command `push`.
+enum PushResult: CommandAnswer {
+    case one(PushAnswer)
+    case many(ManyPushAnswer)
+    /// The devices of `--all --list`.
+    case list(ScanAnswer)
+
+    private var answer: any CommandAnswer {
+        switch self {
+        case .one(let answer): answer
+        case .many(let answer): answer
+        case .list(let answer): answer
+        }
+    }
+    var lines: [TerminalLine] { answer.lines }
+    var failure: Failure? { answer.failure }
+    var describesDevice: Bool { answer.describesDevice }
+
+    func encode(to encoder: any Encoder) throws { try answer.encode(to: encoder) }
+}

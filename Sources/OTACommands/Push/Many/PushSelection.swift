@@ -1,0 +1,68 @@
+import OTAClient
+import OTAFirmware
+import OTASigning
+import OTAUpdate
+
+/// Finds the devices of `push --all` and asks the user.
+struct PushSelection {
+    let targets: PushTargets
+    let console: Console
+    let invocation: Invocation
+
+    private var selection: DeviceSelection { targets.selection }
+
+    /// Refuses a push that could not ask the user. Call this before the scan.
+    func checkConsent() throws(Failure) {
+        guard !selection.list, !selection.yes, !TerminalQuestion.canBeAsked else { return }
+        throw .usage(
+            "--all asks before the update, and there is no terminal",
+            hint:
+                "list the devices first: \(invocation.line(adding: "--list")); then run: \(invocation.line(adding: "--yes"))"
+        )
+    }
+
+    /// Scans, and returns the devices that match the options.
+    ///
+    /// - Throws: `no-device-matches` if no device matches; the errors of the scan.
+    func find(for update: VerifiedUpdate) async throws -> [ScannedDevice] {
+        let product = try product(of: update)
+        let found = try await Wiring(console: console, invocation: invocation)
+            .scan(selection.search(targets.updateProtocol.forced), over: targets.radio.adapter)
+        let selected = selection.selected(found, product: product)
+        guard !selected.isEmpty else {
+            let others = found.count == 1 ? "1 other device was" : "\(found.count) other devices were"
+            throw Failure(
+                "no-device-matches", .unavailable,
+                "no device in range matches: product \(product); \(found.isEmpty ? "no device was" : others) found",
+                hint: "show the products and versions of the devices in range: otaflash scan")
+        }
+        return selected
+    }
+
+    /// Shows the devices and asks the user.
+    ///
+    /// - Throws: `interrupted` if the user does not agree.
+    func ask(about devices: [ScannedDevice]) async throws {
+        guard !selection.yes else { return }
+        console.write(ScannedDevice.table(devices).map { .line($0) })
+        let number = devices.count == 1 ? "this device" : "these \(devices.count) devices"
+        let answer = await TerminalQuestion.ask("Update \(number)? [y/N] ") ?? ""
+        guard ["y", "yes"].contains(answer.lowercased()) else {
+            throw Failure(
+                "not-agreed", .refused, "the update was not started, because the answer was not yes",
+                hint: "nothing was changed; to update only some of the devices, add --name, --rssi or --limit")
+        }
+    }
+
+    private func product(of update: VerifiedUpdate) throws(Failure) -> String {
+        if let product = selection.product { return product }
+        guard case .bundle(let bundle) = update else {
+            throw .usage(
+                "an MCUboot image does not contain a product, so --all needs the name of the board",
+                hint:
+                    "show the names of the boards: otaflash scan; then run: \(invocation.line(adding: "--product BOARD"))"
+            )
+        }
+        return bundle.manifest.product.text
+    }
+}

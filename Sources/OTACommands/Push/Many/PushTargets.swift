@@ -1,0 +1,156 @@
+import ArgumentParser
+import OTAClient
+
+/// The options of `push` that select one or several devices.
+struct PushTargets: ParsableArguments {
+    @Option(
+        help: ArgumentHelp(
+            "The address of the device: ble:AA:BB:CC:DD:EE:FF or ble:name=NAME ('ble:' alone is the only device in range that can be "
+                + "updated), udp:HOST or udp:HOST:PORT, serial:/dev/ttyACM0, or sim:NAME for a virtual device ('sim:' alone is the "
+                + "virtual device 'demo'). Repeat the option for several devices. Required without --device-file and --all.",
+            valueName: "address"),
+        completion: Completions.addresses)
+    var device: [String] = []
+
+    @Option(
+        help: ArgumentHelp(
+            "Update the devices in this file, too: one address on each line. Empty lines and lines that begin with # are ignored.",
+            valueName: "file"),
+        completion: .file())
+    var deviceFile: String?
+
+    @OptionGroup var selection: DeviceSelection
+
+    @Option(
+        help: ArgumentHelp(
+            "With several devices: the number of devices to update at the same time. auto means 4 on a Bluetooth adapter, and 32 over UDP.",
+            valueName: "number"),
+        transform: Self.atOnce)
+    var atOnce = AtOnce.auto
+
+    @Option(
+        help: ArgumentHelp(
+            "With several devices: update this number of devices before the others start; default: 1 with 4 or more devices, otherwise 0.",
+            valueName: "number"),
+        transform: WholeNumber.in(0...1000))
+    var first: Int?
+
+    @Flag(
+        help:
+            "With several devices: start further devices although a device has rolled back or did not return; default: start no more."
+    )
+    var keepGoing = false
+
+    @Option(
+        name: .customLong("protocol"),
+        help: "The update protocol: ota (GATT OTA profile) or smp (MCUmgr). auto asks the device.",
+        completion: .list(ProtocolOption.allValueStrings))
+    var updateProtocol = ProtocolOption.auto
+
+    @Option(help: TimeLimit.help("Stop with exit 75 after this time", "no limit"), transform: TimeLimit.init(option:))
+    var timeout: TimeLimit?
+
+    @OptionGroup var radio: RadioOptions
+
+    /// The value of `--at-once`.
+    enum AtOnce: Sendable, CustomStringConvertible {
+        case auto
+        case number(Int)
+
+        var number: Int? { if case .number(let number) = self { number } else { nil } }
+        var description: String { number.map { "\($0)" } ?? "auto" }
+    }
+
+    private static func atOnce(_ text: String) throws -> AtOnce {
+        if text == AtOnce.auto.description { return .auto }
+        guard let number = Int(text), (1...1000).contains(number) else {
+            throw ValidationError("expected auto, or a whole number from 1 to 1000.")
+        }
+        return .number(number)
+    }
+
+    func validate() throws {
+        if selection.all {
+            guard device.isEmpty, deviceFile == nil else {
+                throw ValidationError("--all finds the devices itself; omit --device and --device-file.")
+            }
+            return
+        }
+        guard device.isEmpty, deviceFile == nil else { return }
+        throw ValidationError("Missing expected argument '--device <address>'")
+    }
+
+    /// True if the push has the result of a push to several devices.
+    var areMany: Bool { selection.all || deviceFile != nil || device.count > 1 }
+
+    /// The options of a push to one device. For a push to several devices, these are the options that all devices share.
+    var one: DeviceOptions { options(for: device.first ?? "") }
+
+    /// Returns the options of the push to one of the devices.
+    func options(for device: String) -> DeviceOptions {
+        var options = DeviceOptions()
+        options.device = device
+        options.updateProtocol = updateProtocol
+        options.timeout = timeout
+        options.radio = radio
+        return options
+    }
+
+    /// The words of the command line that select the devices, for hints.
+    var words: [String] {
+        var words = device.flatMap { ["--device", $0] }
+        if let deviceFile { words += ["--device-file", deviceFile] }
+        words += selection.words
+        if let number = atOnce.number { words += ["--at-once", "\(number)"] }
+        if let first { words += ["--first", "\(first)"] }
+        if keepGoing { words.append("--keep-going") }
+        return words
+    }
+
+    /// Parses the addresses of all devices.
+    ///
+    /// - Throws: `usage` for an invalid or repeated address, or if an option does not apply to the transport of all addresses; the errors of
+    ///   `FileReader`.
+    func addresses() throws -> [DeviceAddress] {
+        if selection.all { return [] }
+        let all = try device + (deviceFile.map { try Self.list(in: $0) } ?? [])
+        var known: Set<String> = []
+        for text in all where !known.insert(text).inserted {
+            throw Failure.usage("the device \(text) is given twice", hint: "give each device once")
+        }
+        if let deviceFile, all.isEmpty {
+            throw Failure.usage(
+                "\(deviceFile) has no device address",
+                hint: "write one address on each line, such as udp:192.168.1.20")
+        }
+        return try all.map { text in
+            var options = options(for: text)
+            // A push to several devices may mix transports. So the Bluetooth options have no effect on the other transports.
+            let address = try DeviceAddress(text)
+            if !address.isBluetooth { options.radio = RadioOptions.none }
+            return try options.address()
+        }
+    }
+
+    private static func list(in file: String) throws -> [String] {
+        try StandardFile.refuse(
+            file, "the list of devices cannot be standard input",
+            hint: "save the list first, such as cat > devices.txt, and give this file")
+        let text = String(decoding: try FileReader.contents(of: file), as: UTF8.self)
+        return text.split(whereSeparator: \.isNewline).map { line in
+            let start = line.drop { $0.isWhitespace }
+            return String(start.prefix { !$0.isWhitespace })
+        }.filter { !$0.isEmpty && !$0.hasPrefix("#") }
+    }
+}
+
+extension RadioOptions {
+    /// The options of a push without Bluetooth options.
+    fileprivate static var none: RadioOptions {
+        var options = RadioOptions()
+        options.own = AdapterOptions()
+        options.own.adapter = nil
+        options.passkey = nil
+        return options
+    }
+}

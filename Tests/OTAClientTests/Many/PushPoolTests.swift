@@ -1,0 +1,111 @@
+import OTAClient
+import OTASimulator
+import OTAUpdate
+import Testing
+
+@Suite("Pushes to several devices at the same time, in virtual time") struct PushPoolTests {
+    private struct Fault: Error {}
+
+    /// Runs a push of 10 s to each device: 1 s to connect, 4 s of transfer and 5 s of restart.
+    ///
+    /// - Parameter failing: the devices that cannot be reached.
+    private func run(
+        _ count: Int, atOnce: Int, failing: Set<Int> = [], interruptAt: Duration? = nil, limit: Duration? = nil
+    ) throws -> (outcomes: [PushPool<Int>.Outcome], duration: Duration, events: [String]) {
+        let time = VirtualTime()
+        var policy = PushQueue.Policy()
+        policy.atOnce = atOnce
+        let queue = PushQueue((0..<count).map { _ in PushQueue.Entry(lane: .udp) }, policy)
+        return try time.run {
+            let begun = time.now
+            let pool = PushPool<Int>(
+                end: { result in
+                    switch result {
+                    case .success: .updated(trial: nil)
+                    case .failure: .unreachable
+                    }
+                },
+                push: { index, interrupts, report in
+                    report(.phase(.connect), .zero)
+                    if failing.contains(index) { throw Fault() }
+                    try await withThrowingTaskGroup(of: Void.self) { group in
+                        group.addTask {
+                            try await time.sleep(for: .seconds(5))
+                            report(.phase(.apply), .seconds(5))
+                            try await time.sleep(for: .seconds(5))
+                        }
+                        group.addTask {
+                            for await _ in interrupts { throw Fault() }
+                            try await time.sleep(for: .seconds(1000))
+                        }
+                        defer { group.cancelAll() }
+                        try await group.next()
+                    }
+                    return index
+                })
+            let (interrupts, interrupt) = AsyncStream.makeStream(of: Void.self)
+            // A child task, because an unstructured task would not run in virtual time.
+            async let timer: Void = {
+                guard let interruptAt else { return }
+                try await time.sleep(for: interruptAt)
+                interrupt.yield()
+            }()
+            var events: [String] = []
+            let outcomes = await pool.run(queue, count: count, interrupts: interrupts, clock: time, limit: limit) {
+                switch $0 {
+                case .started(let index): events.append("start \(index)")
+                case .postponed(let index, _): events.append("postpone \(index)")
+                case .ended(let index): events.append("end \(index)")
+                case .progress, .limited, .halted: break
+                }
+            }
+            try await timer
+            return (outcomes, begun.duration(to: time.now), events)
+        }
+    }
+
+    @Test("the transfers of the next devices overlap the restarts of the previous devices")
+    func overlap() throws {
+        #expect(try run(8, atOnce: 8).duration == .seconds(10))
+        // 4 rounds of 2 transfers of 5 s, and the last restart of 5 s.
+        #expect(try run(8, atOnce: 2).duration == .seconds(25))
+        let (outcomes, _, events) = try run(3, atOnce: 1)
+        #expect(events == ["start 0", "start 1", "end 0", "start 2", "end 1", "end 2"])
+        for (index, outcome) in outcomes.enumerated() {
+            guard case .ended(.success(index), .seconds(10)) = outcome else {
+                Issue.record("\(outcome)")
+                continue
+            }
+        }
+    }
+
+    @Test("a device that cannot be reached is tried 3 times and keeps its last error")
+    func unreachable() throws {
+        let (outcomes, _, events) = try run(2, atOnce: 1, failing: [0])
+        #expect(events == ["start 0", "postpone 0", "start 1", "start 0", "postpone 0", "start 0", "end 0", "end 1"])
+        guard case .ended(.failure(is Fault), _) = outcomes[0], case .ended(.success(1), _) = outcomes[1] else {
+            Issue.record("\(outcomes)")
+            return
+        }
+    }
+
+    @Test("an interrupt stops the running pushes, and no further push starts")
+    func interrupt() throws {
+        let (outcomes, duration, events) = try run(3, atOnce: 1, interruptAt: .seconds(3))
+        #expect(events == ["start 0", "end 0"] && duration == .seconds(3))
+        guard case .ended(.failure(is Fault), _) = outcomes[0], case .notStarted = outcomes[1] else {
+            Issue.record("\(outcomes)")
+            return
+        }
+    }
+
+    @Test("no push starts after the time limit, and a running push ends by its own limit")
+    func limit() throws {
+        let (outcomes, duration, events) = try run(3, atOnce: 1, limit: .seconds(2))
+        #expect(events == ["start 0", "end 0"] && duration == .seconds(10))
+        guard case .ended(.success(0), _) = outcomes[0], case .notStarted = outcomes[2] else {
+            Issue.record("\(outcomes)")
+            return
+        }
+    }
+}

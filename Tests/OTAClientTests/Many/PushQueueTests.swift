@@ -1,0 +1,221 @@
+import OTAClient
+import OTAUpdate
+import Testing
+
+@Suite("Order and number of the devices of a push to several devices") struct PushQueueTests {
+    private static let air = PushQueue.Lane.bluetooth(adapter: nil)
+
+    private static func queue(
+        _ count: Int, lane: PushQueue.Lane = air, rssi: [Int?] = [],
+        _ change: (inout PushQueue.Policy) -> Void = { _ in }
+    ) -> Rig {
+        var policy = PushQueue.Policy()
+        change(&policy)
+        return Rig((0..<count).map { PushQueue.Entry(lane: lane, rssi: $0 < rssi.count ? rssi[$0] : nil) }, policy)
+    }
+
+    /// A queue as an object, because `#expect` cannot call a mutating method of a value.
+    private final class Rig {
+        private var queue: PushQueue
+
+        init(_ entries: [PushQueue.Entry], _ policy: PushQueue.Policy) { queue = PushQueue(entries, policy) }
+
+        var isFinished: Bool { queue.isFinished }
+        var isHalted: Bool { queue.isHalted }
+
+        func start() -> [Int] { queue.start() }
+        func note(_ progress: UpdateProgress, of index: Int) -> Int? { queue.note(progress, of: index) }
+        func ended(_ index: Int, _ end: PushQueue.End) -> Bool { queue.ended(index, end) }
+        func lane(of index: Int) -> PushQueue.Lane { queue.lane(of: index) }
+        func limit(of lane: PushQueue.Lane) -> Int { queue.limit(of: lane) }
+    }
+
+    @Test(
+        "the device with the strongest signal starts first, and devices without a signal start last in the given order")
+    func order() {
+        let queue = Self.queue(5, rssi: [nil, -80, -40, nil, -60]) { $0.atOnce = 1 }
+        var started: [Int] = []
+        while let index = queue.start().first {
+            started.append(index)
+            #expect(!queue.ended(index, .updated(trial: nil)))
+        }
+        #expect(started == [2, 4, 1, 0, 3] && queue.isFinished)
+    }
+
+    @Test(
+        "by default, 4 devices use an adapter, 32 use UDP, and each serial port has one device",
+        arguments: [
+            (PushQueue.Lane.bluetooth(adapter: "hci0"), 4), (.udp, 32), (.serial("/dev/ttyACM0"), 1), (.simulated, 4),
+        ])
+    func usualLimits(lane: PushQueue.Lane, limit: Int) {
+        let queue = Self.queue(40, lane: lane)
+        #expect(queue.start().count == limit && queue.start().isEmpty)
+        _ = queue.ended(0, .failed)
+        #expect(queue.start().count == 1)
+    }
+
+    @Test("devices of different adapters and transports do not wait for each other")
+    func lanes() {
+        let lanes: [PushQueue.Lane] = [
+            .bluetooth(adapter: "hci0"), .bluetooth(adapter: "hci0"), .bluetooth(adapter: "hci1"), .udp, .serial("a"),
+            .serial("b"),
+        ]
+        var policy = PushQueue.Policy()
+        policy.atOnce = 1
+        let queue = Rig(lanes.map { PushQueue.Entry(lane: $0) }, policy)
+        #expect(queue.start() == [0, 2, 3, 4, 5])
+    }
+
+    @Test("a device that restarts with the new image gives its slot to the next device")
+    func restart() {
+        let queue = Self.queue(3) { $0.atOnce = 1 }
+        #expect(queue.start() == [0])
+        for phase in [UpdatePhase.connect, .preflight, .envelope, .transfer, .verify] {
+            #expect(queue.note(.phase(phase), of: 0) == nil && queue.start().isEmpty)
+        }
+        #expect(queue.note(.phase(.apply), of: 0) == nil)
+        #expect(queue.start() == [1] && !queue.isFinished)
+    }
+
+    @Test("no transfer starts while so many devices are on trial that one of them could roll back before its turn")
+    func trialsFirst() {
+        var queue = Self.queue(8) { $0.atOnce = 8 }
+        #expect(queue.start().count == 8)
+        // 10 s for each device on trial, and half of the usual limit of 60 s.
+        queue = Self.queue(8) { $0.atOnce = 1 }
+        for index in 0..<4 {
+            #expect(queue.start() == [index])
+            _ = queue.note(.phase(.apply), of: index)
+        }
+        #expect(queue.start().isEmpty)
+        _ = queue.ended(0, .updated(trial: .seconds(120)))
+        #expect(queue.start() == [4])
+
+        queue = Self.queue(8) { $0.atOnce = 1 }
+        for index in 0..<2 {
+            #expect(queue.start() == [index])
+            _ = queue.note(.phase(.apply), of: index)
+        }
+        _ = queue.ended(0, .updated(trial: .seconds(15)))
+        #expect(queue.start().isEmpty, "one device on trial needs 10 s, and half of the limit is 7.5 s")
+
+        queue = Self.queue(40, lane: .udp) { $0.atOnce = 1 }
+        for index in 0..<30 {
+            #expect(queue.start() == [index])
+            _ = queue.note(.phase(.apply), of: index)
+        }
+    }
+
+    @Test("the first device is updated before the others start")
+    func first() {
+        var queue = Self.queue(6) { $0.first = 1 }
+        #expect(queue.start() == [0] && queue.start().isEmpty)
+        _ = queue.note(.phase(.apply), of: 0)
+        #expect(queue.start().isEmpty)
+        _ = queue.ended(0, .updated(trial: nil))
+        #expect(queue.start() == [1, 2, 3, 4])
+
+        queue = Self.queue(6) { $0.first = 2 }
+        #expect(queue.start() == [0, 1])
+        _ = queue.ended(0, .failed)
+        #expect(queue.start() == [2], "the next device replaces a first device that failed")
+    }
+
+    @Test("a device that rolls back or does not return stops all further starts, unless --keep-going is given")
+    func halt() {
+        for keepsGoing in [false, true] {
+            let queue = Self.queue(6) { ($0.atOnce, $0.keepsGoing) = (2, keepsGoing) }
+            #expect(queue.start() == [0, 1])
+            #expect(!queue.ended(0, .lostTheImage))
+            #expect(queue.isHalted == !keepsGoing && queue.start() == (keepsGoing ? [2] : []))
+            #expect(!queue.isFinished)
+            _ = queue.ended(1, .updated(trial: nil))
+            #expect(queue.isFinished == !keepsGoing)
+        }
+    }
+
+    @Test("a device that cannot be reached starts again after the waiting devices, 3 times in total")
+    func attempts() {
+        var queue = Self.queue(3) { $0.atOnce = 1 }
+        var started: [Int] = []
+        while let index = queue.start().first {
+            started.append(index)
+            _ = queue.ended(index, index == 0 ? .unreachable : .updated(trial: nil))
+        }
+        #expect(started == [0, 1, 2, 0, 0])
+
+        queue = Self.queue(1)
+        #expect(queue.start() == [0])
+        _ = queue.note(.phase(.preflight), of: 0)
+        #expect(!queue.ended(0, .unreachable), "a device that has answered is not started again")
+    }
+
+    @Test("a connection that fails while other links are up lowers the limit of the adapter by 1, once for each device")
+    func fewerLinks() {
+        let queue = Self.queue(8)
+        #expect(queue.start() == [0, 1, 2, 3])
+        let failed = UpdateProgress.connectionFailed(LinkError(.lost, "refused"))
+        #expect(queue.note(failed, of: 3) == nil, "no other link is up")
+        for index in 0..<3 { _ = queue.note(.phase(.preflight), of: index) }
+        #expect(queue.note(.connectionFailed(LinkError(.timedOut, "not heard")), of: 3) == nil)
+        #expect(queue.note(failed, of: 3) == 3 && queue.note(failed, of: 3) == nil)
+        _ = queue.ended(0, .updated(trial: nil))
+        #expect(queue.start().isEmpty)
+        _ = queue.ended(1, .updated(trial: nil))
+        #expect(queue.start() == [4])
+    }
+
+    /// Seeded runs: random devices, policies and results. After each step, the limits hold. At the end, every device has a result, except
+    /// after a halt.
+    @Test("random pushes never exceed a limit, and each device ends exactly once", arguments: 0..<200)
+    func random(seed: UInt64) {
+        var random = SplitMix64(seed: seed)
+        let lanes: [PushQueue.Lane] = [.bluetooth(adapter: "hci0"), .bluetooth(adapter: "hci1"), .udp, .serial("a")]
+        let count = Int.random(in: 1...40, using: &random)
+        let entries = (0..<count).map { _ in
+            PushQueue.Entry(
+                lane: lanes.randomElement(using: &random) ?? .udp, rssi: Int.random(in: -90 ... -30, using: &random))
+        }
+        var policy = PushQueue.Policy()
+        policy.atOnce = Bool.random(using: &random) ? Int.random(in: 1...6, using: &random) : nil
+        policy.first = Int.random(in: 0...2, using: &random)
+        policy.keepsGoing = Bool.random(using: &random)
+        let queue = Rig(entries, policy)
+        var (transferring, onTrial, done, updated): (Set<Int>, Set<Int>, Set<Int>, Int) = ([], [], [], 0)
+        var starts = [Int](repeating: 0, count: count)
+        while !queue.isFinished {
+            for index in queue.start() {
+                #expect(!done.contains(index) && !onTrial.contains(index) && transferring.insert(index).inserted)
+                starts[index] += 1
+            }
+            for lane in lanes {
+                let users = transferring.count { queue.lane(of: $0) == lane }
+                #expect(users <= queue.limit(of: lane))
+            }
+            #expect(updated >= policy.first || transferring.count + onTrial.count <= policy.first - updated)
+            guard let index = transferring.union(onTrial).sorted().randomElement(using: &random) else {
+                Issue.record("devices wait, but none runs")
+                return
+            }
+            if transferring.contains(index), Bool.random(using: &random) {
+                _ = queue.note(.phase(.apply), of: index)
+                transferring.remove(index)
+                onTrial.insert(index)
+                continue
+            }
+            let end: PushQueue.End =
+                switch Int.random(in: 0..<12, using: &random) {
+                case 0: .unreachable
+                case 1: .failed
+                case 2: .lostTheImage
+                default: .updated(trial: .seconds(Int.random(in: 20...120, using: &random)))
+                }
+            transferring.remove(index)
+            onTrial.remove(index)
+            if case .updated = end { updated += 1 }
+            if !queue.ended(index, end) { #expect(done.insert(index).inserted) }
+        }
+        #expect(queue.isHalted || done.count == count)
+        #expect(starts.allSatisfy { $0 <= PushQueue.attempts })
+    }
+}

@@ -1,0 +1,326 @@
+import FakeBlueZ
+import Glibc
+import OTAFirmware
+import Subprocess
+import SystemPackage
+import Testing
+
+@Suite("Command push with several devices") struct ManyPushTests {
+    /// A sandbox with the bundle `fw.otaf` and virtual devices that accept it.
+    private static func sandbox(_ names: [String], size: Int = 20_000) async throws -> Sandbox {
+        let sandbox = try Sandbox()
+        try await sandbox.release(size: size)
+        for name in names { try await Self.create(name, sandbox) }
+        return sandbox
+    }
+
+    private static func create(_ name: String, _ sandbox: Sandbox, _ options: String...) async throws {
+        let made = try await sandbox.run(
+            ["simulate", "create", name, "--product", "demo", "--version", "1.0.0", "--trust", "release.pub.pem"]
+                + options)
+        #expect(made.exit == 0, "\(made.err)")
+    }
+
+    private static func push(_ sandbox: Sandbox, _ devices: [String], _ options: String...) async throws -> Run {
+        try await sandbox.run(
+            ["push", "fw.otaf"] + devices.flatMap { ["--device", $0] } + [
+                "--trust", "release.pub.pem", "--format", "json", "--progress", "none",
+            ] + options)
+    }
+
+    @Test("all devices are updated, and a second run sends nothing")
+    func updatesAll() async throws {
+        let names = ["a", "b", "c", "d", "e"]
+        let sandbox = try await Self.sandbox(names)
+        let devices = names.map { "sim:\($0)?pace=virtual" }
+        let run = try await Self.push(sandbox, devices)
+        #expect(run.exit == 0, "\(run.err)")
+        let json = try run.json()
+        #expect(json.members == ["bundle", "command", "devices", "exit", "ok", "schema", "seconds", "summary"])
+        #expect(json.summary?.confirmed?.number == 5 && json.summary?.failed?.number == 0 && !json.holdsNull)
+        for (index, device) in devices.enumerated() {
+            let entry = try #require(json.devices?[index])
+            #expect(
+                entry.members == ["device", "exit", "ok", "outcome", "protocol", "seconds", "transfer"], "\(entry)")
+            #expect(entry.device?.given?.string == device && entry.device?.running_version?.string == "1.1.0")
+            #expect(entry.outcome?.string == "confirmed" && entry.exit?.number == 0)
+        }
+        let again = try await Self.push(sandbox, devices).json()
+        #expect(again.summary?.already_running?.number == 5 && again.ok?.bool == true)
+        #expect(again.devices?[4]?.transfer?.sent_bytes?.number == 0)
+    }
+
+    @Test("the devices of --device-file are updated; comments, empty lines and spaces in the file are ignored")
+    func deviceFile() async throws {
+        let sandbox = try await Self.sandbox(["a", "b", "c"])
+        try sandbox.write(
+            "list.txt", Array("# bench\n\nsim:a?pace=virtual\r\n   sim:b?pace=virtual  # left\n#sim:x\n".utf8))
+        let run = try await Self.push(sandbox, ["sim:c?pace=virtual"], "--device-file", "list.txt")
+        #expect(run.exit == 0, "\(run.err)")
+        #expect(try run.json().summary?.confirmed?.number == 3)
+        let one = try await Self.push(sandbox, [], "--device-file", "list.txt").json()
+        #expect(one.summary?.already_running?.number == 2)
+    }
+
+    @Test("lists without a device, repeated devices and unusable files are refused before anything is sent")
+    func refusals() async throws {
+        let sandbox = try await Self.sandbox(["a"])
+        try sandbox.write("empty.txt", Array("# nothing\n".utf8))
+        try sandbox.write("twice.txt", Array("sim:a\nsim:a\n".utf8))
+        try sandbox.write("bad.txt", Array("sim:a\nkitchen\n".utf8))
+        let cases: [([String], [String], Int32, String)] = [
+            ([], ["--device-file", "empty.txt"], 64, "has no device address"),
+            ([], ["--device-file", "twice.txt"], 64, "is given twice"),
+            ([], ["--device-file", "bad.txt"], 64, "'kitchen' is not a device address"),
+            ([], ["--device-file", "none.txt"], 66, "none.txt"),
+            ([], ["--device-file", "-"], 64, "cannot be standard input"),
+            (["sim:a", "sim:a"], [], 64, "is given twice"),
+            (["sim:a", "sim:b"], ["--report", "r.xml"], 64, "use the suffix .json"),
+            (["sim:a", "sim:b"], ["--at-once", "0"], 64, "from 1 to 1000"),
+            ([], [], 64, "--device"),
+        ]
+        for (devices, options, exit, text) in cases {
+            let words = ["push", "fw.otaf"] + devices.flatMap { ["--device", $0] } + options
+            let run = try await sandbox.run(words + ["--trust", "release.pub.pem"])
+            #expect(run.exit == exit && run.err.contains(text), "\(words): \(run.err)")
+        }
+    }
+
+    @Test("a device that fails does not stop the others, and the exit code is the most serious one")
+    func exitCodes() async throws {
+        let sandbox = try await Self.sandbox(["a", "b", "c"])
+        try await Self.create("lamp", sandbox, "--hardware", "7")
+        let gone = "sim:b?pace=virtual&gone-at=0.5"
+        let run = try await Self.push(sandbox, ["sim:a?pace=virtual", gone, "sim:missing"])
+        #expect(run.exit == 69, "\(run.err)")
+        let json = try run.json()
+        #expect(json.error?.code?.string == "devices-not-updated" && json.exit?.number == 69)
+        #expect(json.summary?.confirmed?.number == 1 && json.summary?.failed?.number == 2)
+        #expect(json.devices?[1]?.error?.code?.string == "link-lost" && json.devices?[1]?.exit?.number == 75)
+        #expect(json.devices?[1]?.device?.given?.string == gone && json.devices?[1]?.outcome?.string == "failed")
+        let hint = json.devices?[1]?.error?.hint?.string ?? ""
+        #expect(
+            hint.hasSuffix("otaflash push fw.otaf --device 'sim:b?pace=virtual' --trust release.pub.pem"), "\(hint)")
+
+        // The same command again updates only the devices that do not run the image.
+        let rerun = try await Self.push(sandbox, ["sim:a?pace=virtual", "sim:b?pace=virtual"])
+        #expect(rerun.exit == 0)
+        #expect(try rerun.json().summary?.already_running?.number == 1)
+        #expect((try rerun.json().devices?[1]?.transfer?.resumed_from?.number ?? 0) > 0)
+
+        let onlyLost = try await Self.push(sandbox, ["sim:a", "sim:c?pace=virtual&gone-at=0.5"])
+        #expect(onlyLost.exit == 75)
+    }
+
+    /// The long connection interval ends the trial of 1 s before the confirmation arrives.
+    @Test("a device that rolls back stops all further starts; --keep-going starts them")
+    func rollback() async throws {
+        let sandbox = try await Self.sandbox(["b", "c", "d"])
+        try await Self.create("a", sandbox, "--trial", "1")
+        let devices = ["sim:a?pace=virtual&interval=300ms"] + ["b", "c", "d"].map { "sim:\($0)?pace=virtual" }
+        let halted = try await Self.push(sandbox, devices)
+        #expect(halted.exit == 78, "\(halted.err)")
+        let json = try halted.json()
+        #expect(json.devices?[0]?.error?.code?.string == "rolled-back")
+        #expect(json.summary?.not_started?.number == 3 && json.devices?[3]?.members == ["device", "ok", "outcome"])
+        let all = try await Self.push(sandbox, devices, "--keep-going")
+        #expect(all.exit == 78)
+        #expect(try all.json().summary?.confirmed?.number == 3)
+    }
+
+    @Test("the text result is a table with one line for each device, a sum and the failures with hints")
+    func table() async throws {
+        let sandbox = try await Self.sandbox(["a", "b"])
+        let run = try await sandbox.run(
+            "push", "fw.otaf", "--device", "sim:a?pace=virtual", "--device", "sim:b?pace=virtual", "--device", "sim:x",
+            "--trust", "release.pub.pem", "--progress", "none")
+        let lines = run.out.split(separator: "\n")
+        #expect(run.exit == 69 && lines[0].hasPrefix("DEVICE "), "\(run.out)")
+        #expect(lines[1].hasPrefix("a (sim:a)  confirmed "), "\(lines[1])")
+        #expect(lines[3].hasPrefix("sim:x      no-such-device (exit 69)"), "\(lines[3])")
+        #expect(lines[4].hasPrefix("3 devices: 2 confirmed, 1 failed; "), "\(lines[4])")
+        #expect(lines[5].hasPrefix("sim:x: ") && lines[6].hasPrefix("  hint: "))
+        #expect(run.err.contains("otaflash: error: 1 of 3 devices were not updated"))
+        #expect(run.err.contains("--device 'sim:b?pace=virtual' --device sim:x"), "\(run.err)")
+    }
+
+    @Test("each line and each event of the progress names its device")
+    func progress() async throws {
+        let sandbox = try await Self.sandbox(["a", "b"])
+        let words = [
+            "push", "fw.otaf", "--device", "sim:a?pace=virtual", "--device", "sim:b?pace=virtual", "--trust",
+            "release.pub.pem",
+        ]
+        let events = try await sandbox.run(words + ["--progress", "json"]).events()
+        for name in ["a", "b"] {
+            let own = events.filter { $0.device?.given?.string == "sim:\(name)?pace=virtual" }
+            #expect(own.contains { $0.event?.string == "confirmed" }, "\(name)")
+            #expect(own.first?.phase?.string == "connect")
+        }
+        #expect(events.allSatisfy { $0.device != nil })
+        let lines = try await sandbox.run(words).err.split(separator: "\n")
+        #expect(!lines.isEmpty && lines.allSatisfy { $0.hasPrefix("sim:a: ") || $0.hasPrefix("sim:b: ") }, "\(lines)")
+    }
+
+    @Test("with 4 devices, the first device is updated before the others start; --first 0 starts all of them")
+    func first() async throws {
+        let sandbox = try await Self.sandbox(["a", "b", "c", "d"])
+        let devices = ["a", "b", "c", "d"].map { "sim:\($0)?pace=virtual" }
+        let words = ["push", "fw.otaf"] + devices.flatMap { ["--device", $0] }
+        let run = try await sandbox.run(words + ["--trust", "release.pub.pem", "--progress", "json"])
+        #expect(run.exit == 0, "\(run.err)")
+        let events = try run.events()
+        let confirmed = try #require(events.firstIndex { $0.event?.string == "confirmed" })
+        #expect(events[...confirmed].allSatisfy { $0.device?.given?.string == devices[0] })
+    }
+
+    @Test("a dry run of several devices reports each plan and changes nothing")
+    func dryRun() async throws {
+        let sandbox = try await Self.sandbox(["a", "b"])
+        let devices = ["sim:a?pace=virtual", "sim:b?pace=virtual"]
+        for _ in 0..<2 {
+            let json = try await Self.push(sandbox, devices, "--dry-run").json()
+            #expect(json.summary?.would_update?.number == 2 && json.ok?.bool == true)
+            #expect(json.devices?[0]?.plan?.bytes?.number == 20_000)
+        }
+    }
+
+    @Test("SIGINT stops the running pushes with exit 130, and the devices keep their received bytes")
+    func interrupt() async throws {
+        let sandbox = try await Self.sandbox(["a", "b", "c"], size: 400_000)
+        let devices = ["a", "b", "c"]
+        let words =
+            ["push", "fw.otaf"] + devices.flatMap { ["--device", "sim:\($0)"] } + [
+                "--trust", "release.pub.pem", "--progress", "json", "--format", "json", "--at-once", "2",
+            ]
+        let result = try await Subprocess.run(
+            .path(Sandbox.binary), arguments: Arguments(words), environment: sandbox.environment(),
+            workingDirectory: sandbox.folder, input: .none, output: .string(limit: 1 << 16), error: .sequence
+        ) { execution in
+            var isSent = false
+            for try await line in execution.standardError.strings()
+            where !isSent && line.contains("\"event\":\"progress\"") {
+                isSent = true
+                try execution.send(signal: .interrupt)
+            }
+        }
+        #expect(result.terminationStatus == .exited(130))
+        let json = try JSONValue(parsing: result.standardOutput)
+        #expect(json.summary?.not_started?.number == 1 && json.summary?.failed?.number == 2)
+        #expect(json.devices?[2]?.outcome?.string == "not-started" && json.devices?[2]?.exit == nil)
+        #expect(json.devices?[0]?.error?.code?.string == "interrupted")
+    }
+
+    @Test("devices with SMP report the image, and the fields of a bundle that were not checked")
+    func overSMP() async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.mcuboot()
+        for name in ["a", "b"] { try await Self.create(name, sandbox, "--protocol", "smp") }
+        let devices = ["sim:a?pace=virtual", "sim:b?pace=virtual"]
+        func push(_ file: String, _ options: String...) async throws -> JSONValue {
+            let run = try await sandbox.run(
+                ["push", file] + devices.flatMap { ["--device", $0] } + [
+                    "--trust", "release.pub.pem", "--format", "json", "--progress", "none",
+                ] + options)
+            #expect(run.exit == 0, "\(run.err)")
+            return try run.json()
+        }
+        let uploaded = try await push("fw.signed.bin", "--upload-only")
+        #expect(uploaded.image?.version?.string == "1.1.0" && uploaded.summary?.uploaded?.number == 2)
+        let signed = try await sandbox.run(
+            "sign", "fw.signed.bin", "--key", "release.pem", "-o", "fw.otaf", "--product", "demo", "--hardware", "7")
+        #expect(signed.exit == 0, "\(signed.err)")
+        let trial = try await push("fw.otaf", "--unchecked-target", "--no-confirm")
+        #expect(trial.summary?.on_trial?.number == 2 && trial.bundle?.product?.string == "demo")
+        #expect(trial.devices?[1]?.unchecked?.array?.map(\.string) == ["hardware"])
+        #expect(trial.devices?[1]?.outcome?.string == "on-trial")
+    }
+
+    @Test(
+        "while another process uses the Bluetooth adapter, a push to several devices is refused, and a push to one is not"
+    )
+    func adapterLock() async throws {
+        try await World.run { world in
+            let sandbox = try Sandbox()
+            try await sandbox.releaseForWorld()
+            // The lock file of the adapter is in the state folder, because the tests do not set XDG_RUNTIME_DIR.
+            func push(_ lock: String, _ devices: [String]) async throws -> Run {
+                try await sandbox.shell(
+                    "mkdir -p state && exec flock \(lock) state/hci0.lock \"$0\" \"$@\"",
+                    arguments: ["push", "fw.otaf"] + devices.flatMap { ["--device", $0] } + [
+                        "--trust", "world.pub.pem", "--format", "json", "--progress", "none",
+                    ], env: Sandbox.environment(of: world))
+            }
+            let several = try await push("--shared", [world.device, "sim:x"])
+            #expect(several.exit == 69, "\(several.err)")
+            #expect(try several.json().error?.code?.string == "device-in-use")
+            let one = try await push("--exclusive", [world.device])
+            #expect(one.exit == 69, "\(one.err)")
+            #expect(try one.json().error?.message?.string?.contains("hci0") == true, "\(one.out)")
+            let shared = try await push("--shared", [world.device])
+            #expect(shared.exit == 0, "\(shared.err)")
+            #expect(try shared.json().outcome?.string == "confirmed")
+        }
+    }
+
+    @Test("a Bluetooth device and a virtual device are updated in one push")
+    func mixedTransports() async throws {
+        try await World.run { world in
+            let sandbox = try Sandbox()
+            try await sandbox.releaseForWorld()
+            let made = try await sandbox.run(
+                "simulate", "create", "a", "--product", "demo", "--version", "1.0.0", "--trust", "world.pub.pem")
+            #expect(made.exit == 0, "\(made.err)")
+            let run = try await sandbox.run(
+                "push", "fw.otaf", "--device", world.device, "--device", "sim:a?pace=virtual", "--trust",
+                "world.pub.pem", "--format", "json", in: world)
+            #expect(run.exit == 0, "\(run.err)")
+            #expect(try run.json().summary?.confirmed?.number == 2)
+            #expect(try run.json().devices?[0]?.device?.address?.string == world.device)
+            try await world.until("no link is left") { try await !world.isConnected }
+        }
+    }
+
+    @Test("on a terminal, each device has one line during the push, and the lines are erased before the table")
+    func terminal() async throws {
+        let sandbox = try await Self.sandbox(["a", "b"])
+        let text = try await sandbox.onTerminal(
+            "push", "fw.otaf", "--device", "sim:a?pace=virtual", "--device", "sim:b?pace=virtual", "--trust",
+            "release.pub.pem", columns: 100
+        ).screen
+        #expect(text.contains("sim:a?pace=virtual") && text.contains("2 of 2 devices ended"), "\(text)")
+        #expect(text.contains("\u{1B}[J"), "\(text)")
+        #expect(text.contains("2 devices: 2 confirmed"), "\(text)")
+    }
+}
+
+/// One process for each device. The name excludes the suite from debug runs.
+@Suite("A push to 100 devices over UDP") struct ExhaustiveManyUDPTests {
+    @Test("100 devices over UDP are confirmed in one push")
+    func hundredDevices() async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.mcuboot()
+        let run = try await sandbox.shell(
+            """
+            set -eu
+            "$0" simulate create d1 --protocol smp --product demo --version 1.0.0 --trust release.pub.pem >/dev/null
+            pids=
+            trap 'kill $pids; wait' EXIT
+            for i in $(seq 100); do
+                [ $i = 1 ] || cp -r state/d1 state/d$i
+                "$0" simulate serve d$i --udp 0 2>d$i.log >/dev/null & pids="$pids $!"
+            done
+            for i in $(seq 100); do
+                until grep -q ' is at ' d$i.log; do sleep 0.05; done
+                sed -n 's/.* is at //p' d$i.log >>list
+            done
+            "$0" "$@"
+            """,
+            arguments: [
+                "push", "fw.signed.bin", "--device-file", "list", "--trust", "release.pub.pem", "--format", "json",
+                "--progress", "none",
+            ])
+        #expect(run.exit == 0, "\(run.err)")
+        #expect(try run.json().summary?.confirmed?.number == 100, "\(run.out.suffix(300))")
+    }
+}
