@@ -90,7 +90,7 @@ final class ManyProgress {
         mutating func note(_ progress: UpdateProgress, at time: Duration) {
             switch progress {
             case .phase(let phase): (self.phase, isLinkDown) = (phase, false)
-            case .transferred(let offset, let total):
+            case .transferred(let offset, let total, _):
                 rate.add(offset: offset, at: time)
                 (self.offset, self.total, isLinkDown) = (offset, total, false)
             case .resumed(let offset, let total):
