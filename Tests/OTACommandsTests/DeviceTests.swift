@@ -211,6 +211,22 @@ import Testing
         }
     }
 
+    @Test("simulate create --without accepts the abilities of the device's protocol, and refuses the others")
+    func withoutAbilities() async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release()
+        func create(_ name: String, _ options: [String]) async throws -> Run {
+            let command = ["simulate", "create", name, "--product", "demo", "--version", "1.0.0"]
+            return try await sandbox.run(command + ["--trust", "release.pub.pem"] + options)
+        }
+        #expect(try await create("a", ["--without", "encodings", "--without", "base"]).exit == 0)
+        #expect(try await create("b", ["--protocol", "smp", "--without", "marks"]).exit == 0)
+        let ota = try await create("c", ["--without", "marks"])
+        #expect(ota.exit == 64 && ota.err.contains("--without marks requires --protocol smp"))
+        let smp = try await create("c", ["--protocol", "smp", "--without", "base"])
+        #expect(smp.exit == 64 && smp.err.contains("--without base requires --protocol ota"))
+    }
+
     @Test("a relative path in OTAFLASH_STATE_DIR is refused, and the hint is a command with an absolute path")
     func relativeStateFolder() async throws {
         let sandbox = try Sandbox()

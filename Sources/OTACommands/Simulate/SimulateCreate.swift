@@ -14,12 +14,12 @@ struct SimulateCreate: Command {
         discussion: """
             The device accepts only files that are signed by a key of --trust.
 
-            --without removes one of these abilities from the device:
+            --without removes one of these abilities from the device. With --protocol ota:
 
-              encodings   accept compressed and delta images (--protocol ota)
-              base        use the running image for delta images (--protocol ota)
+              encodings   accept compressed images and deltas
+              base        accept deltas to the running image
 
-            With --protocol smp, the abilities are:
+            With --protocol smp:
 
               parameters  report the number and the size of the buffers
               reassembly  accept a packet that is split over several Bluetooth writes
