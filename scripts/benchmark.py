@@ -188,22 +188,22 @@ def encoding():
         rows.append((name, f"{100 * delta / size:.2f} %", f"{goal} %"))
     rows.append(("compressed, without a base (acme-gateway 1.0.0)", f"{100 * compressed / size:.1f} %", "63 %"))
     table(("image", "part", "at most"), rows)
-    print(f"An update of {IMAGE_BYTES // KIB} KiB, as machine code, to the virtual device. The flash is no limit.\n")
+    print(f"An update of {IMAGE_BYTES // KIB} KiB, as machine code, to the virtual device. Without a rate, the flash is no limit.\n")
     for name, changed, version in (("first", False, "1.0.0"), ("second", True, "1.1.0")):
         run(*sign(program(f"{name}.bin", IMAGE_BYTES, changed), f"{name}.otaf", version))
     rows = []
-    for interval, packets in (("50", 2), ("15", 2), ("15", 6)):
-        link, seconds = {"interval": f"{interval}ms", "per_event": packets, "mtu": 247}, None
+    for interval, packets, flash in (("50", 2, None), ("15", 2, None), ("15", 6, None), ("50", 2, 32), ("15", 6, 32)):
+        link, seconds = {"interval": f"{interval}ms", "per_event": packets, "mtu": 247, **({"flash": flash} if flash else {})}, None
         for form, options in (("plain", ("--plain",)), ("compressed", ()), ("delta", ("--base", "first.otaf"))):
             create()
             send("first.otaf", interval="7.5ms")
             figures = send("second.otaf", *options, **link)
             seconds = seconds or figures["seconds"]
             rows.append((
-                f"{interval} ms", packets, form, f"{figures['sent_bytes'] / 1000:.1f}", f"{figures['seconds']:.2f}",
+                f"{interval} ms", packets, f"{flash} kB/s" if flash else "", form, f"{figures['sent_bytes'] / 1000:.1f}", f"{figures['seconds']:.2f}",
                 f"{seconds / figures['seconds']:.2f} ×", f"{100 * figures['efficiency']:.1f} %",
             ))
-    table(("interval", "packets", "form", "sent, kB", "seconds", "faster", "of the link's bound"), rows)
+    table(("interval", "packets", "flash", "form", "sent, kB", "seconds", "faster", "of the link's bound"), rows)
     old, new = program("old.bin", MIB, False), program("new.bin", MIB, True)
     plain, encoded = (binary, "inspect", new), (binary, "inspect", new, "--base", old)
     without, taken = alternated(5, plain, encoded)

@@ -87,6 +87,21 @@ import Testing
         #expect(transfer.encoding?.string == "lzma2")
     }
 
+    @Test(
+        "a device without a readable base gets the image compressed, and a device without encodings gets it plain",
+        arguments: [("base", "lzma2", nil), ("encodings", "plain", "not-offered")] as [(String, String, String?)])
+    func without(part: String, encoding: String, reason: String?) async throws {
+        let sandbox = try await Self.sandbox()
+        let created = try await sandbox.run(
+            "simulate", "create", "kitchen", "--product", "acme-gateway", "--version", "1.0.0", "--trust",
+            "release.pub.pem", "--without", part)
+        #expect(created.exit == 0, "\(created.err)")
+        let run = try await sandbox.push("sim:kitchen?pace=virtual", "--base", "1.0.0.otaf", bundle: "1.1.0.otaf")
+        let transfer = try #require(try run.json().transfer)
+        #expect(transfer.encoding?.string == encoding && transfer.base == nil && transfer.base_refused == nil)
+        #expect(transfer.plain_because?.string == reason)
+    }
+
     @Test("an image that is not in a bundle is a base")
     func plainImage() async throws {
         let sandbox = try await Self.sandbox()
