@@ -328,9 +328,10 @@ class Lab:
         self.stack.callback(device.stop)
         return device
 
-    def bundle(self, size=256 << 10, version="2.0.0", **more):
+    def bundle(self, size=256 << 10, version="2.0.0", image=None, **more):
+        """Makes a bundle with `image`, or with `size` pseudo-random bytes."""
         path = self.folder / f"{version}-{size}.otaf"
-        path.write_bytes(bundle.bundle(noise(size), more.pop("product", "demo"), version, keys=more.pop("keys", (self.key,)), **more))
+        path.write_bytes(bundle.bundle(image or noise(size), more.pop("product", "demo"), version, keys=more.pop("keys", (self.key,)), **more))
         return path
 
     def mcuboot(self, size=512 << 10, version="2.0.0", key=None, options=()):

@@ -19,9 +19,10 @@ from cases import Skip, quiet, registered
 
 # The slowest modules run first.
 MODULES = (
-    "fake", "faults", "smp_cases", "refusals", "updates", "peers", "calculator_cases", "beacon_cases", "uart_cases", "chat_cases", "speed",
+    "fake", "faults", "smp_cases", "refusals", "updates", "encoded_cases", "peers", "calculator_cases", "beacon_cases", "uart_cases",
+    "chat_cases", "speed",
 )
-AIR = "per_event 6 loss 0 range 1 advert 0.1 rssi -50 interval 0".split()
+AIR = "per_event 6 loss 0 range 1 advert 0.1 rssi -50 interval 0 steady 0".split()
 
 
 def fresh():

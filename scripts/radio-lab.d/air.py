@@ -13,6 +13,7 @@ strength, connection events with a limited number of packets, lost events, and l
       advert     seconds between two reports of one advertiser (0.1)
       rssi       signal strength in reports, dBm (-50)
       interval   connection interval of new connections in milliseconds; 0: the interval that the host requests (0)
+      steady     1: a connection keeps the interval above when a host or a device updates it (0)
       acl_len, acl_num   length in bytes and number of the controller's buffers; read when a radio is powered on (251, 24)
   radio-air away SECONDS         out of range for exactly this time, then in range again
   radio-air cut                  end every link now, with the reason of a supervision timeout (0x08)
@@ -43,7 +44,7 @@ SCAN_RESPONSE = 4
 LATE = 0.005
 HCIGETDEVINFO, HCI_UP = 0x800448D3, 1
 
-air = dict(per_event=6, loss=0.0, range=1, advert=0.1, rssi=-50, interval=0, acl_len=251, acl_num=24)
+air = dict(per_event=6, loss=0.0, range=1, advert=0.1, rssi=-50, interval=0, steady=0, acl_len=251, acl_num=24)
 radios = []
 capture = None
 loop = asyncio.new_event_loop()
@@ -232,7 +233,8 @@ class Radio:
         elif code == 0x3E and sub == 0x03 and packet[4] == 0:  # new connection parameters
             handle, interval, _, timeout = struct.unpack_from("<HHHH", packet, 5)
             if handle in self.links:
-                self.links[handle].parameters(interval, timeout)
+                steady = int(air["interval"] / 1.25) if air["steady"] else 0
+                self.links[handle].parameters(steady or interval, timeout)
         elif code == 0x3E and sub == 0x02:  # an advertising report
             packet[-1] = int(air["rssi"]) & 0xFF
             report = bytes(packet[5:-1])
