@@ -47,14 +47,13 @@ struct EncodingChoice {
 
     /// Chooses the forms for a device. After the first call, only checks that the device still decodes them.
     mutating func choose(for device: DeviceSnapshot, _ options: UpdateOptions) {
-        guard let largest = device.info.largestBase else { return giveUp(options.isPlain ? .asked : .notOffered) }
+        guard device.info.largestBase != nil else { return giveUp(options.isPlain ? .asked : .notOffered) }
         if options.isPlain { return giveUp(.asked) }
         if imageSize > EncodedImage.maximumSize { return giveUp(.tooLarge) }
         if !isChosen {
             forms = Self.bases(options.bases, device).map { Form(base: $0) } + [Form(base: nil)]
         }
         isChosen = true
-        forms.removeAll { $0.base.map { $0.size > largest } ?? false }
     }
 
     /// Returns the images that most probably run on the device, at most three.

@@ -140,10 +140,13 @@ extension ProfileConversation {
     }
 
     mutating func beginImage(from offset: UInt32) {
-        guard let push else { return }
+        guard var push else { return }
         awaited = nil
-        self.push?.begunForm = push.encoding.form
-        if let form = push.encoding.form { return ask(.beginEncoded(from: offset, base: form.requestBase)) }
+        push.expectedOffset = min(push.expectedOffset, Int(offset))
+        // A device that has the complete image needs no stream and no base.
+        push.begunForm = push.expectedOffset < push.image.count ? push.encoding.form : nil
+        self.push = push
+        if let form = push.begunForm { return ask(.beginEncoded(from: offset, base: form.requestBase)) }
         ask(
             .begin(
                 .image, size: push.image.count, from: offset,

@@ -154,10 +154,11 @@ import Testing
         world.play()
         #expect(world.report?.outcome == .confirmed)
         let begins = world.device.begins
-        #expect(begins.count > 1 && begins.allSatisfy { $0.hasPrefix("delta") })
+        #expect(begins.count > 2)
         let offsets = world.requests.map(\.offset)
         #expect(
-            begins == (offsets + [600]).map { "delta \($0)" }, "Info reports the offset, so each stream fits at once")
+            begins == offsets.map { "delta \($0)" } + ["plain 600"],
+            "Info reports the offset, so each stream fits at once")
         #expect(offsets == offsets.sorted() && Set(offsets).count == offsets.count)
         let transfer = try #require(world.report?.transfer)
         #expect(transfer.disconnects == begins.count - 1)
@@ -207,5 +208,28 @@ import Testing
         world.device.finishAnswer = 3
         world.play()
         #expect(world.report?.outcome == .confirmed && world.device.begins.count == 2)
+    }
+
+    @Test("a device that already has the complete image gets no base to check")
+    func completeImage() throws {
+        var world = try deltaWorld()
+        world.device.hold(600)
+        world.play()
+        #expect(world.device.begins == ["plain 600"] && world.requests.isEmpty)
+        #expect(world.report?.outcome == .confirmed && world.report?.transfer?.sentBytes == 0)
+        #expect(world.report?.transfer?.plainBecause == nil)
+    }
+
+    @Test("a partial upload of another client is continued by a stream from the device's offset")
+    func partialUpload() throws {
+        var world = try deltaWorld()
+        world.device.hold(123)
+        world.play()
+        #expect(world.device.begins == ["delta 123"] && world.requests.map(\.offset) == [123])
+        #expect(world.report?.outcome == .confirmed && world.report?.transfer?.resumedFrom == 123)
+        var restarted = try deltaWorld(UpdateOptions(resume: .never))
+        restarted.device.hold(123)
+        restarted.play()
+        #expect(restarted.device.begins == ["delta 0"] && restarted.requests.map(\.offset) == [0])
     }
 }

@@ -49,6 +49,9 @@ struct PlayedDevice {
 
     init(image: [UInt8]) { self.image = image }
 
+    /// The device has the first bytes of the image from an earlier push.
+    mutating func hold(_ count: Int) { offset = count }
+
     var info: [UInt8] {
         var device = Conversation.Device()
         device.held = offset > 0 ? ExampleUpdate.manifestPrefix + Self.u32(offset) : nil

@@ -100,6 +100,10 @@ import Testing
         #expect(transfer.nextFlush(at: .zero) == 3)
         #expect(transfer.nextChunks().map { $0.count - 2 } == [242, 232])
         #expect(transfer.acknowledgedPlainOffset == 0 && transfer.sentPlainOffset == 4000)
+        #expect(transfer.progressed(to: position(1, 242), at: .zero) == .agreed)
+        #expect(transfer.acknowledgedPlainOffset == 0, "the first chunk has 300 bytes")
+        #expect(transfer.progressed(to: position(2, 484), at: .zero) == .agreed)
+        #expect(transfer.acknowledgedPlainOffset == 1000)
     }
 
     @Test("the start of a fifth chunk waits, and the bytes before it are sent")
