@@ -164,7 +164,7 @@ class Device:
 
 class Bumble(Device):
     def __init__(self, lab, *options, name="Bumble", **more):
-        self.folder = lab.folder / "bumble"
+        self.folder = Path(more.pop("state", lab.folder / "bumble"))
         words = [sys.executable, HERE / "peripheral_bumble.py", "--name", name, *options]
         for option, value in {"state": self.folder, "trust": lab.public, **more}.items():
             words += [f"--{option.replace('_', '-')}", value]
@@ -274,6 +274,20 @@ class Lab:
         self.stack.callback(device.stop)
         return device
 
+    def bumbles(self, count, *options):
+        """Starts this number of devices, on hci1 and further adapters. They stop when the case ends."""
+        self.air("plug", count + 1)
+        for number in range(1, count + 1):
+            until(Path(f"/sys/class/bluetooth/hci{number}").exists, 10, f"hci{number}")
+        devices = [
+            Bumble(self, "--adapter", f"hci{number}", *options, name=f"Bumble {number}", state=self.folder / f"bumble-{number}")
+            for number in range(1, count + 1)
+        ]
+        for device in devices:
+            self.stack.callback(device.stop)
+            device.start()
+        return devices
+
     def virtual(self, name="kitchen", version="1.0.0", options=(), made_with=()):
         """Starts a virtual device of otaflash. It stops when the case ends."""
         self.create(*made_with, name=name, version=version)
@@ -358,6 +372,11 @@ class Lab:
     def push(self, path, device, *options):
         address = device if isinstance(device, str) else f"ble:{device.address}"
         return Push([self.binary, "push", path, "--device", address, *options], self.environment)
+
+    def push_to(self, path, devices, *options):
+        """Starts a push to several devices."""
+        words = [word for device in devices for word in ("--device", f"ble:{device.address}")]
+        return Push([self.binary, "push", path, *words, *options], self.environment)
 
     def otaflash(self, *words, exit_code=0, seconds=60):
         """Returns the JSON answer of a command that must end with this exit code and release all BlueZ resources."""

@@ -19,16 +19,16 @@ from cases import Skip, quiet, registered
 
 # The slowest modules run first.
 MODULES = (
-    "fake", "faults", "smp_cases", "refusals", "updates", "encoded_cases", "peers", "calculator_cases", "beacon_cases", "uart_cases",
-    "chat_cases", "speed",
+    "fake", "many", "faults", "smp_cases", "refusals", "updates", "encoded_cases", "peers", "calculator_cases", "beacon_cases",
+    "uart_cases", "chat_cases", "speed",
 )
-AIR = "per_event 6 loss 0 range 1 advert 0.1 rssi -50 interval 0 steady 0".split()
+AIR = "per_event 6 loss 0 range 1 advert 0.1 rssi -50 interval 0 steady 0 share 0".split()
 
 
 def fresh():
     """Prepares a case: no known device, no connection, and air without faults."""
     quiet("radio-bluetoothd", "stop")
-    air("plug")
+    air("plug", 2)
     air("cut")
     air("set", *AIR)
     for entry in Path("/var/lib/bluetooth").glob("*"):

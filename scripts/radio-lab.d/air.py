@@ -14,10 +14,11 @@ strength, connection events with a limited number of packets, lost events, and l
       rssi       signal strength in reports, dBm (-50)
       interval   connection interval of new connections in milliseconds; 0: the interval that the host requests (0)
       steady     1: a connection keeps the interval above when a host or a device updates it (0)
+      share      1: the links of a central share its time on air; 0: each link has the air for itself (0)
       acl_len, acl_num   length in bytes and number of the controller's buffers; read when a radio is powered on (251, 24)
   radio-air away SECONDS         out of range for exactly this time, then in range again
-  radio-air cut                  end every link now, with the reason of a supervision timeout (0x08)
-  radio-air unplug, plug         remove all radios from the machine; add the removed radios again
+  radio-air cut [N ...]          end every link now, or the links of hciN, with the reason of a supervision timeout (0x08)
+  radio-air unplug, plug [N]     remove all radios from the machine; add the removed radios again, or make N radios in total
   radio-air stats                print for each radio: links, packets and bytes sent, connection events, lost events, the number of events
                                  that this machine held more than 5 ms late, and the last advertising interval in units of 0.625 ms
 
@@ -36,15 +37,20 @@ import sys
 import time
 
 CONTROL, BTVIRT = "/run/radio-lab.air", "/tmp/bt-server-le"
-DISCONNECT, RESET, BUFFER_SIZE = 0x0406, 0x0C03, 0x2002
+DISCONNECT, RESET, READ_ADDRESS, BUFFER_SIZE = 0x0406, 0x0C03, 0x1009, 0x2002
 ADVERTISE_PARAMETERS, ADVERTISE_ENABLE, SCAN_ENABLE, CONNECT = 0x2006, 0x200A, 0x200C, 0x200D
 PARAMETER_REPLIES = 0x2020, 0x2021  # accept or refuse a peer's request for other connection parameters
 CONNECTION_TIMEOUT = 0x08
+COMPLETED_PACKETS = 0x13
+FIRST_HANDLE = 42  # btvirt's first handle
+# Seconds on air of a packet at 1 Mbit/s, without its payload: preamble, access address, header and CRC; the empty packet of the other
+# side; and the two gaps of 150 us between the packets (Core Specification, volume 6, part B, 2.1 and 4.1.1).
+PACKET_OVERHEAD = (10 * 8 + 10 * 8 + 2 * 150) * 1e-6
 SCAN_RESPONSE = 4
 LATE = 0.005
 HCIGETDEVINFO, HCI_UP = 0x800448D3, 1
 
-air = dict(per_event=6, loss=0.0, range=1, advert=0.1, rssi=-50, interval=0, steady=0, acl_len=251, acl_num=24)
+air = dict(per_event=6, loss=0.0, range=1, advert=0.1, rssi=-50, interval=0, steady=0, share=0, acl_len=251, acl_num=24)
 radios = []
 capture = None
 loop = asyncio.new_event_loop()
@@ -68,9 +74,10 @@ class Capture:
 class Link:
     """The sending side of one radio in a connection. Packets wait here for a connection event."""
 
-    def __init__(self, radio, handle, central, interval, timeout):
-        self.radio, self.handle, self.central = radio, handle, central
+    def __init__(self, radio, handle, central, peer, interval, timeout):
+        self.radio, self.handle, self.central, self.peer = radio, handle, central, peer
         self.queue, self.timer = collections.deque(), None  # (arrival time, packet)
+        self.credit = 0.0  # seconds on air that this link may use, with `share`
         self.start = self.heard = self.due = loop.time()
         self.parameters(interval, timeout)
 
@@ -104,10 +111,31 @@ class Link:
             self.radio.lost += 1  # the packets wait, because a link layer repeats packets and never drops them
             return
         self.heard = loop.time()
+        shares = air["share"] and self.central
+        if shares:
+            # A radio has one antenna. Each event adds an equal part of the interval to the credit of an active link. A packet may exceed
+            # the credit; the next events of the link then have less. Therefore the links share the air fairly, whatever their offsets are.
+            active = sum(1 for link in self.radio.links.values() if link.queue) or 1
+            self.credit = min(self.credit + self.interval / active, self.interval)
         for _ in range(int(air["per_event"]) or len(self.queue)):
             if not self.queue or self.queue[0][0] > self.due:
                 break
-            self.radio.transmit(self.queue.popleft()[1])
+            if shares:
+                if self.credit <= 0 or self.radio.free > self.due + 2 * self.interval:
+                    break
+                time_on_air = (len(self.queue[0][1]) - 5) * 8e-6 + PACKET_OVERHEAD
+                self.credit -= time_on_air
+                self.radio.free = max(self.radio.free, self.due) + time_on_air
+            self.radio.transmit(self.queue.popleft()[1], self)
+
+    def other_end(self):
+        """Returns the other radio of this link and its side of the link, or None twice."""
+        for radio in radios:
+            if radio.address == self.peer:
+                for link in radio.links.values():
+                    if link.peer == self.radio.address:
+                        return radio, link
+        return None, None
 
     def check(self):
         """Ends the link if its supervision timeout is over."""
@@ -126,10 +154,11 @@ class Radio:
 
     def __init__(self):
         self.links, self.scan, self.told, self.seen = {}, None, False, set()
+        self.free = 0.0  # the time at which the last packet of this radio leaves the air, with `share`
         self.asked = []  # commands without an answer from btvirt yet: (opcode, parameters; None: sent by this program)
         self.sent = self.sent_bytes = self.events = self.lost = self.late = self.advertising = 0
         self.rest = b""
-        self.index, self.up = None, True
+        self.index, self.address, self.up = None, None, True
         self.btvirt = socket.socket(socket.AF_UNIX)
         self.btvirt.connect(BTVIRT)
         self.vhci = os.open("/dev/vhci", os.O_RDWR | os.O_NONBLOCK)
@@ -149,9 +178,21 @@ class Radio:
         self.asked.append((opcode, None))
         self.btvirt.sendall(struct.pack("<BHB", 1, opcode, len(data)) + data)
 
-    def transmit(self, packet):
+    def transmit(self, packet, link):
+        """Delivers a packet to the other end of the link. btvirt would deliver it with the sender's handle, which can be another link of
+        the receiver."""
         self.sent, self.sent_bytes = self.sent + 1, self.sent_bytes + len(packet) - 5
-        self.btvirt.sendall(packet)
+        radio, other = link.other_end() if link else (None, None)
+        if other is None:  # a radio without this program, such as a Bumble program on btvirt's socket
+            self.btvirt.sendall(packet)
+            return
+        flags = struct.unpack_from("<H", packet, 1)[0] >> 12
+        if flags & 3 == 0:  # the first fragment of a host is the first fragment of a controller
+            flags |= 2
+        copy = bytearray(packet)
+        struct.pack_into("<H", copy, 1, other.handle | flags << 12)
+        radio.to_host(copy)
+        self.to_host(struct.pack("<BBBBHH", 4, COMPLETED_PACKETS, 5, 1, link.handle, 1))
 
     def to_host(self, packet):
         if capture:
@@ -167,7 +208,7 @@ class Radio:
             capture.add(self.index, True, packet)
         if packet[0] == 2:  # data
             link = self.links.get(struct.unpack_from("<H", packet, 1)[0] & 0xFFF)
-            link.send(packet) if link and air["per_event"] else self.transmit(packet)
+            link.send(packet) if link and air["per_event"] else self.transmit(packet, link)
         elif packet[0] == 1:  # a command
             opcode = struct.unpack_from("<H", packet, 1)[0]
             if opcode == RESET and self.links:  # a host that starts again without a disconnection
@@ -222,14 +263,19 @@ class Radio:
                 if opcode in PARAMETER_REPLIES and len(packet) == 7:  # btvirt sends only the status; the connection handle is added here
                     packet[2] += 2
                     packet += mine[1][:2]
+            if opcode == READ_ADDRESS and code == 0x0E:
+                self.address = bytes(packet[7:13])
             if opcode == BUFFER_SIZE:
                 struct.pack_into("<HB", packet, 7, int(air["acl_len"]), int(air["acl_num"]))
         elif code == 0x05:  # disconnected
             self.links.pop(struct.unpack_from("<H", packet, 4)[0], None)
         elif code == 0x3E and sub == 0x01 and packet[4] == 0:  # connected
             handle, role = struct.unpack_from("<HB", packet, 5)
+            if role == 1:  # btvirt reports the handle of the central, and itself uses its first handle for a peripheral with one link
+                handle = FIRST_HANDLE
+                struct.pack_into("<H", packet, 5, handle)
             interval, _, timeout = struct.unpack_from("<HHH", packet, 15)
-            self.links[handle] = Link(self, handle, role == 0, interval, timeout)
+            self.links[handle] = Link(self, handle, role == 0, bytes(packet[9:15]), interval, timeout)
         elif code == 0x3E and sub == 0x03 and packet[4] == 0:  # new connection parameters
             handle, interval, _, timeout = struct.unpack_from("<HHHH", packet, 5)
             if handle in self.links:
@@ -283,9 +329,12 @@ def set_range(value):
 def control(server, count):
     text, sender = server.recvfrom(4096)
     words, answer = text.decode().split(), "ok"
-    if words == ["cut"]:
+    numbers = [int(word) for word in words[1:] if word.isdigit()]
+    if words[:1] == ["cut"] and len(numbers) == len(words) - 1:
+        addresses = {radio.address for radio in radios if radio.index in numbers or not numbers}
         for link in [link for radio in radios for link in radio.links.values() if link.central]:
-            link.cut()
+            if not numbers or link.peer in addresses:
+                link.cut()
     elif words == ["stats"]:
         answer = "\n".join(
             f"hci{radio.index} links {len(radio.links)} packets {radio.sent} bytes {radio.sent_bytes} "
@@ -295,8 +344,11 @@ def control(server, count):
     elif words == ["unplug"]:
         while radios:
             radios.pop().unplug()
-    elif words == ["plug"]:
-        radios.extend(Radio() for _ in range(count - len(radios)))
+    elif words[:1] == ["plug"] and len(numbers) == len(words) - 1 < 2:
+        wanted = numbers[0] if numbers else count
+        while len(radios) > wanted:
+            radios.pop().unplug()
+        radios.extend(Radio() for _ in range(wanted - len(radios)))
     elif words[:1] == ["away"] and len(words) == 2:
         set_range(0)
         loop.call_later(float(words[1]), set_range, 1)
