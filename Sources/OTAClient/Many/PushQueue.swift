@@ -18,7 +18,7 @@ package struct PushQueue: Sendable {
 
         /// The number of devices that use the lane at the same time by default.
         ///
-        /// Usual Bluetooth adapters support 5 or 7 links. More than 4 links hardly shorten the whole push (docs/performance.md).
+        /// Usual Bluetooth adapters support 5 or 7 links. A device that is being confirmed needs one more link.
         var usualLimit: Int {
             switch self {
             case .bluetooth, .simulated: 4

@@ -41,12 +41,14 @@ struct PushSelection {
 
     /// Shows the devices and asks the user.
     ///
-    /// - Throws: `interrupted` if the user does not agree.
+    /// - Throws: `not-agreed` if the answer is not yes; `interrupted` after a signal.
     func ask(about devices: [ScannedDevice]) async throws {
         guard !selection.yes else { return }
         console.write(ScannedDevice.table(devices).map { .line($0) })
         let number = devices.count == 1 ? "this device" : "these \(devices.count) devices"
-        let answer = await TerminalQuestion.ask("Update \(number)? [y/N] ") ?? ""
+        let answer = try await Wiring(console: console, invocation: invocation).untilSignalled {
+            await TerminalQuestion.ask("Update \(number)? [y/N] ") ?? ""
+        }
         guard ["y", "yes"].contains(answer.lowercased()) else {
             throw Failure(
                 "not-agreed", .refused, "the update was not started, because the answer was not yes",
