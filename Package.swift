@@ -290,7 +290,7 @@ where target.type == .test && !["OTAProfileTests", "OTASimulatorTests"].contains
 // waits).
 let sanitizer = Context.environment["OTAFLASH_SANITIZED"]
 if sanitizer != nil {
-    let computing = ["OTAFirmware", "OTASigning", "OTAUpdate", "OTAProfile", "OTASMP", "OTASimulator"]
+    let computing = ["OTAEncoding", "OTAFirmware", "OTASigning", "OTAUpdate", "OTAProfile", "OTASMP", "OTASimulator"]
     for target in package.targets where target.swiftSettings != nil && !computing.contains(target.name) {
         target.swiftSettings = (target.swiftSettings ?? []) + [.unsafeFlags(["-Onone"])]
     }
@@ -301,7 +301,8 @@ if Context.environment["OTAFLASH_SANITIZED_LIBRARIES"] != nil {
 if sanitizer == "thread" {
     // These tests use no threads.
     let sequential = [
-        "COTADeviceTests", "FuzzTargetsTests", "OTAArchiveTests", "OTAFirmwareTests", "OTAProfileTests", "OTASMPTests",
+        "COTADeviceTests", "FuzzTargetsTests", "OTAArchiveTests", "OTAEncodingTests", "OTAFirmwareTests",
+        "OTAProfileTests", "OTASMPTests",
         "OTASignersTests", "OTASigningTests", "OTAUpdateTests",
     ]
     package.targets.removeAll { sequential.contains($0.name) }
