@@ -114,7 +114,7 @@ class Link:
         shares = air["share"] and self.central
         if shares:
             # A radio has one antenna. Each event adds an equal part of the interval to the credit of an active link. A packet may exceed
-            # the credit; the next events of the link then have less. Therefore the links share the air fairly, whatever their offsets are.
+            # the credit; the next events of the link then have less. So the links share the air fairly, with any offsets of their events.
             active = sum(1 for link in self.radio.links.values() if link.queue) or 1
             self.credit = min(self.credit + self.interval / active, self.interval)
         for _ in range(int(air["per_event"]) or len(self.queue)):
