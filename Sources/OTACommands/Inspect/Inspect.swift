@@ -13,7 +13,8 @@ struct Inspect: Command {
             inspect also reports whether the file is signed by a trusted key. It works without a trusted key, and a file that is \
             not signed is not an error (exit 0).
 
-            With --base, inspect reports the number of bytes that push sends to a device with encoded images.
+            With --base, inspect also reports how many bytes push sends if the device accepts a compressed image or a \
+            difference.
 
             Example: otaflash inspect app.bin.otaf
                      otaflash inspect app.bin.otaf --base last.otaf
@@ -28,9 +29,8 @@ struct Inspect: Command {
 
     @Option(
         help: ArgumentHelp(
-            "A bundle or an image that devices run. inspect reports the size of the compressed image and of the difference from BASE; "
-                + "repeatable.",
-            valueName: "base"),
+            "A bundle or an image that devices run now, for the size of the difference from it; repeatable.",
+            valueName: "path"),
         completion: .file())
     var base: [String] = []
 

@@ -24,13 +24,13 @@ struct ProtocolOption: ExpressibleByArgument, Sendable {
 
 /// The options that select a device, its protocol and the time limit.
 struct DeviceOptions: ParsableArguments {
+    static let addressHelp =
+        "The address of the device: ble:AA:BB:CC:DD:EE:FF, ble:name=NAME, udp:HOST, udp:HOST:PORT, serial:/dev/ttyACM0, or "
+        + "sim:NAME for a virtual device. 'ble:' alone selects the only device in range that can be updated. 'sim:' alone "
+        + "selects the virtual device 'demo'."
+
     @Option(
-        help: ArgumentHelp(
-            "The address of the device: ble:AA:BB:CC:DD:EE:FF, ble:name=NAME, udp:HOST, udp:HOST:PORT, serial:/dev/ttyACM0, or "
-                + "sim:NAME for a virtual device. 'ble:' alone selects the only device in range that can be updated. 'sim:' "
-                + "alone selects the virtual device 'demo'. Required.",
-            valueName: "address"),
-        completion: Completions.addresses)
+        help: ArgumentHelp("\(addressHelp) Required.", valueName: "address"), completion: Completions.addresses)
     var device: String
 
     @Option(

@@ -24,15 +24,14 @@ struct Push: DeviceCommand {
             If the link is lost, push connects again and resumes the upload. If push itself is interrupted, run the same \
             command again: it resumes the partial upload. A device with SMP loses a partial upload when it restarts.
 
-            Give --device several times, or --device-file, to update several devices. A device that already runs the image is \
-            skipped, so after a failure run the same command again.
-
-            --all finds the Bluetooth devices itself. Other options select some of them.
+            To update several devices, repeat --device, list them in a file (--device-file), or let push find the Bluetooth \
+            devices in range (--all). A device that already runs the image is skipped, so after a failure run the same command \
+            again.
 
             Give at most one of --no-confirm, --permanent and --upload-only.
 
-            If the device supports encoded images, push sends the image as the difference from the running image (--base), or else \
-            compressed. The bundle is the same in all cases.
+            Some devices accept a compressed image, or only the difference from the running image. push then sends the \
+            shorter form. For a difference, push needs the image that the device runs (--base).
 
             With --dry-run, push ends after the checks of the file and of the device, and changes nothing.
 
@@ -40,7 +39,8 @@ struct Push: DeviceCommand {
                      otaflash push app.bin.otaf --device sim: --trust release.pub.pem
                      otaflash push app.bin.otaf --device sim: --trust release.pub.pem \\
                        --dry-run
-                     otaflash push app.bin.otaf --device ble:AA:BB:CC:DD:EE:FF --device udp:10.0.0.7
+                     otaflash push app.bin.otaf --device ble:AA:BB:CC:DD:EE:FF \\
+                       --device udp:10.0.0.7
             """)
 
     @Argument(
@@ -54,8 +54,8 @@ struct Push: DeviceCommand {
 
     @Option(
         help: ArgumentHelp(
-            "A bundle or an image that the device may run, or a folder with bundles; repeatable. push then sends only the difference "
-                + "from the running image, if the device supports this. Default: the paths in $OTAFLASH_BASES, separated by ':'; if "
+            "A bundle or an image that the device may run now, or a folder with such bundles; repeatable. If the device runs one of "
+                + "these images, push sends only the difference. Default: the paths in $OTAFLASH_BASES, separated by ':'; if "
                 + "$OTAFLASH_BASES is not set, the folder ~/.local/share/otaflash/bases.",
             valueName: "path"),
         completion: .file())

@@ -16,8 +16,8 @@ struct SimulateCreate: Command {
 
             --without removes one of these abilities from the device. With --protocol ota:
 
-              encodings   accept compressed images and deltas
-              base        accept deltas to the running image
+              encodings   accept a compressed image or a difference
+              base        accept a difference from the running image
 
             With --protocol smp:
 

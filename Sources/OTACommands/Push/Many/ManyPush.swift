@@ -53,9 +53,9 @@ struct ManyPush {
 
     private func queue(_ addresses: [DeviceAddress], _ rssi: [Int?]?) -> PushQueue {
         var policy = PushQueue.Policy()
-        policy.atOnce = targets.atOnce.number
-        policy.first = options.isDryRun ? 0 : targets.first ?? (addresses.count >= Self.severalDevices ? 1 : 0)
-        policy.keepsGoing = targets.keepGoing
+        policy.atOnce = targets.order.atOnce.number
+        policy.first = options.isDryRun ? 0 : targets.order.first ?? (addresses.count >= Self.severalDevices ? 1 : 0)
+        policy.keepsGoing = targets.order.keepGoing
         let entries = addresses.enumerated().map { index, address in
             PushQueue.Entry(
                 lane: PushQueue.Lane(of: address, adapter: targets.radio.adapter), rssi: rssi?[index])
@@ -95,7 +95,7 @@ struct ManyPush {
                     display.note(
                         "a connection failed: from now on, at most \(number) devices are updated at the same time")
                 case .halted(let index):
-                    guard !targets.keepGoing else { return }
+                    guard !targets.order.keepGoing else { return }
                     display.note(
                         "\(addresses[index].text) does not run the new image: no further device is started (--keep-going)"
                     )

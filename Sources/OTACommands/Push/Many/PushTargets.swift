@@ -5,9 +5,7 @@ import OTAClient
 struct PushTargets: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            "The address of the device: ble:AA:BB:CC:DD:EE:FF or ble:name=NAME ('ble:' alone is the only device in range that can be "
-                + "updated), udp:HOST or udp:HOST:PORT, serial:/dev/ttyACM0, or sim:NAME for a virtual device ('sim:' alone is the "
-                + "virtual device 'demo'). Repeat the option for several devices. Required without --device-file and --all.",
+            "\(DeviceOptions.addressHelp) Repeat the option for several devices. Required without --device-file and --all.",
             valueName: "address"),
         completion: Completions.addresses)
     var device: [String] = []
@@ -18,28 +16,6 @@ struct PushTargets: ParsableArguments {
             valueName: "file"),
         completion: .file())
     var deviceFile: String?
-
-    @OptionGroup var selection: DeviceSelection
-
-    @Option(
-        help: ArgumentHelp(
-            "With several devices: the number of devices to update at the same time. auto means 4 on a Bluetooth adapter, and 32 over UDP.",
-            valueName: "number"),
-        transform: Self.atOnce)
-    var atOnce = AtOnce.auto
-
-    @Option(
-        help: ArgumentHelp(
-            "With several devices: update this number of devices before the others start; default: 1 with 4 or more devices, otherwise 0.",
-            valueName: "number"),
-        transform: WholeNumber.in(0...1000))
-    var first: Int?
-
-    @Flag(
-        help:
-            "With several devices: start further devices although a device has rolled back or did not return; default: start no more."
-    )
-    var keepGoing = false
 
     @Option(
         name: .customLong("protocol"),
@@ -52,22 +28,10 @@ struct PushTargets: ParsableArguments {
 
     @OptionGroup var radio: RadioOptions
 
-    /// The value of `--at-once`.
-    enum AtOnce: Sendable, CustomStringConvertible {
-        case auto
-        case number(Int)
+    private static let title = "Options for several devices"
 
-        var number: Int? { if case .number(let number) = self { number } else { nil } }
-        var description: String { number.map { "\($0)" } ?? "auto" }
-    }
-
-    private static func atOnce(_ text: String) throws -> AtOnce {
-        if text == AtOnce.auto.description { return .auto }
-        guard let number = Int(text), (1...1000).contains(number) else {
-            throw ValidationError("expected auto, or a whole number from 1 to 1000.")
-        }
-        return .number(number)
-    }
+    @OptionGroup(title: title) var selection: DeviceSelection
+    @OptionGroup(title: title) var order: PushOrder
 
     func validate() throws {
         if selection.all {
@@ -101,10 +65,7 @@ struct PushTargets: ParsableArguments {
         var words = device.flatMap { ["--device", $0] }
         if let deviceFile { words += ["--device-file", deviceFile] }
         words += selection.words
-        if let number = atOnce.number { words += ["--at-once", "\(number)"] }
-        if let first { words += ["--first", "\(first)"] }
-        if keepGoing { words.append("--keep-going") }
-        return words
+        return words + order.words
     }
 
     /// Parses the addresses of all devices.
@@ -141,6 +102,55 @@ struct PushTargets: ParsableArguments {
             let start = line.drop { $0.isWhitespace }
             return String(start.prefix { !$0.isWhitespace })
         }.filter { !$0.isEmpty && !$0.hasPrefix("#") }
+    }
+}
+
+/// The options that determine which devices of a push start, and when.
+struct PushOrder: ParsableArguments {
+    @Option(
+        help: ArgumentHelp(
+            "The number of devices to update at the same time. auto means 4 on a Bluetooth adapter, and 32 over UDP.",
+            valueName: "number"),
+        transform: Self.atOnce)
+    var atOnce = AtOnce.auto
+
+    @Option(
+        help: ArgumentHelp(
+            "Update this number of devices before the others start; default: 1 with 4 or more devices, otherwise 0.",
+            valueName: "number"),
+        transform: WholeNumber.in(0...1000))
+    var first: Int?
+
+    @Flag(
+        help:
+            "If a device rolls back or does not return, start the update of the other devices in any case; default: start no more."
+    )
+    var keepGoing = false
+
+    /// The value of `--at-once`.
+    enum AtOnce: Sendable, CustomStringConvertible {
+        case auto
+        case number(Int)
+
+        var number: Int? { if case .number(let number) = self { number } else { nil } }
+        var description: String { number.map { "\($0)" } ?? "auto" }
+    }
+
+    private static func atOnce(_ text: String) throws -> AtOnce {
+        if text == AtOnce.auto.description { return .auto }
+        guard let number = Int(text), (1...1000).contains(number) else {
+            throw ValidationError("expected auto, or a whole number from 1 to 1000.")
+        }
+        return .number(number)
+    }
+
+    /// The words of the command line, for hints.
+    fileprivate var words: [String] {
+        var words: [String] = []
+        if let number = atOnce.number { words += ["--at-once", "\(number)"] }
+        if let first { words += ["--first", "\(first)"] }
+        if keepGoing { words.append("--keep-going") }
+        return words
     }
 }
 
