@@ -30,8 +30,8 @@ struct Push: DeviceCommand {
 
             Give at most one of --no-confirm, --permanent and --upload-only.
 
-            Some devices accept a compressed image, or only the difference from the running image. push then sends the \
-            shorter form. For a difference, push needs the image that the device runs (--base).
+            Some devices also accept a compressed image, or the difference from the running image in place of the whole image. \
+            push then sends the shortest form. For a difference, push needs the image that the device runs (--base).
 
             With --dry-run, push ends after the checks of the file and of the device, and changes nothing.
 

@@ -16,8 +16,8 @@ struct SimulateCreate: Command {
 
             --without removes one of these abilities from the device. With --protocol ota:
 
-              encodings   accept a compressed image or a difference
-              base        accept a difference from the running image
+              encodings   accept compressed images, and differences from the running image
+              base        accept differences, and not only compressed images
 
             With --protocol smp:
 
