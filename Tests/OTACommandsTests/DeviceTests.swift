@@ -118,8 +118,8 @@ import Testing
         let device = try #require(json.device)
         #expect(
             device.members == [
-                "address", "battery", "confirmed", "given", "hardware", "name", "product", "running_version",
-                "security_counter", "state", "trial_seconds",
+                "address", "battery", "confirmed", "encodings", "given", "hardware", "largest_base", "name", "product",
+                "running_version", "security_counter", "state", "trial_seconds",
             ])
         #expect(
             device.given?.string == "sim:kitchen?battery=80&pace=virtual" && device.address?.string == "sim:kitchen")

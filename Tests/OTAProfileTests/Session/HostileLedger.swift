@@ -63,7 +63,7 @@ struct HostileLedger {
         case .value(let bytes, ProfileChannel.version) where version == nil: version = bytes
         case .value(let bytes, ProfileChannel.progress) where state == nil: state = bytes.first
         case .notified(let bytes, ProfileChannel.progress):
-            if bytes.count == 12, bytes[0] <= 5, bytes[1] <= 17 { take(Array(bytes[2...])) }
+            if bytes.count == 12, bytes[0] <= 5, bytes[1] <= 19 { take(Array(bytes[2...])) }
         case .notified(let bytes, ProfileChannel.control): hear(answer: bytes)
         default: break
         }

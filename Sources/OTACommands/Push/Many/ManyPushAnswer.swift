@@ -137,7 +137,7 @@ struct ManyPushAnswer: CommandAnswer {
             isInterrupted ?? Self.order.first { status in failures.contains { $0.exit == status } } ?? .linkLost
         let missing = devices.count { $0.answer == nil }
         return Failure(
-            "devices-not-updated", exit, "\(missing) of \(devices.count) devices were not updated",
+            "devices-not-updated", exit, "not updated: \(missing) of \(devices.count) devices",
             hint:
                 "correct the causes, then run the same command again, which sends nothing to the devices that run the image: "
                 + invocation.line())
