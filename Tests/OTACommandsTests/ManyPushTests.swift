@@ -140,7 +140,7 @@ import Testing
         #expect(lines[3].hasPrefix("sim:x      no-such-device (exit 69)"), "\(lines[3])")
         #expect(lines[4].hasPrefix("3 devices: 2 confirmed, 1 failed; "), "\(lines[4])")
         #expect(lines[5].hasPrefix("sim:x: ") && lines[6].hasPrefix("  hint: "))
-        #expect(run.err.contains("otaflash: error: 1 of 3 devices were not updated"))
+        #expect(run.err.contains("otaflash: error: not updated: 1 of 3 devices"))
         #expect(run.err.contains("--device 'sim:b?pace=virtual' --device sim:x"), "\(run.err)")
     }
 
