@@ -48,6 +48,16 @@ public struct DeviceAddress: Sendable {
         }
     }
 
+    /// The address in one form, without the parameters of a virtual device. Two addresses of one device with this form are equal.
+    package var canonical: String {
+        switch transport {
+        case .simulated(let address): "sim:\(address.name ?? VirtualDevices.demoName)"
+        case .bluetooth(let address): "ble:\(address)"
+        case .udp(let address): "udp:\(address)"
+        case .serial(let address): "serial:\(address.path)"
+        }
+    }
+
     public var isSimulated: Bool { if case .simulated = transport { true } else { false } }
     public var isBluetooth: Bool { if case .bluetooth = transport { true } else { false } }
 

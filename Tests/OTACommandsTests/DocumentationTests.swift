@@ -188,6 +188,12 @@ import Testing
                 .run("otaflash inspect gateway-1.1.0.otaf", ["otaflash": "mv releases/* .; otaflash"]),
                 .notRun("Compressed", .noCommand),
                 .run("otaflash inspect gateway-1.1.0.otaf --base gateway-1.0.0.otaf"),
+                .run(
+                    "for version in 1.0.0 1.0.1",
+                    [
+                        "for version": "rm gateway-1.0.0.otaf; for version", "firmware-samples/": "$samples/",
+                        "sim:gateway": "'sim:gateway?pace=virtual'",
+                    ]),
             ]),
         Page(
             name: "docs/smp.md",

@@ -67,6 +67,8 @@ import Testing
         let sandbox = try await Self.sandbox(["a"])
         try sandbox.write("empty.txt", Array("# nothing\n".utf8))
         try sandbox.write("twice.txt", Array("sim:a\nsim:a\n".utf8))
+        let many = (0...1000).map { "sim:d\($0)\n" }.joined()
+        try sandbox.write("thousand-and-one.txt", Array(many.utf8))
         try sandbox.write("bad.txt", Array("sim:a\nkitchen\n".utf8))
         let cases: [([String], [String], Int32, String)] = [
             ([], ["--device-file", "empty.txt"], 64, "has no device address"),
@@ -75,6 +77,10 @@ import Testing
             ([], ["--device-file", "none.txt"], 66, "none.txt"),
             ([], ["--device-file", "-"], 64, "cannot be standard input"),
             (["sim:a", "sim:a"], [], 64, "is given twice"),
+            (["sim:a", "sim:a?pace=virtual"], [], 64, "is given twice"),
+            (["sim:", "sim:demo"], [], 64, "is given twice"),
+            (["udp:10.0.0.7", "udp:10.0.0.7:1337"], [], 64, "is given twice"),
+            ([], ["--device-file", "thousand-and-one.txt"], 64, "at most 1000"),
             (["sim:a", "sim:b"], ["--report", "r.xml"], 64, "use the suffix .json"),
             (["sim:a", "sim:b"], ["--at-once", "0"], 64, "from 1 to 1000"),
             ([], [], 64, "--device"),

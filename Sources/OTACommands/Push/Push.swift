@@ -39,8 +39,6 @@ struct Push: DeviceCommand {
                      otaflash push app.bin.otaf --device sim: --trust release.pub.pem
                      otaflash push app.bin.otaf --device sim: --trust release.pub.pem \\
                        --dry-run
-                     otaflash push app.bin.otaf --device ble:AA:BB:CC:DD:EE:FF \\
-                       --device udp:10.0.0.7
             """)
 
     @Argument(

@@ -47,6 +47,8 @@ struct PushTargets: ParsableArguments {
     /// True if the push has the result of a push to several devices.
     var areMany: Bool { selection.all || deviceFile != nil || device.count > 1 }
 
+    private static let mostDevices = 1000
+
     /// The options of a push to one device. For a push to several devices, these are the options that all devices share.
     var one: DeviceOptions { options(for: device.first ?? "") }
 
@@ -75,8 +77,13 @@ struct PushTargets: ParsableArguments {
     func addresses() throws -> [DeviceAddress] {
         if selection.all { return [] }
         let all = try device + (deviceFile.map { try Self.list(in: $0) } ?? [])
+        guard all.count <= Self.mostDevices else {
+            throw Failure.usage(
+                "\(all.count) devices are too many for one push: at most \(Self.mostDevices)",
+                hint: "divide the list into several files, and push to one after the other")
+        }
         var known: Set<String> = []
-        for text in all where !known.insert(text).inserted {
+        for text in all where try !known.insert(DeviceAddress(text).canonical).inserted {
             throw Failure.usage("the device \(text) is given twice", hint: "give each device once")
         }
         if let deviceFile, all.isEmpty {
