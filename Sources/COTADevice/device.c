@@ -23,8 +23,8 @@ enum ota_start_error ota_device_start(struct ota_device *device, const struct ot
     device->context = context;
     device->page = page;
     device->security_counter = config->security_counter;
-    /* The core does not know which pages were erased before this boot. Therefore it charges wear points for the first
-     * erase after a boot, at any offset. */
+    /* The core does not know which pages were erased before this boot. Every offset is lower than this value, so the
+     * first erase after a boot is charged (wear.c) at every offset. */
     device->round_end = UINT32_MAX;
     memcpy(device->version, version, sizeof version);
     if (config->on_trial) {

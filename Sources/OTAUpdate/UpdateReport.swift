@@ -187,8 +187,8 @@ public struct DeviceDescription: Sendable, Equatable {
         public var isActive = false
         /// The device boots the image at its next start.
         public var isPending = false
-        /// The image is confirmed. If a confirmed image does not run, the running image is on trial. If the trial is not confirmed, the
-        /// device returns to the confirmed image at its next start.
+        /// The image is confirmed. If it is not the running image, then the running image is on trial. If the trial is not confirmed, the
+        /// device boots the confirmed image at its next start.
         public var isConfirmed = false
         /// The image is marked for the next start, and becomes permanent at this start without a trial.
         public var isPermanent = false

@@ -124,9 +124,9 @@ struct EncodingChoice {
 
     // MARK: Failures
 
-    /// Removes the current form, because it failed.
+    /// Removes the current form after it failed. If no form is left, the image is sent plain: not encoded.
     ///
-    /// - Parameter reason: the reason for a plain image, if no form is left.
+    /// - Parameter reason: the reason to report if the image is sent plain.
     mutating func drop(_ reason: TransferReport.PlainReason) {
         guard !forms.isEmpty else { return }
         forms.removeFirst()
