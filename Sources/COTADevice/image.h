@@ -58,8 +58,9 @@ bool ota_image_begin(struct ota_device *device, uint32_t offset);
 uint8_t *ota_image_room(const struct ota_device *device, uint32_t *count);
 
 /* Adds `count` bytes to the received image. Before the call, the caller has written these bytes to the address that
- * `ota_image_room` returned. `count` must not be more than the number of missing bytes of the image. Writes the page to flash if the page or the image is complete. Returns false if the flash failed. In
- * this case the core discards the bytes in the page buffer and keeps only the bytes in flash. */
+ * `ota_image_room` returned. `count` must not be more than the number of missing bytes of the image. Writes the page
+ * to flash if the page or the image is complete. Returns false if the flash failed. In this case the core discards the
+ * bytes in the page buffer and keeps only the bytes in flash. */
 bool ota_image_add(struct ota_device *device, uint32_t count);
 
 /* Stores the next `count` bytes of the image, from `held_offset` on. `count` must not be more than the image lacks.

@@ -244,8 +244,8 @@ enum PushFlag: String, EnumerableFlag {
             "Leave the new image on trial. Then 'otaflash confirm' confirms it, and 'otaflash discard' rolls the device back."
         case .permanent:
             ArgumentHelp(
-                "Install without a trial, so that the device cannot roll back. Accepted by each device with SMP, and by a device "
-                    + "with the GATT OTA profile that has no trials.")
+                "Install without a trial, so that the device cannot roll back. Every device with SMP accepts this. A device with the "
+                    + "GATT OTA profile accepts it only if the device does not support trials.")
         case .uploadOnly: "Upload the image, and do not mark it for boot. Only over SMP."
         case .plain:
             "Send the image bytes themselves: not compressed, and not as the difference from the running image."

@@ -14,7 +14,7 @@ struct DetachedOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "Required to create a bundle with --signature: the file that --to-sign wrote. This file becomes the manifest of the bundle.",
+            "The file that --to-sign wrote. It becomes the manifest of the new bundle. Required with --signature for a new bundle.",
             valueName: "file"),
         completion: .file())
     var manifest: String?

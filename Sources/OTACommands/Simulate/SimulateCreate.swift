@@ -16,8 +16,8 @@ struct SimulateCreate: Command {
 
             --without removes one of these abilities from the device. With --protocol ota:
 
-              encodings   accept compressed images, and differences from the running image
-              base        accept differences, and not only compressed images
+              encodings   accept compressed images and differences; else only whole images
+              base        accept differences; else only whole or compressed images
 
             With --protocol smp:
 
