@@ -39,8 +39,8 @@ package protocol Conversation: Sendable {
     mutating func linkEnded()
     /// Handles `ConversationState.encoded`, while a link is open.
     mutating func encoded()
-    /// Changes to a simpler way to perform the task, because no attempt to connect is left. Returns false if there is none, or if the last
-    /// links did not fail in the current way.
+    /// Tries to continue the task with a simpler transfer, because no attempt to connect is left. Returns false if the conversation has no
+    /// simpler transfer, or if the last links were not lost during the current transfer.
     ///
     /// In this method, the conversation must not append actions or make a decision.
     mutating func fallBack() -> Bool

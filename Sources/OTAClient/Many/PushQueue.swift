@@ -111,12 +111,18 @@ package struct PushQueue: Sendable {
     package mutating func start() -> [Int] {
         guard !isHalted else { return [] }
         var started: [Int] = []
-        for index in order where mayStart(devices[index].lane) {
+        // If one device may not start now, no later device of its lane may start now.
+        var full: Set<Lane> = []
+        for index in order where !full.contains(devices[index].lane) {
+            guard mayStart(devices[index].lane) else {
+                full.insert(devices[index].lane)
+                continue
+            }
             devices[index].state = .transferring
             devices[index].attempts += 1
             started.append(index)
         }
-        order.removeAll { started.contains($0) }
+        order.removeAll { devices[$0].state != .waiting }
         return started
     }
 

@@ -33,16 +33,21 @@ struct PushAnswer: CommandAnswer {
         case updateProtocol = "protocol"
     }
 
-    init(_ update: VerifiedUpdate, _ outcome: UpdateResult, _ invocation: Invocation, isUpload: Bool) {
-        self.isUpload = isUpload
+    /// Describes the pushed file: a bundle, one image or several images.
+    static func summary(
+        of update: VerifiedUpdate
+    ) -> (bundle: BundleSummary?, image: PushedImage?, images: [PushedImage]?) {
         switch update {
-        case .bundle(let bundle):
-            self.bundle = BundleSummary(bundle.envelope, reports: bundle.signatures)
-            (image, images) = (nil, nil)
+        case .bundle(let bundle): return (BundleSummary(bundle.envelope, reports: bundle.signatures), nil, nil)
         case .images(let numbered):
             let all = numbered.map { PushedImage($0) }
-            (bundle, image, images) = (nil, all.first, all.count > 1 ? all : nil)
+            return (nil, all.first, all.count > 1 ? all : nil)
         }
+    }
+
+    init(_ update: VerifiedUpdate, _ outcome: UpdateResult, _ invocation: Invocation, isUpload: Bool) {
+        self.isUpload = isUpload
+        (bundle, image, images) = Self.summary(of: update)
         device = DeviceSummary(outcome)
         isMarked = outcome.report.device.slots.contains { $0.isPending && !$0.isActive }
         updateProtocol = outcome.report.updateProtocol

@@ -86,14 +86,7 @@ struct ManyPushAnswer: CommandAnswer {
         _ update: VerifiedUpdate, _ devices: [Entry], seconds: Double, _ invocation: Invocation,
         interrupted: ExitStatus?
     ) {
-        switch update {
-        case .bundle(let bundle):
-            self.bundle = BundleSummary(bundle.envelope, reports: bundle.signatures)
-            (image, images) = (nil, nil)
-        case .images(let numbered):
-            let all = numbered.map { PushedImage($0) }
-            (bundle, image, images) = (nil, all.first, all.count > 1 ? all : nil)
-        }
+        (bundle, image, images) = PushAnswer.summary(of: update)
         self.devices = devices
         self.seconds = Figures.rounded(seconds)
         self.invocation = invocation
