@@ -21,10 +21,10 @@ struct Wiring {
         let links = LinkGuard(console.logger)
         defer { links.stop() }
         var options = Updater.Options()
-        options.updateProtocol = target.updateProtocol.forced
+        options.updateProtocol = target.session.updateProtocol.forced
         options.timeLimit = target.limit
-        options.adapter = target.radio.adapter
-        options.pairing = target.radio.pairing(console)
+        options.adapter = target.session.radio.adapter
+        options.pairing = target.session.radio.pairing(console)
         options.logger = console.logger
         options.links = links
         options.keysOfNewDevice = trust

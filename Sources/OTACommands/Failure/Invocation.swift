@@ -35,8 +35,8 @@ package struct Invocation: Sendable {
 
     init(command: String, file: String? = nil, _ target: DeviceOptions, trust: [String] = []) {
         self.init(command: command, file: file, device: target.device, trust: trust)
-        adapter = target.radio.adapter
-        updateProtocol = target.updateProtocol.forced?.rawValue
+        adapter = target.session.radio.adapter
+        updateProtocol = target.session.updateProtocol.forced?.rawValue
     }
 
     /// The name of the file in messages, or `other` if the command uses no file.

@@ -22,6 +22,20 @@ struct ProtocolOption: ExpressibleByArgument, Sendable {
     var defaultValueDescription: String { forced?.rawValue ?? "auto" }
 }
 
+/// The options of a session, which do not depend on the number of devices: the protocol, the time limit and the Bluetooth adapter.
+struct SessionOptions: ParsableArguments {
+    @Option(
+        name: .customLong("protocol"),
+        help: "The update protocol: ota (GATT OTA profile) or smp (MCUmgr). auto asks the device.",
+        completion: .list(ProtocolOption.allValueStrings))
+    var updateProtocol = ProtocolOption.auto
+
+    @Option(help: TimeLimit.help("Stop with exit 75 after this time", "no limit"), transform: TimeLimit.init(option:))
+    var timeout: TimeLimit?
+
+    @OptionGroup var radio: RadioOptions
+}
+
 /// The options that select a device, its protocol and the time limit.
 struct DeviceOptions: ParsableArguments {
     static let addressHelp =
@@ -33,30 +47,21 @@ struct DeviceOptions: ParsableArguments {
         help: ArgumentHelp("\(addressHelp) Required.", valueName: "address"), completion: Completions.addresses)
     var device: String
 
-    @Option(
-        name: .customLong("protocol"),
-        help: "The update protocol: ota (GATT OTA profile) or smp (MCUmgr). auto asks the device.",
-        completion: .list(ProtocolOption.allValueStrings))
-    var updateProtocol = ProtocolOption.auto
-
-    @Option(help: TimeLimit.help("Stop with exit 75 after this time", "no limit"), transform: TimeLimit.init(option:))
-    var timeout: TimeLimit?
-
-    @OptionGroup var radio: RadioOptions
+    @OptionGroup var session: SessionOptions
 
     /// The time limit of the command; nil if the command has no limit.
-    var limit: Duration? { timeout?.duration }
+    var limit: Duration? { session.timeout?.duration }
 
     /// Parses the address of the device.
     ///
     /// - Throws: a usage failure if an option does not apply to the transport of the address.
     func address() throws -> DeviceAddress {
         let address = try DeviceAddress(device)
-        if !address.isBluetooth, let option = radio.given {
+        if !address.isBluetooth, let option = session.radio.given {
             let what = address.isSimulated ? "a virtual device" : "not a Bluetooth address"
             throw Failure.usage("\(option) is for Bluetooth, but \(device) is \(what)", hint: "remove \(option)")
         }
-        if let forced = updateProtocol.forced, !address.protocols.contains(forced) {
+        if let forced = session.updateProtocol.forced, !address.protocols.contains(forced) {
             throw Failure.usage(
                 "--protocol \(forced.rawValue) does not work with \(device): UDP and serial devices speak SMP only",
                 hint: "remove --protocol, or use --protocol smp")

@@ -28,12 +28,12 @@ struct ManyPush {
         defer { links.stop() }
         let client = SharedBlueZClient(logger: console.logger, links: links)
         let hasBluetooth = addresses.contains(where: \.isBluetooth)
-        let lock = hasBluetooth ? try await AdapterLock.take(targets.radio.adapter, of: client) : nil
+        let lock = hasBluetooth ? try await AdapterLock.take(targets.session.radio.adapter, of: client) : nil
         var shared = Updater.Options()
-        shared.updateProtocol = targets.updateProtocol.forced
-        shared.adapter = lock?.adapter ?? targets.radio.adapter
+        shared.updateProtocol = targets.session.updateProtocol.forced
+        shared.adapter = lock?.adapter ?? targets.session.radio.adapter
         // Several devices cannot prompt on one terminal at the same time.
-        shared.pairing = targets.radio.passkeyNumber.map { .passkey($0) } ?? .unattended
+        shared.pairing = targets.session.radio.passkeyNumber.map { .passkey($0) } ?? .unattended
         shared.logger = console.logger
         shared.links = links
         shared.bluetooth = client
@@ -58,7 +58,7 @@ struct ManyPush {
         policy.keepsGoing = targets.order.keepGoing
         let entries = addresses.enumerated().map { index, address in
             PushQueue.Entry(
-                lane: PushQueue.Lane(of: address, adapter: targets.radio.adapter), rssi: rssi?[index])
+                lane: PushQueue.Lane(of: address, adapter: targets.session.radio.adapter), rssi: rssi?[index])
         }
         return PushQueue(entries, policy)
     }
@@ -66,7 +66,7 @@ struct ManyPush {
     private func push(
         _ addresses: [DeviceAddress], _ queue: PushQueue, _ shared: Updater.Options
     ) async -> [PushPool<UpdateResult>.Outcome] {
-        let limit = targets.timeout?.duration
+        let limit = targets.session.timeout?.duration
         let begun = ContinuousClock.now
         let display = ManyProgress(console, addresses.map(\.text))
         defer { display.finish() }

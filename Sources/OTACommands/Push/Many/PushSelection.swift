@@ -27,7 +27,7 @@ struct PushSelection {
     func find(for update: VerifiedUpdate) async throws -> [ScannedDevice] {
         let product = try product(of: update)
         let found = try await Wiring(console: console, invocation: invocation)
-            .scan(selection.search(targets.updateProtocol.forced), over: targets.radio.adapter)
+            .scan(selection.search(targets.session.updateProtocol.forced), over: targets.session.radio.adapter)
         let selected = selection.selected(found, product: product)
         guard !selected.isEmpty else {
             let others = found.count == 1 ? "1 other device was" : "\(found.count) other devices were"

@@ -17,16 +17,7 @@ struct PushTargets: ParsableArguments {
         completion: .file())
     var deviceFile: String?
 
-    @Option(
-        name: .customLong("protocol"),
-        help: "The update protocol: ota (GATT OTA profile) or smp (MCUmgr). auto asks the device.",
-        completion: .list(ProtocolOption.allValueStrings))
-    var updateProtocol = ProtocolOption.auto
-
-    @Option(help: TimeLimit.help("Stop with exit 75 after this time", "no limit"), transform: TimeLimit.init(option:))
-    var timeout: TimeLimit?
-
-    @OptionGroup var radio: RadioOptions
+    @OptionGroup var session: SessionOptions
 
     private static let title = "Options for several devices"
 
@@ -56,9 +47,7 @@ struct PushTargets: ParsableArguments {
     func options(for device: String) -> DeviceOptions {
         var options = DeviceOptions()
         options.device = device
-        options.updateProtocol = updateProtocol
-        options.timeout = timeout
-        options.radio = radio
+        options.session = session
         return options
     }
 
@@ -95,7 +84,7 @@ struct PushTargets: ParsableArguments {
             var options = options(for: text)
             // A push to several devices may mix transports. So the Bluetooth options have no effect on the other transports.
             let address = try DeviceAddress(text)
-            if !address.isBluetooth { options.radio = RadioOptions.none }
+            if !address.isBluetooth { options.session.radio = RadioOptions.none }
             return try options.address()
         }
     }
