@@ -31,7 +31,7 @@ class UART:
         self.digest = hashlib.sha256(self.image).digest()
         if options.wrong_digest:
             self.digest = bytes(32)
-        self.sent, self.connection = 0, None
+        self.sent, self.connection, self.conversation, self.received = 0, None, None, 0
 
     def write(self, connection, value):
         value = bytes(value)
@@ -58,8 +58,13 @@ class UART:
     def heard(self, kind, body):
         say("message", kind=kind, body=body.hex())
         if kind == HELLO:
-            self.end.send(bytes([HELLO_ACK, self.options.protocol, self.toggle]))
-        elif kind == TEXT:
+            if body[1:9] != self.conversation:
+                self.conversation, self.received = body[1:9], 0
+            if not self.options.silent:
+                self.end.send(bytes([HELLO_ACK, self.options.protocol, self.toggle]) + struct.pack("<I", self.received))
+            return
+        self.received += kind in (TEXT, TOGGLE)
+        if kind == TEXT:
             self.end.send(bytes([TEXT]) + b"echo: " + body)
         elif kind == TOGGLE:
             self.toggle = bool(body[0])
@@ -68,7 +73,7 @@ class UART:
             offset = struct.unpack("<I", body[:4])[0] if body[4:] == self.digest else 0
             self.end.send(bytes([IMAGE]) + struct.pack("<II", len(self.image), offset) + self.digest)
             chunk = self.end.length - 6
-            for at in range(offset, len(self.image), chunk):
+            for at in range(offset, self.options.stop_at or len(self.image), chunk):
                 self.end.send(bytes([IMAGE_DATA]) + self.image[at:at + chunk])
         else:
             self.end.send(bytes([REFUSAL, 1]))
@@ -117,6 +122,8 @@ def main():
     parser.add_argument("--image-size", type=int, default=20000)
     parser.add_argument("--lose", type=int, help="the number of a notification that is not sent")
     parser.add_argument("--wrong-digest", action="store_true", help="announce a wrong SHA-256")
+    parser.add_argument("--silent", action="store_true", help="do not answer the greeting")
+    parser.add_argument("--stop-at", type=int, help="the number of image bytes after which nothing is sent")
     parser.add_argument("--protocol", type=int, default=1, help="the protocol version")
     asyncio.run(UART(parser.parse_args()).live())
 

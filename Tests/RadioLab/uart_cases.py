@@ -2,9 +2,12 @@
 
 import asyncio
 import hashlib
+import os
 import signal
 import sys
 import zlib
+
+import bleak
 
 import bluez
 import picture
@@ -117,6 +120,23 @@ def example_uart_cut(lab):
     assert [line for line in central.out.lines if "% of" in line] == [f"{tenth * 10} % of {SIZE} bytes" for tenth in range(11)]
 
 
+@case(limit=60, example=NAME)
+def example_uart_cut_at_the_end(lab):
+    """The link is cut after the last byte of the image, while the central saves the file: the central ends, and does not connect again."""
+    server = serve(lab, "--image-size", "2000")
+    # The central waits for a reader of this file.
+    part = lab.folder / "image.png.part"
+    os.mkfifo(part)
+    central = Central(lab)
+    until(lambda: "Sending the image from byte 0 of 2000" in server.lines, 10, "the transfer")
+    until(lambda: any(line.startswith("100 %") for line in central.out.lines), 10, "the end of the transfer")
+    lab.air("cut")
+    until(lambda: any("disconnected" in line for line in server.lines), 10, "the link has ended")
+    data = part.read_bytes()
+    assert central.done(seconds=10).startswith(f"{central.file}: 2000 bytes") and shown(data) == server.lines[1]
+    assert server.lines.count("Hello") == 1, server.lines
+
+
 class BumbleUART(Bumble):
     def __init__(self, lab, *options):
         super(Bumble, self).__init__(lab, [sys.executable, HERE / "uart_bumble.py", *map(str, options)], "peripheral")
@@ -152,18 +172,26 @@ def example_uart_on_another_stack(lab):
     assert hashlib.sha256(central.file.read_bytes()).hexdigest() == peripheral.events("ready")[0]["digest"]
     first, second = peripheral.messages(wire.GET_IMAGE)
     assert first == bytes(4) and int.from_bytes(second[:4], "little") >= 50000, (first, second)
-    assert peripheral.messages(wire.HELLO) == [b"\x01"] * 2
+    first, second = peripheral.messages(wire.HELLO)
+    assert first == second and first[:1] == b"\x01" and first[9:] == bytes(4), (first, second)
 
 
-@case(limit=60, example=NAME)
+@case(limit=90, example=NAME)
 def example_uart_refuses_a_wrong_image(lab):
-    """A wrong SHA-256, another protocol version, a wrong address and a wrong file are one sentence each, and no file is written."""
+    """A wrong SHA-256, another protocol version, a missing answer, a wrong address and a wrong file are one sentence each, and no file is
+    written."""
     peripheral = lab.peer(BumbleUART(lab, "--image-size", 2000, "--wrong-digest"))
     central = Central(lab)
     assert central.done(exit_code=1) == "Error: The SHA-256 of the image is wrong."
     peripheral.stop()
     peripheral = lab.peer(BumbleUART(lab, "--protocol", 2))
     assert Central(lab).done(exit_code=1) == "Error: The other end does not support version 1 of the protocol."
+    peripheral.stop()
+    peripheral = lab.peer(BumbleUART(lab, "--silent"))
+    assert Central(lab).done(exit_code=1) == "Error: the other end has not sent a greeting within 15 s"
+    peripheral.stop()
+    lab.peer(BumbleUART(lab, "--image-size", 20000, "--stop-at", 10000))
+    assert Central(lab).done(exit_code=1) == "Error: The peripheral has not sent a part of the image for 15 s."
     assert not central.file.exists()
     error = Central(lab, "--device", "nowhere").done(exit_code=64).splitlines()[0]
     assert error == "Error: The value 'nowhere' is invalid for '--device <device>'", error
@@ -242,7 +270,7 @@ class BumbleCentral:
         self.end = wire.End(self.outgoing.put_nowait, heard)
         self.sender = asyncio.ensure_future(self.send())
         await tx.subscribe(lambda value: self.end.receive(bytes(value)))
-        self.say(bytes([wire.HELLO, 1]))
+        self.say(wire.hello())
 
     async def send(self):
         while not self.ended.is_set():
@@ -275,7 +303,7 @@ async def use(lab, server):
     advertised = await central.advertised(server.address)
     assert advertised == {1: bytes([6]), 9: b"Bench"}, advertised
     await central.connect(server.address, receive)
-    await has(lambda: heard == [(wire.HELLO_ACK, b"\x01\x00")])
+    await has(lambda: heard == [(wire.HELLO_ACK, wire.hello_ack(0, 0))])
     for value in (b"", b"noise", bytes(244), wire.frame(7, 0), wire.frame(wire.ACK, 9999), wire.frame(wire.DATA, 30000, b"\x03no")):
         await central.rx.write_value(value, with_response=False)
     central.say(bytes([wire.TEXT]) + "Grüße".encode())
@@ -289,7 +317,7 @@ async def use(lab, server):
     await asyncio.wait_for(central.ended.wait(), 5)
     download.first = None
     await central.connect(server.address, receive)
-    await has(lambda: heard[3:] == [(wire.HELLO_ACK, b"\x01\x01")])
+    await has(lambda: heard[3:] == [(wire.HELLO_ACK, wire.hello_ack(1, 2))])
     central.say(download.request())
     await has(lambda: download.done)
     rate = download.check()
@@ -300,6 +328,66 @@ async def use(lab, server):
     server.process.signal(signal.SIGTERM)
     await asyncio.wait_for(central.ended.wait(), 5)
     await central.close()
+
+
+@case(limit=30, example=NAME)
+def example_uart_for_bleak(lab):
+    """bleak greets, exchanges texts, and gets the image. Over the next link, it gets the text that it has not confirmed, and no other."""
+    lab.example(NAME)
+    far = Screen(lab, lab.example(NAME), "serve", "--image-size", "5000", "--adapter", "hci1", height=16, name="far")
+    image = far.until_has("Image: ")[1]
+    address = bluez.ask(lambda bus: bus.objects())["/org/bluez/hci1"][bluez.ADAPTER]["Address"]
+    asyncio.run(use_with_bleak(address, far, image))
+    far.type("\x03")
+    far.until_has("exit code 0")
+
+
+async def use_with_bleak(address, far, image):
+    found = await bleak.BleakScanner.find_device_by_address(address, bluez={"adapter": "hci0"})
+    download, heard, received = wire.Download(), [], 0
+
+    def receive(kind, body):
+        download.heard(kind, body) if kind in (wire.IMAGE, wire.IMAGE_DATA) else heard.append((kind, body))
+
+    async def has(condition):
+        async with asyncio.timeout(10):
+            while not condition():
+                await asyncio.sleep(0.02)
+
+    for number in range(2):
+        outgoing, isolated = asyncio.Queue(), []
+        end = wire.End(lambda value: isolated or outgoing.put_nowait(value), receive)
+        async with bleak.BleakClient(found, bluez={"adapter": "hci0"}) as client:
+
+            async def send():
+                while True:
+                    await client.write_gatt_char(wire.RX, await outgoing.get(), response=False)
+
+            sender = asyncio.ensure_future(send())
+            await client.start_notify(wire.TX, lambda _, value: end.receive(bytes(value)))
+            end.send(wire.hello(5, received))
+            end.output()
+            await has(lambda: heard)
+            assert heard.pop(0) == (wire.HELLO_ACK, wire.hello_ack(0, number)), heard
+            if number == 0:
+                end.send(bytes([wire.TEXT]) + "Grüße".encode())
+                end.send(download.request())
+                end.output()
+                await has(lambda: download.done)
+                download.check()
+                assert shown(download.data) == image
+                far.type("one\r")
+                await has(lambda: heard)
+                await has(lambda: not end.frames)
+                isolated.append(True)  # bleak does not confirm the next text
+                far.type("two\r")
+            await has(lambda: len(heard) == 2 - number)
+            assert [body for _, body in heard] == [b"one", b"two"][number:], heard
+            heard.clear()
+            received = 1
+            sender.cancel()
+        far.until_has("disconnected")
+    far.until_has("< Grüße", "The image has arrived")
 
 
 LIST_KEYS = "Tab: next device   Return: connect   Control-D: quit"
@@ -349,10 +437,22 @@ def example_uart_screens(lab):
     assert shown((lab.folder / "image.png").read_bytes()) == image
     picture.write("ble-uart.svg", screens, width=52, height=15)
 
-    near.type("/disconnect\r\x04")
+    # Texts and the toggle that are lost with the link arrive after the next greeting, once.
+    lab.air("set", "range", 0)
+    near.type("lost\r/toggle\r")
+    far.type("also\r")
+    near.until_has("Connecting again")
+    lab.air("set", "range", 1)
+    log += ["> lost", log[3], log[0], "< also"]
+    talk("on", *log[-8:])
+    assert sum("< lost" in line for line in far.until_has("< lost", "toggle on")) == 1
+
+    near.type("/disconnect\r")
+    near.until_has("Name filter: ben_")
+    near.type("\x04")
     near.until_shows("exit code 0")
     near = Screen(lab, *program, "--last", height=16, name="again")
-    talk("off", log[0])
+    talk("on", log[0])
     far.type("\x03")
     far.until_has("exit code 0")
     near.until_has("Connecting again in 0.5 s…")

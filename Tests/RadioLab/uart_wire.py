@@ -23,6 +23,15 @@ def parse(value):
     return (*struct.unpack("<BH", value[:3]), value[3:-2])
 
 
+def hello(conversation=1, received=0):
+    return struct.pack("<BBQI", HELLO, 1, conversation, received)
+
+
+def hello_ack(toggle, received):
+    """The content of the answer to hello."""
+    return struct.pack("<BBI", 1, toggle, received)
+
+
 class End:
     """One end of a link. `write` sends a value; `heard` gets each message. The frames are repeated only after a NACK."""
 

@@ -4,6 +4,8 @@ public struct Backoff: Sendable {
     private static let longest = Duration.seconds(8)
 
     private var failures = 0
+    /// The number of received bytes of the running transfer.
+    private var received = 0
 
     public init() {}
 
@@ -14,6 +16,15 @@ public struct Backoff: Sendable {
         return min(Self.longest, .milliseconds(500 << (failures - 1)))
     }
 
-    /// Starts with the shortest wait again. Call this method after a successful connection.
-    public mutating func reset() { failures = 0 }
+    /// Starts with the shortest wait again if the event is a success: a greeting without a running transfer, more bytes of the image, or
+    /// the end of a transfer. A greeting during a transfer is not enough. Otherwise a peripheral that ends each link after the greeting
+    /// would have an unlimited number of attempts.
+    public mutating func record(_ event: CentralSession.Event, isTransferring: Bool) {
+        switch event {
+        case .ready where !isTransferring: failures = 0
+        case .progress(let received, _) where received > self.received: (failures, self.received) = (0, received)
+        case .image, .imageFailed: (failures, received) = (0, 0)
+        default: break
+        }
+    }
 }

@@ -20,12 +20,13 @@ public struct CentralScreen: Sendable {
         case session(CentralSession.Event)
         /// The image was saved in this file.
         case saved(file: String)
-        case notSaved(String)
-        case scanFailed(String)
+        /// An action has failed. The text is the reason.
+        case failed(String)
         /// The link has ended, and the program connects again after this time.
         case reconnecting(reason: String, after: Duration)
-        /// The program does not connect again. The text is the reason; nil: the user ended the link.
-        case ended(reason: String?)
+        /// The program does not connect again. The text is the reason; nil: the user ended the link. The peripheral has not confirmed this
+        /// number of texts and requests.
+        case ended(reason: String?, undelivered: Int)
     }
 
     public enum Action: Sendable, Hashable {
@@ -73,16 +74,16 @@ public struct CentralScreen: Sendable {
         case .disappeared(let address): devices[address] = nil
         case .session(let event): show(event)
         case .saved(let file): add("Saved in \(file).")
-        case .notSaved(let reason), .scanFailed(let reason): add(reason)
+        case .failed(let reason): add(reason)
         case .reconnecting(let reason, let wait):
             guard let device else { break }
             add("Lost the link: \(reason).")
             mode = .waiting(device, "Connecting again in \(wait / .seconds(1)) s…")
-        case .ended(let reason):
+        case .ended(let reason, let undelivered):
             mode = .list
             devices = [:]
-            log = reason.map { [$0] } ?? []
-            progress = nil
+            log = (reason.map { [$0] } ?? []) + (undelivered > 0 ? ["Messages not confirmed: \(undelivered)."] : [])
+            (typed, toggle, progress) = ("", false, nil)
         }
         return nil
     }
@@ -107,8 +108,12 @@ public struct CentralScreen: Sendable {
         case .image(let bytes, let digest):
             progress = nil
             add("Image: \(bytes.count) bytes, SHA-256 \(digest.description.prefix(16))…")
-        case .imageFailed(let error): add("\(error)")
-        case .refused(let refusal): add("Refused: \(refusal)")
+        case .imageFailed(let error):
+            progress = nil
+            add("\(error)")
+        case .refused(let refusal):
+            if refusal == .noImage { progress = nil }
+            add("Refused: \(refusal)")
         }
     }
 

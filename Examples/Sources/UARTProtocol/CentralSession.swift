@@ -6,24 +6,30 @@ public struct ImageDownload: Sendable {
     public private(set) var bytes: [UInt8] = []
     /// The size and the SHA-256 of the whole image. Nil: the peripheral has not sent them yet.
     public private(set) var announced: (size: Int, digest: SHA256Digest)?
+    /// Whether the peripheral has answered the last request.
+    private var isAnswered = false
 
     public init() {}
 
-    var request: Message {
-        .getImage(offset: UInt32(bytes.count), announced?.digest)
+    mutating func request() -> Message {
+        isAnswered = false
+        return .getImage(offset: UInt32(bytes.count), announced?.digest)
     }
 
     /// Starts the transfer, or continues it. Throws ``ImageError/unexpectedOffset`` and ``ImageError/unsupportedSize``.
     mutating func begin(size: UInt32, offset: UInt32, _ digest: SHA256Digest) throws(ImageError) {
         guard PNG.sizes.contains(Int(size)) else { throw .unsupportedSize }
+        // A second answer would start the transfer again, without an end.
+        guard !isAnswered else { throw .unexpectedOffset }
+        isAnswered = true
         if offset == 0 { bytes = [] }
         guard offset == bytes.count, offset == 0 || digest == announced?.digest else { throw .unexpectedOffset }
         announced = (Int(size), digest)
     }
 
-    /// Adds bytes. Returns whether the image is complete. Ignores bytes before the announcement: they are from an earlier transfer.
+    /// Adds bytes. Returns whether the image is complete. Ignores bytes before the answer to the request: they are from an earlier transfer.
     mutating func add(_ data: [UInt8]) throws(ImageError) -> Bool {
-        guard let announced else { return false }
+        guard isAnswered, let announced else { return false }
         guard bytes.count + data.count <= announced.size else { throw .unexpectedData }
         bytes += data
         guard bytes.count == announced.size else { return false }
@@ -35,7 +41,7 @@ public struct ImageDownload: Sendable {
 
 /// The reason why a transfer of the image has failed.
 public enum ImageError: Error, Sendable, Hashable, CustomStringConvertible {
-    case unexpectedOffset, unexpectedData, unsupportedSize, wrongDigest, noPNG
+    case unexpectedOffset, unexpectedData, unsupportedSize, wrongDigest, noPNG, noAnswer
 
     public var description: String {
         switch self {
@@ -45,11 +51,12 @@ public enum ImageError: Error, Sendable, Hashable, CustomStringConvertible {
             "The size of the image is not from \(PNG.sizes.lowerBound) to \(PNG.sizes.upperBound) bytes."
         case .wrongDigest: "The SHA-256 of the image is wrong."
         case .noPNG: "The image is not a PNG."
+        case .noAnswer: "The peripheral has not sent a part of the image for \(Channel.answerTime.components.seconds) s."
         }
     }
 }
 
-/// The central's end of one link. It starts with the greeting. A session is a value: see ``Channel``.
+/// The central's end of a conversation, which continues after a cut link. A session is a value: see ``Channel``.
 public struct CentralSession: Sendable {
     /// What the central shows to its user.
     public enum Event: Sendable, Hashable {
@@ -65,69 +72,120 @@ public struct CentralSession: Sendable {
 
     /// The unfinished transfer. Nil: no transfer.
     public private(set) var download: ImageDownload?
-    private var channel: Channel
+    private let conversation: UInt64
+    private var channel = Channel(valueLength: 0)
+    private var outbox = Outbox()
+    /// The number of texts that the peripheral has sent in this conversation.
+    private var received: UInt32 = 0
+    private var hasGreeted = false
+    /// The time at which an answer of the peripheral is too late. Nil: the central does not wait for an answer.
+    private var answerDue: Duration?
 
-    /// Queues the greeting.
-    ///
-    /// - Parameter download: an unfinished transfer of an earlier link. The session continues it after the greeting.
-    public init(valueLength: Int, continuing download: ImageDownload? = nil) {
+    /// - Parameter conversation: a random number, by which the peripheral recognizes this conversation on the next link.
+    public init(conversation: UInt64) { self.conversation = conversation }
+
+    /// Starts with a new link, and queues the greeting. After the greeting, the session continues the transfer, and sends the messages that
+    /// the peripheral has not received.
+    public mutating func begin(valueLength: Int, at now: Duration) {
         channel = Channel(valueLength: valueLength)
-        self.download = download
-        channel.send(Message.hello(version: Message.version).bytes)
+        hasGreeted = false
+        answerDue = now + Channel.answerTime
+        channel.send(Message.hello(version: Message.version, conversation: conversation, received: received).bytes)
     }
 
-    public var deadline: Duration? { channel.deadline }
-    public mutating func output(at now: Duration) throws(ChannelError) -> [[UInt8]] { try channel.output(at: now) }
+    public var deadline: Duration? { [channel.deadline, answerDue].compactMap(\.self).min() }
+    /// The number of texts and requests that the peripheral has not confirmed.
+    public var undelivered: Int { outbox.count }
+    /// Whether the peripheral has confirmed all messages.
+    public var isIdle: Bool { channel.isIdle && undelivered == 0 }
 
-    public mutating func send(_ text: String) { channel.send(Message.text(text).bytes) }
-    public mutating func request(toggle: Bool) { channel.send(Message.toggle(toggle).bytes) }
+    /// Queues a text. Returns false if it is too long, or if too many messages wait.
+    public mutating func send(_ text: String) -> Bool { outbox.add(.text(text)) }
+    /// Queues a request. Returns false if too many messages wait.
+    public mutating func request(toggle: Bool) -> Bool { outbox.add(.toggle(toggle)) }
 
     /// Requests the image. Has no effect if a transfer is running.
-    public mutating func requestImage() {
+    public mutating func requestImage(at now: Duration) {
         guard download == nil else { return }
-        let new = ImageDownload()
-        download = new
-        channel.send(new.request.bytes)
+        download = ImageDownload()
+        sendRequest(at: now)
+    }
+
+    private mutating func sendRequest(at now: Duration) {
+        guard hasGreeted, let message = download?.request() else { return }
+        channel.send(message.bytes)
+        answerDue = now + Channel.answerTime
+    }
+
+    /// Call this method at the ``deadline``. Throws ``ChannelError/noGreeting``.
+    public mutating func wake(at now: Duration) throws(ChannelError) -> [Event] {
+        guard let answerDue, now >= answerDue else { return [] }
+        guard hasGreeted else { throw .noGreeting }
+        endTransfer()
+        return [.imageFailed(.noAnswer)]
+    }
+
+    private mutating func endTransfer() { (download, answerDue) = (nil, nil) }
+
+    /// Returns the values to write to RX now.
+    public mutating func output(at now: Duration) throws(ChannelError) -> [[UInt8]] {
+        if hasGreeted { outbox.move(to: &channel) }
+        return try channel.output(at: now)
     }
 
     /// Accepts a value that the peripheral has notified on TX.
     public mutating func receive(_ value: [UInt8], at now: Duration) throws(ChannelError) -> [Event] {
-        guard let bytes = try channel.receive(value, at: now) else { return [] }
-        do throws(Refusal) { return try events(of: Message(bytes: bytes)) } catch { return [.refused(error)] }
+        let bytes = try channel.receive(value, at: now)
+        outbox.confirm(in: &channel)
+        guard let bytes else { return [] }
+        do throws(Refusal) { return try events(of: Message(bytes: bytes), at: now) } catch { return [.refused(error)] }
     }
 
-    private mutating func events(of message: Message) throws(Refusal) -> [Event] {
-        switch message {
-        case .helloAck(let version, let toggle):
+    private mutating func events(of message: Message, at now: Duration) throws(Refusal) -> [Event] {
+        if case .helloAck(let version, let toggle, let received) = message {
             guard version == Message.version else { throw .unknownVersion }
-            if let download { channel.send(download.request.bytes) }
+            guard !hasGreeted else { throw .malformed }
+            (hasGreeted, answerDue) = (true, nil)
+            outbox.resume(after: received)
+            sendRequest(at: now)
             return [.ready, .toggle(toggle)]
-        case .text(let text): return [.text(text)]
+        }
+        if case .refusal(let refusal) = message {
+            if refusal == .noImage { endTransfer() }
+            return [.refused(refusal)]
+        }
+        guard hasGreeted else { throw .malformed }
+        switch message {
+        case .text(let text):
+            received &+= 1
+            return [.text(text)]
         case .toggle(let on): return [.toggle(on)]
         case .image(let size, let offset, let digest):
-            return transfer { download throws(ImageError) in
+            return transfer(at: now) { download throws(ImageError) in
                 try download.begin(size: size, offset: offset, digest)
                 return false
             }
-        case .imageData(let data): return transfer { download throws(ImageError) in try download.add(data) }
-        case .refusal(let refusal):
-            if refusal == .noImage { download = nil }
-            return [.refused(refusal)]
-        case .hello, .getImage: throw .malformed
+        case .imageData(let data) where !data.isEmpty:
+            return transfer(at: now) { download throws(ImageError) in try download.add(data) }
+        default: throw .malformed
         }
     }
 
     /// Runs a step of the transfer, which returns whether the image is complete. Data after a failed transfer is ignored.
-    private mutating func transfer(_ step: (inout ImageDownload) throws(ImageError) -> Bool) -> [Event] {
+    private mutating func transfer(
+        at now: Duration, _ step: (inout ImageDownload) throws(ImageError) -> Bool
+    ) -> [Event] {
         guard var current = download else { return [] }
         do throws(ImageError) {
             let isComplete = try step(&current)
             guard let announced = current.announced else { return [] }
-            download = isComplete ? nil : current
+            (download, answerDue) = (current, now + Channel.answerTime)
             let progress = Event.progress(received: current.bytes.count, size: announced.size)
-            return isComplete ? [progress, .image(current.bytes, announced.digest)] : [progress]
+            guard isComplete else { return [progress] }
+            endTransfer()
+            return [progress, .image(current.bytes, announced.digest)]
         } catch {
-            download = nil
+            endTransfer()
             return [.imageFailed(error)]
         }
     }

@@ -12,6 +12,8 @@ public struct Channel: Sendable {
     public static let patience = Duration.seconds(2)
     /// The number of repetitions without progress. Then the other end counts as lost.
     public static let repetitions = 4
+    /// The time in which an end must answer: with a greeting, or with the next part of the image.
+    public static let answerTime = Duration.seconds(15)
 
     /// The length of the longest value that the link carries, in bytes.
     public var valueLength: Int
@@ -32,13 +34,21 @@ public struct Channel: Sendable {
     public var capacity: Int { max(1, valueLength - Frame.overhead) }
 
     /// Queues a message. It is split into frames of the current ``valueLength``.
-    public mutating func send(_ message: [UInt8]) {
+    ///
+    /// - Parameter isCounted: whether ``takeConfirmed()`` counts the message.
+    public mutating func send(_ message: [UInt8], isCounted: Bool = false) {
         var rest = message[...]
         repeat {
             let fragment = rest.prefix(capacity)
             rest = rest.dropFirst(capacity)
-            sender.frames.append((Array(fragment), isLast: rest.isEmpty))
+            sender.frames.append((Array(fragment), isLast: rest.isEmpty, isCounted: isCounted && rest.isEmpty))
         } while !rest.isEmpty
+    }
+
+    /// Returns the number of counted messages that the other end has confirmed since the last call.
+    mutating func takeConfirmed() -> Int {
+        defer { sender.confirmed = 0 }
+        return sender.confirmed
     }
 
     /// Accepts a value of the other end, and returns the message that it completes.
@@ -78,18 +88,24 @@ public struct Channel: Sendable {
 public enum ChannelError: Error, Sendable, Hashable, CustomStringConvertible {
     case messageTooLong
     case noProgress
+    case noGreeting
+    case notificationsEnded
 
     public var description: String {
         switch self {
         case .messageTooLong: "the other end sent a message of more than \(Channel.longestMessage) bytes"
         case .noProgress: "the other end has not confirmed a frame after \(Channel.repetitions) repetitions"
+        case .noGreeting: "the other end has not sent a greeting within \(Channel.answerTime.components.seconds) s"
+        case .notificationsEnded: "the notifications have ended, but the link has not"
         }
     }
 }
 
 /// The frames that the other end has not confirmed.
 private struct Sender {
-    var frames: [(data: [UInt8], isLast: Bool)] = []
+    var frames: [(data: [UInt8], isLast: Bool, isCounted: Bool)] = []
+    /// The number of counted messages that the other end has confirmed.
+    var confirmed = 0
     /// The sequence number of the first element of `frames`.
     var first: UInt16 = 0
     /// The number of frames that were sent since the last start of a repetition.
@@ -103,6 +119,7 @@ private struct Sender {
         let count = Int(next &- first)
         // Other numbers are from an old acknowledgement, or from an end that does not follow the protocol.
         guard count > 0, count <= known else { return }
+        confirmed += frames.prefix(count).count(where: \.isCounted)
         frames.removeFirst(count)
         first = next
         sent = max(0, sent - count)

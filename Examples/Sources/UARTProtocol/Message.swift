@@ -2,10 +2,12 @@ public import OTAFirmware
 
 /// A message between the two ends. The first byte is the kind. All numbers are little-endian.
 public enum Message: Sendable, Hashable {
-    /// 1: the central greets. One byte: the protocol version.
-    case hello(version: UInt8)
-    /// 2: the peripheral answers. Two bytes: the protocol version; 1 if the toggle is on, otherwise 0.
-    case helloAck(version: UInt8, toggle: Bool)
+    /// 1: the central greets. The protocol version (1 byte), the number of the conversation (8 bytes), and the number of texts that the
+    /// central has received in it (4 bytes).
+    case hello(version: UInt8, conversation: UInt64, received: UInt32)
+    /// 2: the peripheral answers. The protocol version (1 byte), the toggle (1 byte: 1 if it is on, otherwise 0), and the number of texts
+    /// and requests of the toggle that the peripheral has received in the conversation (4 bytes).
+    case helloAck(version: UInt8, toggle: Bool, received: UInt32)
     /// 3: text in UTF-8.
     case text(String)
     /// 4: from the central: turn the toggle on (1) or off (0). From the peripheral: the state of the toggle.
@@ -25,8 +27,12 @@ public enum Message: Sendable, Hashable {
     public init(bytes: [UInt8]) throws(Refusal) {
         let data = bytes.dropFirst()
         switch (bytes.first, data.count) {
-        case (1, 1): self = .hello(version: bytes[1])
-        case (2, 2) where bytes[2] <= 1: self = .helloAck(version: bytes[1], toggle: bytes[2] == 1)
+        case (1, 13):
+            self = .hello(
+                version: bytes[1], conversation: Self.number(data.dropFirst()),
+                received: Self.number(data.dropFirst(9)))
+        case (2, 6) where bytes[2] <= 1:
+            self = .helloAck(version: bytes[1], toggle: bytes[2] == 1, received: Self.number(data.dropFirst(2)))
         case (3, _):
             guard let text = String(validating: data, as: UTF8.self) else { throw .malformed }
             self = .text(text)
@@ -44,8 +50,10 @@ public enum Message: Sendable, Hashable {
 
     public var bytes: [UInt8] {
         switch self {
-        case .hello(let version): [1, version]
-        case .helloAck(let version, let toggle): [2, version, toggle ? 1 : 0]
+        case .hello(let version, let conversation, let received):
+            [1, version] + Self.bytes(of: conversation) + Self.bytes(of: received)
+        case .helloAck(let version, let toggle, let received):
+            [2, version, toggle ? 1 : 0] + Self.bytes(of: received)
         case .text(let text): [3] + text.utf8
         case .toggle(let on): [4, on ? 1 : 0]
         case .getImage(let offset, let digest): [5] + Self.bytes(of: offset) + (digest?.bytes ?? [])
@@ -56,12 +64,12 @@ public enum Message: Sendable, Hashable {
         }
     }
 
-    private static func number(_ bytes: ArraySlice<UInt8>) -> UInt32 {
-        bytes.prefix(4).reversed().reduce(0) { $0 << 8 | UInt32($1) }
+    private static func number<Number: FixedWidthInteger>(_ bytes: ArraySlice<UInt8>) -> Number {
+        bytes.prefix(Number.bitWidth / 8).reversed().reduce(0) { $0 << 8 | Number($1) }
     }
 
-    private static func bytes(of number: UInt32) -> [UInt8] {
-        (0..<4).map { UInt8(truncatingIfNeeded: number >> (8 * $0)) }
+    private static func bytes(of number: some FixedWidthInteger) -> [UInt8] {
+        (0..<number.bitWidth / 8).map { UInt8(truncatingIfNeeded: number >> (8 * $0)) }
     }
 
     private static func digest(_ bytes: ArraySlice<UInt8>) throws(Refusal) -> SHA256Digest {

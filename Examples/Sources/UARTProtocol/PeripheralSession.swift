@@ -13,7 +13,8 @@ public struct ServedImage: Sendable, CustomStringConvertible {
     public var description: String { "\(bytes.count) bytes, SHA-256 \(digest.description.prefix(16))…" }
 }
 
-/// The peripheral's end of one link: answers the messages of the central. A session is a value: see ``Channel``.
+/// The peripheral's end of a conversation. It serves one central at a time, because BlueZ sends each notification to all subscribed centrals.
+/// A session is a value: see ``Channel``.
 public struct PeripheralSession: Sendable {
     /// What the peripheral shows to its user.
     public enum Event: Sendable, Hashable {
@@ -26,81 +27,142 @@ public struct PeripheralSession: Sendable {
         case refused(Refusal)
     }
 
-    public private(set) var toggle: Bool
+    /// A conversation, which continues when its central has a new link.
+    private struct Conversation {
+        let number: UInt64
+        /// The number of texts and requests of the toggle that the central has sent.
+        var received: UInt32 = 0
+        var outbox: Outbox
+    }
+
+    /// The number of conversations that the peripheral remembers.
+    public static let memory = 8
+
+    public private(set) var toggle = false
     private let image: ServedImage?
-    private var channel: Channel
+    /// The connection of the central that has written first. Nil: no central has written.
+    public private(set) var connection: Int?
+    private var channel = Channel(valueLength: 0)
+    private var greetingDue: Duration?
+    /// The last element is the conversation of the current link.
+    private var conversations: [Conversation] = []
     private var hasGreeted = false
+    /// Answers that wait for room in the channel.
+    private var answers: [Message] = []
     /// The offset of the next image byte to queue. Nil: no transfer.
     private var offset: Int?
 
-    public init(valueLength: Int, toggle: Bool, image: ServedImage?) {
-        channel = Channel(valueLength: valueLength)
-        self.toggle = toggle
-        self.image = image
+    public init(image: ServedImage?) { self.image = image }
+
+    // MARK: - Links
+
+    /// Starts with a link, or continues it. Returns false if the connection of another central has not ended.
+    public mutating func admit(_ connection: Int, valueLength: Int, at now: Duration) -> Bool {
+        if self.connection == nil {
+            self.connection = connection
+            channel = Channel(valueLength: valueLength)
+            greetingDue = now + Channel.answerTime
+        }
+        guard self.connection == connection else { return false }
+        channel.valueLength = valueLength
+        return true
     }
 
-    public var valueLength: Int {
-        get { channel.valueLength }
-        set { channel.valueLength = newValue }
+    /// Ends a link. The messages that the central has not confirmed wait for the next link.
+    public mutating func end(_ connection: Int) {
+        guard connection == self.connection else { return }
+        (self.connection, greetingDue, hasGreeted, answers, offset) = (nil, nil, false, [], nil)
     }
-    public var deadline: Duration? { channel.deadline }
 
-    /// Sends a text. It has no effect before the central's greeting, because the central may not be subscribed yet.
-    public mutating func send(_ text: String) {
-        if hasGreeted { channel.send(Message.text(text).bytes) }
+    /// The number of texts that the central of the last conversation has not confirmed.
+    public var undelivered: Int { conversations.last?.outbox.count ?? 0 }
+    public var deadline: Duration? {
+        connection == nil ? nil : [channel.deadline, greetingDue].compactMap(\.self).min()
+    }
+
+    // MARK: - Messages
+
+    /// Sends a text. Returns false before the central's greeting, because the central may not be subscribed yet, and if the text is too long
+    /// or too many texts wait.
+    public mutating func send(_ text: String) -> Bool {
+        hasGreeted && conversations[conversations.count - 1].outbox.add(.text(text))
     }
 
     /// Changes the toggle, and reports its state to the central.
     public mutating func set(toggle: Bool) {
         self.toggle = toggle
-        if hasGreeted { channel.send(Message.toggle(toggle).bytes) }
+        if hasGreeted { answer(.toggle(toggle)) }
     }
 
-    /// Accepts a value that the central has written to RX.
+    /// Queues an answer. It replaces a waiting answer of the same kind. So a central that requests much and confirms nothing cannot fill the
+    /// memory.
+    private mutating func answer(_ message: Message) {
+        answers.removeAll { $0.bytes[0] == message.bytes[0] }
+        answers.append(message)
+    }
+
+    /// Accepts a value that the admitted central has written to RX.
     public mutating func receive(_ value: [UInt8], at now: Duration) throws(ChannelError) -> [Event] {
         var events: [Event] = []
-        if let bytes = try channel.receive(value, at: now) {
+        let bytes = try channel.receive(value, at: now)
+        if hasGreeted { conversations[conversations.count - 1].outbox.confirm(in: &channel) }
+        if let bytes {
             do throws(Refusal) {
-                events.append(contentsOf: try answer(Message(bytes: bytes)))
+                events.append(try handle(Message(bytes: bytes)))
             } catch {
-                channel.send(Message.refusal(error).bytes)
+                answer(.refusal(error))
                 events.append(.refused(error))
             }
         }
-        if let offset, offset == image?.bytes.count, channel.isIdle {
+        if let offset, offset == image?.bytes.count, channel.isIdle, answers.isEmpty {
             self.offset = nil
             events.append(.sentImage)
         }
         return events
     }
 
-    private mutating func answer(_ message: Message) throws(Refusal) -> [Event] {
-        if case .hello(let version) = message {
+    private mutating func handle(_ message: Message) throws(Refusal) -> Event {
+        if case .hello(let version, let number, let received) = message {
             guard version == Message.version else { throw .unknownVersion }
-            hasGreeted = true
-            channel.send(Message.helloAck(version: Message.version, toggle: toggle).bytes)
-            return [.hello]
+            guard !hasGreeted else { throw .malformed }
+            (hasGreeted, greetingDue) = (true, nil)
+            resume(number, after: received)
+            return .hello
         }
         guard hasGreeted else { throw .malformed }
         switch message {
-        case .text(let text): return [.text(text)]
+        case .text(let text):
+            conversations[conversations.count - 1].received &+= 1
+            return .text(text)
         case .toggle(let on):
+            conversations[conversations.count - 1].received &+= 1
             set(toggle: on)
-            return [.toggle(on)]
+            return .toggle(on)
         case .getImage(let start, let digest):
             guard let image else { throw .noImage }
             // The central may have bytes of an older image.
             let start = digest == image.digest && start <= image.bytes.count ? Int(start) : 0
             offset = start
-            channel.send(
-                Message.image(size: UInt32(image.bytes.count), offset: UInt32(start), image.digest).bytes)
-            return [.sendingImage(offset: start)]
+            answer(.image(size: UInt32(image.bytes.count), offset: UInt32(start), image.digest))
+            return .sendingImage(offset: start)
         default: throw .malformed
         }
     }
 
-    /// Returns the values to notify on TX now.
+    private mutating func resume(_ number: UInt64, after received: UInt32) {
+        let known = conversations.first { $0.number == number }
+        var current = known ?? Conversation(number: number, outbox: Outbox())
+        current.outbox.resume(after: received)
+        conversations = (conversations.filter { $0.number != number } + [current]).suffix(Self.memory)
+        answer(.helloAck(version: Message.version, toggle: toggle, received: current.received))
+    }
+
+    /// Returns the values to notify on TX now. Call this method also at the ``deadline``. Throws ``ChannelError/noGreeting``.
     public mutating func output(at now: Duration) throws(ChannelError) -> [[UInt8]] {
+        guard connection != nil else { return [] }
+        if let greetingDue, now >= greetingDue { throw .noGreeting }
+        while channel.hasRoom, !answers.isEmpty { channel.send(answers.removeFirst().bytes) }
+        if hasGreeted { conversations[conversations.count - 1].outbox.move(to: &channel) }
         // One byte of the message is its kind.
         while let start = offset, let bytes = image?.bytes, start < bytes.count, channel.hasRoom {
             let chunk = bytes[start...].prefix(max(1, channel.capacity - 1))

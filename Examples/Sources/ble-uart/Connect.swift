@@ -43,6 +43,9 @@ private struct CentralProgram {
         var shown: [String] = []
         var conversation: (peripheral: RemotePeripheral, task: Task<Void, Never>)?
         var scan: Task<Void, Never>? = self.scan(feed)
+        func perform(_ command: RemotePeripheral.Command) async {
+            if await conversation?.peripheral.perform(command) == false { feed.yield(.failed("Not sent.")) }
+        }
         feed.yield(.disappeared(address: ""))  // shows the screen
         for await event in events {
             if case .session(.image(let bytes, _)) = event { feed.yield(saved(bytes)) }
@@ -55,9 +58,9 @@ private struct CentralProgram {
                 scan?.cancel()
                 await scan?.value
                 conversation = talk(with: device, feed)
-            case .send(let text): await conversation?.peripheral.perform(.send(text))
-            case .toggle(let on): await conversation?.peripheral.perform(.toggle(on))
-            case .getImage: await conversation?.peripheral.perform(.getImage)
+            case .send(let text): await perform(.send(text))
+            case .toggle(let on): await perform(.toggle(on))
+            case .getImage: await perform(.getImage)
             case .disconnect:
                 if await conversation?.peripheral.perform(.disconnect) != true { conversation?.task.cancel() }
             case .quit: feed.finish()
@@ -89,7 +92,7 @@ private struct CentralProgram {
                     }
                 }
             } catch let error as BlueZError {
-                if !Task.isCancelled { feed.yield(.scanFailed("\(Failure(error))")) }
+                if !Task.isCancelled { feed.yield(.failed("\(Failure(error))")) }
             } catch {}
         }
     }
@@ -97,21 +100,18 @@ private struct CentralProgram {
     private func talk(
         with device: CentralScreen.Device, _ feed: AsyncStream<CentralScreen.Event>.Continuation
     ) -> (RemotePeripheral, Task<Void, Never>)? {
-        guard let address = BluetoothAddress(device.address) else { return nil }
-        lastDevice.set(address)
-        let peripheral = RemotePeripheral(client, .address(address), adapter: adapter) { event in
-            switch event {
-            case .session(let event): feed.yield(.session(event))
-            case .reconnecting(let reason, let wait): feed.yield(.reconnecting(reason: reason, after: wait))
-            }
+        guard let address = BluetoothAddress(device.address) else {
+            feed.yield(.ended(reason: "\(device.address) is not an address", undelivered: 0))
+            return nil
         }
+        lastDevice.set(address)
+        let peripheral = RemotePeripheral(client, .address(address), adapter: adapter) { feed.yield($0) }
         let task = Task {
-            do {
-                try await peripheral.run()
-                feed.yield(.ended(reason: nil))
-            } catch let error as BlueZError where !Task.isCancelled {
-                feed.yield(.ended(reason: "\(Failure(error))"))
-            } catch { feed.yield(.ended(reason: Task.isCancelled ? nil : "\(error)")) }
+            var reason: String?
+            do { try await peripheral.run() } catch {
+                if !Task.isCancelled { reason = "\((error as? BlueZError).map(Failure.init) ?? error)" }
+            }
+            feed.yield(.ended(reason: reason, undelivered: await peripheral.undelivered))
         }
         return (peripheral, task)
     }
@@ -120,6 +120,6 @@ private struct CentralProgram {
         do {
             try save(bytes, as: file)
             return .saved(file: file)
-        } catch { return .notSaved("\(error)") }
+        } catch { return .failed("\(error)") }
     }
 }

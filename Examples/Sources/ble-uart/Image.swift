@@ -20,7 +20,7 @@ struct Image: AsyncParsableCommand {
     func run() async throws {
         let target = device.map { DeviceTarget.address($0) } ?? .name(name)
         try await withClient { client in
-            let (events, feed) = AsyncStream.makeStream(of: RemotePeripheral.Event.self)
+            let (events, feed) = AsyncStream.makeStream(of: CentralScreen.Event.self)
             let peripheral = RemotePeripheral(client, target, adapter: adapter.adapter) { feed.yield($0) }
             try await withThrowingTaskGroup(of: Void.self) { group in
                 group.addTask {
@@ -28,7 +28,8 @@ struct Image: AsyncParsableCommand {
                     try await peripheral.run()
                 }
                 var progress = Progress()
-                for await event in events {
+                var isComplete = false
+                receiving: for await event in events {
                     switch event {
                     case .reconnecting(let reason, let wait):
                         report("Lost the link: \(reason); connecting again in \(wait / .seconds(1)) s")
@@ -39,13 +40,16 @@ struct Image: AsyncParsableCommand {
                         try save(bytes, as: file)
                         report(
                             "\(file): \(bytes.count) bytes, SHA-256 \(digest), \(progress.rate(bytes.count)) bytes/s")
-                        await peripheral.perform(.disconnect)
+                        isComplete = true
+                        break receiving
                     case .session(.imageFailed(let error)): throw Failure("\(error)")
                     case .session(.refused(let refusal)): throw Failure("\(refusal)")
-                    case .session: break
+                    default: break
                     }
                 }
-                try await group.waitForAll()
+                // The link may already have ended. Then there is nothing to wait for, and an error has no effect on the saved file.
+                if isComplete, await !peripheral.perform(.disconnect) { group.cancelAll() }
+                do { try await group.waitForAll() } catch  where isComplete {}
             }
         }
     }

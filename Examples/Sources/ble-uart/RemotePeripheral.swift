@@ -2,13 +2,8 @@ import BlueZ
 import ExampleSupport
 import UARTProtocol
 
-/// The central's end of the conversation with one peripheral. After a lost link, it connects again and continues the transfer.
+/// The central's end of the conversation with one peripheral. After a lost link, it connects again and continues the conversation.
 actor RemotePeripheral {
-    enum Event: Sendable {
-        case session(CentralSession.Event)
-        case reconnecting(reason: String, after: Duration)
-    }
-
     enum Command: Sendable {
         case send(String)
         case toggle(Bool)
@@ -18,34 +13,47 @@ actor RemotePeripheral {
 
     private enum Input: Sendable {
         case value([UInt8])
-        case command(Command)
-        case deadline
+        /// A command has changed the session, or its deadline has come.
+        case wake
     }
 
     private let client: BlueZClient
     private var request: ConnectionRequest
-    private let report: @Sendable (Event) -> Void
+    private let report: @Sendable (CentralScreen.Event) -> Void
     private let clock = Stopwatch()
     private var backoff = Backoff()
     private var hasGreeted = false
+    private var session = CentralSession(conversation: .random(in: 0...UInt64.max))
     /// The inputs of the current link. Nil: there is no link.
     private var link: AsyncStream<Input>.Continuation?
-    /// The unfinished transfer of an earlier link.
-    private var download: ImageDownload?
+    /// The time at which the conversation ends even if messages are not confirmed. Nil: the user has not ended the conversation.
+    private var end: Duration?
 
     init(
-        _ client: BlueZClient, _ target: DeviceTarget, adapter: String?, _ report: @escaping @Sendable (Event) -> Void
+        _ client: BlueZClient, _ target: DeviceTarget, adapter: String?,
+        _ report: @escaping @Sendable (CentralScreen.Event) -> Void
     ) {
         self.client = client
         self.report = report
         request = ConnectionRequest(target, adapter: adapter, services: [UARTService.uuid])
     }
 
-    /// Passes a command to the current link. Returns false if there is no link.
+    /// The number of texts and requests that the peripheral has not confirmed.
+    var undelivered: Int { session.undelivered }
+
+    /// Performs a command, now or over the next link. Returns false if this is not possible: too many messages wait, or there is no link that
+    /// ``Command/disconnect`` could end.
     @discardableResult
     func perform(_ command: Command) -> Bool {
-        guard let link else { return false }
-        link.yield(.command(command))
+        defer { link?.yield(.wake) }
+        switch command {
+        case .send(let text): return session.send(text)
+        case .toggle(let on): return session.request(toggle: on)
+        case .getImage: session.requestImage(at: clock.now)
+        case .disconnect:
+            end = clock.now + .seconds(3)
+            return link != nil
+        }
         return true
     }
 
@@ -55,6 +63,8 @@ actor RemotePeripheral {
         while true {
             do {
                 return try await client.withConnection(request) { try await talk(over: $0) }
+            } catch  where end != nil && !Task.isCancelled {
+                return  // The link has ended before this program could end it.
             } catch let error as BlueZError where error.code != .cancelled && error.code != .busUnavailable {
                 try await wait(after: error, reason: error.context)
             } catch let error as ChannelError { try await wait(after: error, reason: "\(error)") }
@@ -79,39 +89,37 @@ actor RemotePeripheral {
             feed.finish()
         }
         var timer: Task<Void, Never>?
-        var session = CentralSession(
-            valueLength: UARTService.valueLength(atMost: connection.maximumValueLength), continuing: download)
+        session.begin(valueLength: UARTService.valueLength(atMost: connection.maximumValueLength), at: clock.now)
         link = feed
         defer {
             link = nil
-            download = session.download
             listener.cancel()
             timer?.cancel()
         }
-        feed.yield(.deadline)  // sends the greeting
+        feed.yield(.wake)  // sends the greeting
         for await input in inputs {
-            switch input {
-            case .value(let value):
-                for event in try session.receive(value, at: clock.now) { try show(event) }
-            case .command(.disconnect): return
-            case .command(.send(let text)): session.send(text)
-            case .command(.toggle(let on)): session.request(toggle: on)
-            case .command(.getImage): session.requestImage()
-            case .deadline: break
-            }
+            let events =
+                switch input {
+                case .value(let value): try session.receive(value, at: clock.now)
+                case .wake: try session.wake(at: clock.now)
+                }
+            for event in events { try show(event) }
             let values = try session.output(at: clock.now)
             if !values.isEmpty { try await connection.send(values, to: rx) }
+            if let end, session.isIdle || clock.now >= end { return }
             timer?.cancel()
-            timer = session.deadline.map { clock.call(at: $0) { feed.yield(.deadline) } }
+            timer = [session.deadline, end].compactMap(\.self).min().map { clock.call(at: $0) { feed.yield(.wake) } }
         }
-        throw try await connection.waitForEnd().error
+        // The notifications have ended. Normally this is because the link has ended.
+        guard let reason = try await atMost(.seconds(5), { try await connection.waitForEnd() }) else {
+            throw ChannelError.notificationsEnded
+        }
+        throw reason.error
     }
 
     private func show(_ event: CentralSession.Event) throws {
-        if event == .ready {
-            hasGreeted = true
-            backoff.reset()
-        }
+        if event == .ready { hasGreeted = true }
+        backoff.record(event, isTransferring: session.download != nil)
         // A device without this protocol, or with another version of it.
         if !hasGreeted, case .refused(let refusal) = event { throw Failure("\(refusal)") }
         report(.session(event))

@@ -67,12 +67,14 @@ struct UARTServer {
     private let clock = Stopwatch()
     /// The central that has written first. Nil: no central has written yet.
     private var central: PeripheralConnection?
-    private var session: PeripheralSession?
-    private var toggle = false
+    private var session: PeripheralSession
+    /// The links that this peripheral ends. Their values have no effect.
+    private var refused: Set<PeripheralConnection> = []
 
     init(_ peripheral: Peripheral, _ image: ServedImage) {
         self.peripheral = peripheral
         self.image = image
+        session = PeripheralSession(image: image)
     }
 
     /// Serves until the task is cancelled. Throws ``BlueZError/Code/busUnavailable``.
@@ -92,7 +94,7 @@ struct UARTServer {
             handle(input)
             sendOutput()
             timer?.cancel()
-            timer = session?.deadline.map { clock.call(at: $0) { feed.yield(.deadline) } }
+            timer = session.deadline.map { clock.call(at: $0) { feed.yield(.deadline) } }
         }
         if !Task.isCancelled { try await reader.value }
     }
@@ -101,81 +103,67 @@ struct UARTServer {
         switch input {
         case .event(.connected(let connection)): report("\(connection.central) connected")
         case .event(.disconnected(let connection)):
-            end(connection)
             report("\(connection.central) disconnected")
+            if connection == central, session.undelivered > 0 { report("Texts not confirmed: \(session.undelivered)") }
+            end(connection)
+            refused.remove(connection)
         // A program of the central has ended, but the link remains. The next program starts with a new session.
         case .event(.subscribed(let connection, _, on: false)): end(connection)
         case .event(.subscribed), .deadline: break
         case .event(.read(let request)): request.fail(with: .readNotPermitted)
         case .event(.write(let request)): receive(request)
-        case .line("/toggle"): set(toggle: !toggle)
-        case .line(let text): send(text)
+        case .line("/toggle"):
+            session.set(toggle: !session.toggle)
+            report("toggle \(session.toggle ? "on" : "off")")
+        case .line(""): break
+        case .line(let text): if !session.send(text) { report("Not sent.") }
         }
     }
 
     private mutating func receive(_ request: WriteRequest) {
         guard request.offset == 0 else { return request.fail(with: .invalidOffset) }
         let connection = request.connection
-        if central == nil { central = connection }
-        guard central == connection else {
-            report("\(connection.central) refused: another central is connected")
-            request.fail(with: .procedureInProgress)
-            return peripheral.disconnect(connection)
-        }
-        request.succeed()
         let length = UARTService.valueLength(atMost: request.maximumNotificationLength)
-        var session = session ?? PeripheralSession(valueLength: length, toggle: toggle, image: image)
-        session.valueLength = length
+        guard !refused.contains(connection), session.admit(connection.number, valueLength: length, at: clock.now)
+        else {
+            request.fail(with: .procedureInProgress)
+            return refuse(connection, "another central is connected")
+        }
+        central = connection
+        request.succeed()
         do throws(ChannelError) {
-            let events = try session.receive(request.value, at: clock.now)
-            self.session = session
-            for event in events { show(event) }
-        } catch { refuse(error) }
+            for event in try session.receive(request.value, at: clock.now) { show(event) }
+        } catch { refuse(connection, "\(error)") }
     }
 
     private mutating func show(_ event: PeripheralSession.Event) {
         switch event {
         case .hello: report("Hello")
         case .text(let text): report("< \(shown(text))")
-        case .toggle(let on):
-            toggle = on
-            report("toggle \(on ? "on" : "off")")
+        case .toggle(let on): report("toggle \(on ? "on" : "off")")
         case .sendingImage(let offset): report("Sending the image from byte \(offset) of \(image.bytes.count)")
         case .sentImage: report("The image has arrived")
         case .refused(let refusal): report("Refused: \(refusal)")
         }
     }
 
-    private mutating func send(_ text: String) {
-        guard !text.isEmpty else { return }
-        guard session != nil, text.utf8.count < Channel.longestMessage else { return report("Not sent.") }
-        session?.send(text)
-    }
-
-    private mutating func set(toggle: Bool) {
-        self.toggle = toggle
-        session?.set(toggle: toggle)
-        report("toggle \(toggle ? "on" : "off")")
-    }
-
     private mutating func sendOutput() {
         do throws(ChannelError) {
-            let now = clock.now
-            for value in try session?.output(at: now) ?? [] { peripheral.notify(value, on: UARTService.localTX) }
-        } catch { refuse(error) }
+            for value in try session.output(at: clock.now) { peripheral.notify(value, on: UARTService.localTX) }
+        } catch { if let central { refuse(central, "\(error)") } }
     }
 
-    /// Ends the link after an error of the central.
-    private mutating func refuse(_ error: ChannelError) {
-        report("\(error)")
-        session = nil
-        if let central { peripheral.disconnect(central) }
+    /// Ends a link. BlueZ needs 2 s for this, so more values of the central can arrive.
+    private mutating func refuse(_ connection: PeripheralConnection, _ reason: String) {
+        guard refused.insert(connection).inserted else { return }
+        report("\(connection.central) refused: \(reason)")
+        end(connection)
+        peripheral.disconnect(connection)
     }
 
     private mutating func end(_ connection: PeripheralConnection) {
-        guard connection == central else { return }
-        session = nil
-        central = nil
+        session.end(connection.number)
+        if connection == central { central = nil }
     }
 }
 

@@ -55,7 +55,7 @@ struct CentralScreenTests {
         screen = CentralScreen(awaiting: Self.lamp.address)
         #expect(screen.handle(.found(Self.bench)) == nil)
         #expect(screen.handle(.found(Self.lamp)) == .connect(Self.lamp))
-        _ = screen.handle(.ended(reason: nil))
+        _ = screen.handle(.ended(reason: nil, undelivered: 0))
         #expect(screen.handle(.found(Self.lamp)) == nil)
     }
 
@@ -80,7 +80,7 @@ struct CentralScreenTests {
         #expect(type("Hello\n") == [] && type("/disconnect\n") == [.disconnect])
         #expect(screen.lines.first == "Bench  00:AA:01:00:00:42  Connecting again in 0.5 s…")
         #expect(screen.lines.contains("Lost the link: the device disconnected."))
-        _ = screen.handle(.ended(reason: nil))
+        _ = screen.handle(.ended(reason: nil, undelivered: 0))
         #expect(screen.lines == ["Name filter: _", "", "", Self.keys])
     }
 
@@ -107,8 +107,49 @@ struct CentralScreenTests {
         #expect(!screen.lines.contains("Image: 50 % of 1024 bytes") && screen.lines[9] == "Saved in image.png.")
         _ = screen.handle(.session(.refused(.noImage)))
         #expect(screen.lines[9] == "Refused: The peripheral has no image.")
-        _ = screen.handle(.ended(reason: "the device was not found"))
-        #expect(screen.lines.first == "the device was not found")
+        _ = screen.handle(.ended(reason: "the device was not found", undelivered: 2))
+        #expect(screen.lines.prefix(2) == ["the device was not found", "Messages not confirmed: 2."])
+    }
+
+    @Test("after a failed transfer, the progress disappears, and the conversation continues")
+    mutating func failedTransfer() {
+        for event in [.imageFailed(.wrongDigest), .imageFailed(.noAnswer), .refused(.noImage)] as [CentralSession.Event]
+        {
+            screen = CentralScreen()
+            connect()
+            _ = screen.handle(.session(.progress(received: 512, size: 1024)))
+            #expect(screen.lines.contains("Image: 50 % of 1024 bytes"))
+            _ = screen.handle(.session(event))
+            #expect(!screen.lines.contains { $0.hasPrefix("Image: ") } && screen.lines.count == 8)
+            #expect(type("text\n/image\n") == [.send("text"), .getImage])
+        }
+    }
+
+    @Test("after each failure, the screen shows the reason, and no state of the ended conversation")
+    mutating func failures() {
+        connect()
+        for event in [.failed("Not sent."), .failed("Cannot write image.png: No space left.")] as [CentralScreen.Event]
+        {
+            _ = screen.handle(event)
+        }
+        #expect(screen.lines.contains("Not sent.") && screen.lines.contains("Cannot write image.png: No space left."))
+        _ = screen.handle(.session(.toggle(true)))
+        _ = screen.handle(.session(.progress(received: 512, size: 1024)))
+        _ = type("abc")
+        _ = screen.handle(.reconnecting(reason: "the device disconnected", after: .seconds(1)))
+        _ = screen.handle(.ended(reason: "the device was not found", undelivered: 0))
+        #expect(screen.lines == ["the device was not found", "Name filter: _", "", "", Self.keys])
+        _ = screen.handle(.failed("the adapter is off"))
+        #expect(screen.lines.prefix(2) == ["the device was not found", "the adapter is off"])
+        // The next device: no text, no toggle and no progress of the earlier one.
+        _ = screen.handle(.found(Self.lamp))
+        _ = type("\n")
+        _ = screen.handle(.session(.ready))
+        #expect(
+            screen.lines == [
+                "Lamp  00:AA:01:00:00:43  toggle off", "", "Hello → Hello ack", "", "_", "",
+                "/toggle   /image   /disconnect   Control-D: quit",
+            ])
     }
 }
 
@@ -119,7 +160,31 @@ struct BackoffTests {
         var backoff = Backoff()
         let all = (0..<8).map { _ in backoff.next() }
         #expect(all == [.milliseconds(500), .seconds(1), .seconds(2), .seconds(4), .seconds(8), .seconds(8), nil, nil])
-        backoff.reset()
+        backoff.record(.ready, isTransferring: false)
+        #expect(backoff.next() == .milliseconds(500))
+    }
+
+    @Test("a peripheral that greets and sends no new byte of the image has six attempts")
+    func noProgress() {
+        var backoff = Backoff()
+        backoff.record(.ready, isTransferring: false)
+        backoff.record(.progress(received: 500, size: 2000), isTransferring: true)
+        for _ in 0..<6 {
+            #expect(backoff.next() != nil)
+            backoff.record(.ready, isTransferring: true)
+            // The peripheral starts again at 0.
+            for received in [0, 499, 500] {
+                backoff.record(.progress(received: received, size: 2000), isTransferring: true)
+            }
+            backoff.record(.toggle(true), isTransferring: true)
+        }
+        #expect(backoff.next() == nil)
+        backoff.record(.progress(received: 501, size: 2000), isTransferring: true)
+        #expect(backoff.next() == .milliseconds(500))
+        // The next transfer has other bytes.
+        backoff.record(.imageFailed(.wrongDigest), isTransferring: false)
+        _ = backoff.next()
+        backoff.record(.progress(received: 1, size: 2000), isTransferring: true)
         #expect(backoff.next() == .milliseconds(500))
     }
 }

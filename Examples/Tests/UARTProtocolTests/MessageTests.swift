@@ -10,7 +10,8 @@ struct MessageTests {
     @Test(
         "each message is parsed to the same message",
         arguments: [
-            .hello(version: 1), .helloAck(version: 1, toggle: true), .text(""), .text("Grüße 👋"), .toggle(false),
+            .hello(version: 1, conversation: 0xFEDC_BA98_7654_3210, received: .max),
+            .helloAck(version: 1, toggle: true, received: 7), .text(""), .text("Grüße 👋"), .toggle(false),
             .getImage(offset: 0, nil), .getImage(offset: 0xFEDC_BA98, digest),
             .image(size: 204_800, offset: 4, digest), .imageData([]), .imageData([1, 0, 255]), .refusal(.noImage),
         ] as [Message])
@@ -24,12 +25,18 @@ struct MessageTests {
             Message.image(size: 0x0102_0304, offset: 5, Self.digest).bytes.prefix(11) == [
                 6, 4, 3, 2, 1, 5, 0, 0, 0, 0xBA, 0x78,
             ])
+        #expect(
+            Message.hello(version: 1, conversation: 0x0102_0304_0506_0708, received: 9).bytes == [
+                1, 1, 8, 7, 6, 5, 4, 3, 2, 1, 9, 0, 0, 0,
+            ])
+        #expect(Message.helloAck(version: 1, toggle: true, received: 0x0102).bytes == [2, 1, 1, 2, 1, 0, 0])
     }
 
     @Test("a message with a wrong length, a wrong value, invalid UTF-8 or an unknown kind is refused")
     func malformed() {
         let values: [[UInt8]] = [
-            [], [0], [9], [1], [1, 1, 1], [2, 1], [2, 1, 2], [3, 0xC3], [3, 0xED, 0xA0, 0x80], [4], [4, 2],
+            [], [0], [9], [1], [1, 1, 1], [2, 1, 1], [2, 1, 2, 0, 0, 0, 0], [3, 0xC3], [3, 0xED, 0xA0, 0x80], [4],
+            [4, 2],
             [5, 0, 0, 0],
             [5] + [UInt8](repeating: 0, count: 35), [6] + [UInt8](repeating: 0, count: 39), [8], [8, 1, 1],
         ]

@@ -2,28 +2,37 @@ import OTASigning
 import Testing
 import UARTProtocol
 
-/// Both ends of a link, and a radio between them that can lose, duplicate and damage values. The time advances only in ``run(_:)``.
-private struct Air {
-    enum Fault { case none, lose, duplicate, damage, truncate }
+/// Both ends, and a radio between them that can lose, duplicate and damage values, and cut the link. The time advances only in ``run(_:)``.
+struct Air {
+    enum Fault: CaseIterable { case none, lose, duplicate, damage, truncate }
 
-    var central: CentralSession
+    var central = CentralSession(conversation: 1)
     var peripheral: PeripheralSession
     var now = Duration.zero
     var faultOfRX: (Int) -> Fault = { _ in .none }
     var faultOfTX: (Int) -> Fault = { _ in .none }
+    private var link = 0
     private(set) var sentByCentral = 0
     private(set) var sentByPeripheral = 0
     private(set) var longest = 0
     var heardByCentral: [CentralSession.Event] = []
     var heardByPeripheral: [PeripheralSession.Event] = []
+    private var mtu = 0
 
-    init(mtu: Int, image: ServedImage? = nil, continuing: ImageDownload? = nil) {
-        let length = UARTService.valueLength(atMost: mtu - 5)
-        central = CentralSession(valueLength: length, continuing: continuing)
-        peripheral = PeripheralSession(valueLength: length, toggle: false, image: image)
+    init(mtu: Int, image: ServedImage? = nil) {
+        peripheral = PeripheralSession(image: image)
+        connect(mtu: mtu)
     }
 
-    private static func arriving(_ value: [UInt8], _ fault: Fault) -> [[UInt8]] {
+    /// Starts a new link, as after a cut.
+    mutating func connect(mtu: Int) {
+        peripheral.end(link)
+        link += 1
+        self.mtu = mtu
+        central.begin(valueLength: UARTService.valueLength(atMost: mtu - 3), at: now)
+    }
+
+    static func arriving(_ value: [UInt8], _ fault: Fault) -> [[UInt8]] {
         switch fault {
         case .none: [value]
         case .lose: []
@@ -33,29 +42,44 @@ private struct Air {
         }
     }
 
-    /// Passes values in both directions until `isOver` is true. Throws if nothing happens any more.
+    /// Passes the values of both ends to the other end. Returns whether there was a value. At most `limit` values of each end arrive; the
+    /// others are lost.
+    mutating func step(limit: Int = .max) throws -> Bool {
+        heardByCentral += try central.wake(at: now)
+        let written = try central.output(at: now)
+        for value in written.prefix(limit) {
+            longest = max(longest, value.count)
+            sentByCentral += 1
+            for value in Self.arriving(value, faultOfRX(sentByCentral)) {
+                let isAdmitted = peripheral.admit(
+                    link, valueLength: UARTService.valueLength(atMost: mtu - 5), at: now)
+                #expect(isAdmitted)
+                heardByPeripheral += try peripheral.receive(value, at: now)
+            }
+        }
+        let notified = try peripheral.output(at: now)
+        for value in notified.prefix(limit) {
+            longest = max(longest, value.count)
+            sentByPeripheral += 1
+            for value in Self.arriving(value, faultOfTX(sentByPeripheral)) {
+                heardByCentral += try central.receive(value, at: now)
+            }
+        }
+        return !written.isEmpty || !notified.isEmpty
+    }
+
+    /// Advances the time to the next deadline of an end. Throws if no end has a deadline.
+    mutating func sleep() throws {
+        now = try #require([central.deadline, peripheral.deadline].compactMap { $0 }.min(), "both ends are idle")
+    }
+
+    /// Runs both ends until `isOver` is true. Throws if nothing happens any more.
     mutating func run(until isOver: (Air) -> Bool) throws {
         for _ in 0..<20_000 {
             if isOver(self) { return }
-            let written = try central.output(at: now)
-            for value in written {
-                longest = max(longest, value.count)
-                sentByCentral += 1
-                for value in Self.arriving(value, faultOfRX(sentByCentral)) {
-                    heardByPeripheral += try peripheral.receive(value, at: now)
-                }
-            }
-            let notified = try peripheral.output(at: now)
-            for value in notified {
-                longest = max(longest, value.count)
-                sentByPeripheral += 1
-                for value in Self.arriving(value, faultOfTX(sentByPeripheral)) {
-                    heardByCentral += try central.receive(value, at: now)
-                }
-            }
-            guard written.isEmpty, notified.isEmpty else { continue }
+            guard try !step() else { continue }
             if isOver(self) { return }
-            now = try #require([central.deadline, peripheral.deadline].compactMap { $0 }.min(), "both ends are idle")
+            try sleep()
         }
         Issue.record("the transfer does not end")
     }
@@ -66,13 +90,13 @@ private struct Air {
     var isReady: Bool { heardByCentral.contains(.ready) }
 }
 
-private func served(_ size: Int) -> ServedImage {
+func served(_ size: Int) -> ServedImage {
     let bytes = PNG.generate(size: size)
     return ServedImage(bytes, SHA256.digest(of: bytes))
 }
 
 /// A generator with a seed (SplitMix64), so that each run has the same faults.
-private struct Seeded: RandomNumberGenerator {
+struct Seeded: RandomNumberGenerator {
     var state: UInt64
     mutating func next() -> UInt64 {
         state &+= 0x9E37_79B9_7F4A_7C15
@@ -91,9 +115,7 @@ struct SessionTests {
         try air.run { $0.isReady }
         #expect(air.heardByPeripheral == [.hello] && air.heardByCentral == [.ready, .toggle(false)])
         let long = String(repeating: "Grüße 👋 ", count: 200)
-        air.central.send(long)
-        air.central.request(toggle: true)
-        air.peripheral.send("Hello")
+        #expect(air.central.send(long) && air.central.request(toggle: true) && air.peripheral.send("Hello"))
         try air.run { $0.heardByCentral.count == 4 && $0.heardByPeripheral.count == 3 }
         #expect(air.heardByPeripheral == [.hello, .text(long), .toggle(true)])
         #expect(air.heardByCentral.suffix(2) == [.text("Hello"), .toggle(true)] && air.peripheral.toggle)
@@ -108,9 +130,9 @@ struct SessionTests {
         let image = served(20_000)
         var air = Air(mtu: mtu, image: image)
         try air.run { $0.isReady }
-        air.central.requestImage()
+        air.central.requestImage(at: air.now)
         try air.run { $0.heardByPeripheral.contains(.sentImage) }
-        #expect(air.image == image.bytes && air.longest <= mtu - 5 && air.central.download == nil)
+        #expect(air.image == image.bytes && air.longest <= mtu - 3 && air.central.download == nil)
         #expect(air.heardByPeripheral == [.hello, .sendingImage(offset: 0), .sentImage])
         let progress = air.heardByCentral.compactMap {
             if case .progress(let count, 20_000) = $0 { count } else { nil }
@@ -122,9 +144,9 @@ struct SessionTests {
     func interleaved() throws {
         var air = Air(mtu: 23, image: served(204_800))
         try air.run { $0.isReady }
-        air.central.requestImage()
+        air.central.requestImage(at: air.now)
         try air.run { $0.sentByPeripheral > 500 }
-        air.peripheral.send("now")
+        #expect(air.peripheral.send("now") == true)
         let before = air.sentByPeripheral
         try air.run { $0.heardByCentral.contains(.text("now")) }
         #expect(air.sentByPeripheral - before <= 3 * Channel.window)
@@ -145,8 +167,8 @@ struct SessionTests {
         air.faultOfRX = { faults[$0 * 7 % faults.count] }
         air.faultOfTX = { faults[($0 * 3 + 1) % faults.count] }
         try air.run { $0.isReady }
-        air.central.requestImage()
-        for number in 0..<20 { air.central.send("\(number)") }
+        air.central.requestImage(at: air.now)
+        for number in 0..<20 { #expect(air.central.send("\(number)") == true) }
         try air.run { $0.heardByPeripheral.contains(.sentImage) && $0.heardByPeripheral.count == 23 }
         #expect(air.image == image.bytes)
         let texts = air.heardByPeripheral.compactMap { if case .text(let text) = $0 { text } else { nil } }
@@ -158,7 +180,7 @@ struct SessionTests {
         var air = Air(mtu: 247, image: served(50_000))
         air.faultOfTX = { $0 == 100 ? .lose : .none }
         try air.run { $0.isReady }
-        air.central.requestImage()
+        air.central.requestImage(at: air.now)
         try air.run { $0.image != nil }
         #expect(air.now == .zero && air.sentByPeripheral <= 50_000 / 236 + 2 * Channel.window)
     }
@@ -175,7 +197,7 @@ struct SessionTests {
     func truncated() throws {
         var air = Air(mtu: 247, image: served(5000))
         try air.run { $0.isReady }
-        air.central.requestImage()
+        air.central.requestImage(at: air.now)
         air.faultOfTX = { _ in .truncate }
         #expect(throws: ChannelError.noProgress) { try air.run { $0.image != nil } }
     }
@@ -185,25 +207,27 @@ struct SessionTests {
         let image = served(100_000)
         var air = Air(mtu: 247, image: image)
         try air.run { $0.isReady }
-        air.central.requestImage()
+        air.central.requestImage(at: air.now)
         try air.run { $0.sentByPeripheral > cut }
-        let download = try #require(air.central.download)
-        var next = Air(mtu: 247, image: image, continuing: download)
-        try next.run { $0.image != nil }
-        #expect(next.image == image.bytes)
-        #expect(next.heardByPeripheral.contains(.sendingImage(offset: download.bytes.count)))
+        let received = try #require(air.central.download).bytes.count
+        air.connect(mtu: 247)
+        try air.run { $0.image != nil }
+        #expect(air.image == image.bytes)
+        #expect(air.heardByPeripheral.contains(.sendingImage(offset: received)))
     }
 
     @Test("if the peripheral has another image after a cut link, the transfer starts at 0")
     func otherImage() throws {
         var air = Air(mtu: 247, image: served(60_000))
         try air.run { $0.isReady }
-        air.central.requestImage()
+        air.central.requestImage(at: air.now)
         try air.run { $0.sentByPeripheral > 100 }
         let image = served(30_000)
-        var next = Air(mtu: 247, image: image, continuing: air.central.download)
-        try next.run { $0.image != nil }
-        #expect(next.image == image.bytes && next.heardByPeripheral.contains(.sendingImage(offset: 0)))
+        air.peripheral = PeripheralSession(image: image)
+        air.heardByPeripheral = []
+        air.connect(mtu: 247)
+        try air.run { $0.image != nil }
+        #expect(air.image == image.bytes && air.heardByPeripheral.contains(.sendingImage(offset: 0)))
     }
 
     @Test("more than 65536 frames pass over one link")
@@ -211,7 +235,7 @@ struct SessionTests {
         var air = Air(mtu: 23, image: served(204_800))
         try air.run { $0.isReady }
         for number in 1...6 {
-            air.central.requestImage()
+            air.central.requestImage(at: air.now)
             try air.run { $0.heardByPeripheral.count { $0 == .sentImage } == number }
         }
         #expect(air.sentByPeripheral > 65_536)
@@ -236,12 +260,11 @@ struct SessionTests {
             ),
         ]
         for (messages, error) in cases {
-            var central = CentralSession(valueLength: 493)
-            var peer = Channel(valueLength: 493)
+            var (central, peer) = try greeted()
             var events: [CentralSession.Event] = []
             let good: [Message] = [.image(size: 2000, offset: 0, digest), .imageData(bytes)]
             for messages in [messages, good] {
-                central.requestImage()
+                central.requestImage(at: .zero)
                 for message in messages { peer.send(message.bytes) }
                 for value in try peer.output(at: .zero) { events += try central.receive(value, at: .zero) }
                 for value in try central.output(at: .zero) { _ = try peer.receive(value, at: .zero) }
@@ -255,15 +278,17 @@ struct SessionTests {
     func refusals() throws {
         var air = Air(mtu: 247)
         try air.run { $0.isReady }
-        air.central.requestImage()
+        air.central.requestImage(at: air.now)
         try air.run { $0.heardByCentral.last == .refused(.noImage) }
         #expect(air.central.download == nil)
 
         for (bytes, refusal) in [
-            (Message.hello(version: 9).bytes, Refusal.unknownVersion), (Message.text("early").bytes, .malformed),
+            (Message.hello(version: 9, conversation: 1, received: 0).bytes, Refusal.unknownVersion),
+            (Message.text("early").bytes, .malformed),
             ([77], .malformed),
         ] {
-            var peripheral = PeripheralSession(valueLength: 242, toggle: false, image: nil)
+            var peripheral = PeripheralSession(image: nil)
+            #expect(peripheral.admit(1, valueLength: 242, at: .zero) == true)
             var peer = Channel(valueLength: 242)
             peer.send(bytes)
             let values = try peer.output(at: .zero)
@@ -278,8 +303,10 @@ struct SessionTests {
         arguments: 0..<20 as Range<UInt64>)
     func hostileBytes(seed: UInt64) throws {
         var random = Seeded(state: seed)
-        var peripheral = PeripheralSession(valueLength: 242, toggle: false, image: served(1024))
-        var central = CentralSession(valueLength: 242)
+        var peripheral = PeripheralSession(image: served(1024))
+        var central = CentralSession(conversation: 1)
+        central.begin(valueLength: 242, at: .zero)
+        #expect(peripheral.admit(1, valueLength: 242, at: .zero) == true)
         var expected: UInt16 = 0
         for _ in 0..<500 {
             let data = (0..<Int.random(in: 0...30, using: &random)).map { _ in UInt8.random(in: 0...255, using: &random)

@@ -1,0 +1,168 @@
+import OTASigning
+import Testing
+import UARTProtocol
+
+/// Returns a central that a peripheral has greeted, and the channel of the peripheral.
+func greeted() throws -> (CentralSession, Channel) {
+    var central = CentralSession(conversation: 1)
+    var peer = Channel(valueLength: 493)
+    central.begin(valueLength: 493, at: .zero)
+    for value in try central.output(at: .zero) { _ = try peer.receive(value, at: .zero) }
+    peer.send(Message.helloAck(version: 1, toggle: false, received: 0).bytes)
+    var events: [CentralSession.Event] = []
+    for value in try peer.output(at: .zero) { events += try central.receive(value, at: .zero) }
+    #expect(events == [.ready, .toggle(false)])
+    return (central, peer)
+}
+
+@Suite("UART: an end that does not follow the protocol")
+struct HostileEndTests {
+    private static let hello = Message.hello(version: 1, conversation: 1, received: 0)
+
+    /// A peripheral, and a central that sends each message in a frame of its own and never confirms a frame.
+    private struct Flood {
+        var peripheral = PeripheralSession(image: served(204_800))
+        var sequence: UInt16 = 0
+        var answers = 0
+
+        mutating func send(_ message: Message, at now: Duration = .zero) throws -> [PeripheralSession.Event] {
+            let frame = Frame(.data(isLast: true, asksForAck: false, message.bytes), sequence)
+            sequence &+= 1
+            #expect(peripheral.admit(1, valueLength: 242, at: now) == true)
+            let events = try peripheral.receive(frame.bytes, at: now)
+            answers += try peripheral.output(at: now).count
+            return events
+        }
+    }
+
+    @Test(
+        "a central that requests without an end and confirms nothing does not fill the peripheral's memory",
+        arguments: [.toggle(true), .getImage(offset: 0, nil), .imageData([1])] as [Message])
+    func requests(message: Message) throws {
+        var flood = Flood()
+        _ = try flood.send(Self.hello)
+        for _ in 0..<3000 { _ = try flood.send(message) }
+        #expect(flood.answers <= Channel.window)
+        // After the flood, the central confirms all frames. The waiting frames are few.
+        var waiting = 0
+        for number in 1...10_000 as ClosedRange<UInt16> {
+            let count = UInt16(flood.answers + waiting)
+            guard number <= count else { break }
+            _ = try flood.peripheral.receive(Frame(.ack, number).bytes, at: .zero)
+            waiting += try flood.peripheral.output(at: .zero).count
+            if message != .toggle(true), message != .imageData([1]), waiting > 1000 { break }  // the image
+        }
+        #expect(message == .getImage(offset: 0, nil) || waiting <= 2 * Channel.window)
+    }
+
+    @Test("64 texts wait for the central, and the next text is refused")
+    func texts() throws {
+        var flood = Flood()
+        #expect(flood.peripheral.send("before the greeting") == false)
+        _ = try flood.send(Self.hello)
+        let accepted = (0..<1000).count { flood.peripheral.send("\($0)") }
+        #expect(accepted == 64)
+        var central = CentralSession(conversation: 1)
+        #expect((0..<1000).count { central.send("\($0)") } == 64)
+        #expect(central.request(toggle: true) == false)
+        var other = CentralSession(conversation: 1)
+        #expect(!other.send(String(repeating: "x", count: 4096)) && other.send(String(repeating: "x", count: 4095)))
+    }
+
+    @Test("a second greeting on one link is refused by both ends")
+    func secondGreeting() throws {
+        var flood = Flood()
+        #expect(try flood.send(Self.hello) == [.hello])
+        #expect(try flood.send(Self.hello) == [.refused(.malformed)])
+        var (central, peer) = try greeted()
+        central.requestImage(at: .zero)
+        for _ in 0..<500 { peer.send(Message.helloAck(version: 1, toggle: true, received: 0).bytes) }
+        var (events, sent) = ([CentralSession.Event](), 0)
+        for _ in 0..<20 {
+            for value in try peer.output(at: .zero) { events += try central.receive(value, at: .zero) }
+            let values = try central.output(at: .zero)
+            sent += values.count
+            for value in values { _ = try peer.receive(value, at: .zero) }
+        }
+        #expect(events == Array(repeating: .refused(.malformed), count: 500))
+        #expect(sent <= 20)  // one request, and one ACK for each window
+    }
+
+    @Test("a central that does not greet is given up after 15 s")
+    func silentCentral() throws {
+        var flood = Flood()
+        _ = try flood.send(.text("early"))
+        _ = try flood.peripheral.receive(Frame(.ack, 1).bytes, at: .zero)
+        #expect(flood.peripheral.deadline == .seconds(15))
+        #expect(throws: ChannelError.noGreeting) { try flood.peripheral.output(at: .seconds(15)) }
+        flood.peripheral.end(1)
+        #expect(flood.peripheral.deadline == nil)
+        #expect(try flood.peripheral.output(at: .seconds(20)) == [])
+    }
+
+    @Test("a peripheral that confirms the greeting and does not answer is given up after 15 s")
+    func silentPeripheral() throws {
+        var central = CentralSession(conversation: 1)
+        central.begin(valueLength: 493, at: .seconds(1))
+        #expect(try central.output(at: .seconds(1)).count == 1)
+        _ = try central.receive(Frame(.ack, 1).bytes, at: .seconds(1))
+        #expect(central.deadline == .seconds(16))
+        #expect(try central.wake(at: .seconds(15)) == [])
+        #expect(throws: ChannelError.noGreeting) { try central.wake(at: .seconds(16)) }
+    }
+
+    @Test("a transfer fails 15 s after the last byte of the image, and the conversation continues")
+    func stalledImage() throws {
+        let bytes = PNG.generate(size: 2000)
+        let start = Message.image(size: 2000, offset: 0, SHA256.digest(of: bytes))
+        for (messages, stall): ([Message], Duration) in [
+            ([], .zero), ([start], .seconds(5)), ([start, .imageData([1, 2])], .seconds(5)),
+        ] {
+            var (central, peer) = try greeted()
+            central.requestImage(at: .zero)
+            for value in try central.output(at: .zero) { _ = try peer.receive(value, at: .zero) }
+            for message in messages { peer.send(message.bytes) }
+            for value in try peer.output(at: .seconds(5)) { _ = try central.receive(value, at: .seconds(5)) }
+            // Confirmations, texts, empty parts and the toggle are not progress.
+            for message in [.text("a"), .toggle(true), .imageData([])] as [Message] { peer.send(message.bytes) }
+            for value in try peer.output(at: .seconds(9)) { _ = try central.receive(value, at: .seconds(9)) }
+            _ = try central.receive(Frame(.ack, 2).bytes, at: .seconds(9))
+            _ = try central.output(at: .seconds(9))
+            #expect(central.deadline == stall + .seconds(15))
+            #expect(try central.wake(at: stall + .seconds(15)) == [.imageFailed(.noAnswer)])
+            #expect(central.download == nil && central.deadline == nil && central.send("b"))
+        }
+    }
+
+    @Test("a peripheral that starts the image again and again is refused")
+    func endlessStarts() throws {
+        var (central, peer) = try greeted()
+        central.requestImage(at: .zero)
+        let start = Message.image(size: 2000, offset: 0, SHA256.digest(of: []))
+        for _ in 0..<5 { peer.send(start.bytes) }
+        var events: [CentralSession.Event] = []
+        for value in try peer.output(at: .zero) { events += try central.receive(value, at: .zero) }
+        #expect(events == [.progress(received: 0, size: 2000), .imageFailed(.unexpectedOffset)])
+    }
+
+    @Test("a peripheral serves only the central that has written first, until its link ends")
+    func twoCentrals() throws {
+        var peripheral = PeripheralSession(image: nil)
+        #expect(peripheral.admit(7, valueLength: 242, at: .zero) == true)
+        #expect(!peripheral.admit(8, valueLength: 20, at: .zero) && peripheral.admit(7, valueLength: 242, at: .zero))
+        peripheral.end(8)
+        #expect(peripheral.admit(8, valueLength: 242, at: .zero) == false)
+        peripheral.end(7)
+        #expect(peripheral.admit(8, valueLength: 242, at: .zero) && !peripheral.admit(7, valueLength: 242, at: .zero))
+    }
+
+    @Test("a refused central does not change the frames of the served central")
+    func secondCentralHasNoEffect() throws {
+        var flood = Flood()
+        _ = try flood.send(Self.hello)
+        for _ in 0..<10 { #expect(flood.peripheral.admit(2, valueLength: 18, at: .zero) == false) }
+        #expect(flood.peripheral.send(String(repeating: "x", count: 200)) == true)
+        // One frame of 242 bytes: the MTU of the refused central has no effect.
+        #expect(try flood.peripheral.output(at: .zero).map(\.count) == [206])
+    }
+}
