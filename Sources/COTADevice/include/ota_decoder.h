@@ -22,8 +22,18 @@ enum {
 };
 
 /* The state of the decoder, at most 3700 bytes. Allocate the structure statically. Do not access its members, and do
- * not move it. */
+ * not move it. The large members are last, as in `struct ota_device`. */
 struct ota_decoder {
+    uint8_t chunk; /* enum ota_chunk */
+    uint8_t state; /* 0..11: the kinds of the last symbols, as in the LZMA specification */
+    bool needs_properties;
+    bool has_begun_chunk; /* a chunk has begun in this Data value */
+    bool is_short;        /* a symbol needed more encoded bytes than its chunk has */
+
+    /* The first `carried_size` bytes of `carried` are the encoded bytes at the end of the last Data value that are not
+     * a whole symbol. The decoder has used `carried_used` of them. */
+    uint8_t carried_used, carried_size;
+
     /* The rest of the Data value, during the call that decodes it. */
     const uint8_t *input;
     uint32_t input_size;
@@ -34,16 +44,9 @@ struct ota_decoder {
     uint32_t plain_left, encoded_left;
     uint32_t range, code;
     uint32_t distances[4]; /* the distances of the last four matches, minus 1; the newest is first */
-    uint16_t probabilities[OTA_LZMA_PROBABILITIES];
-    uint8_t chunk; /* enum ota_chunk */
-    uint8_t state; /* 0..11: the kinds of the last symbols, as in the LZMA specification */
-    bool needs_properties;
-    bool has_begun_chunk; /* a chunk has begun in this Data value */
-    bool is_short;        /* a symbol needed more encoded bytes than its chunk has */
 
-    /* The encoded bytes at the end of the last Data value that are not a whole symbol. */
-    uint8_t carried_used, carried_size;
     uint8_t carried[OTA_LZMA_SYMBOL_LARGEST];
+    uint16_t probabilities[OTA_LZMA_PROBABILITIES];
 };
 
 #endif

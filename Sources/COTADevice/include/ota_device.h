@@ -245,51 +245,48 @@ struct ota_connection {
 };
 
 /* The state of the core, less than 2048 bytes. Allocate the structure statically. Do not access its members, and do not
- * move it. */
+ * move it. The small members come first, because an Arm instruction that accesses them is then 2 bytes shorter. */
 struct ota_device {
+    uint8_t state;  /* enum ota_state */
+    uint8_t status; /* the status in Progress: OTA_OK, OTA_FLASH_FAILED or OTA_NOT_DECODED */
+    uint8_t reboot; /* enum ota_reboot */
+    /* The request that a later poll answers. */
+    uint8_t job; /* enum ota_job */
+    uint8_t job_opcode, job_tag;
+    uint8_t record_page; /* the page of the newest record */
+    bool owner_silent, trial_running;
+    bool was_charged; /* an erase of the slot was charged since `ota_device_start` */
+#if OTA_ENCODINGS
+    bool is_encoded; /* the open object, or the object that a job is opening, is an encoded image */
+#endif
+    uint16_t wear; /* the wear points (wear.c): the sum of the charges, reduced by time */
+    uint16_t envelope_size;
+
     const struct ota_config *config;
     const struct ota_port *port;
     void *context;
     uint8_t *page; /* the image's bytes after `held_flushed`, which are not in flash yet */
-
-    struct ota_connection connections[OTA_MAX_CONNECTIONS];
     struct ota_connection *owner;
     struct ota_connection *leaver; /* if this connection ends, a scheduled reboot happens at once; may be NULL */
 
     /* The open object, or the object that a job is opening. For an encoded image, `object_size` is the size of the
      * image, but offset and CRC count the bytes of the stream. */
     uint32_t object_size, object_offset, object_crc;
-    uint8_t object_prefix[OTA_PREFIX_SIZE];
+    uint32_t job_offset;
 
-    /* The download: the digest of its manifest, the number of received bytes, how many of them are in flash, and the
-     * offset in the newest record. */
-    uint8_t held_digest[OTA_DIGEST_SIZE];
+    /* The download: the number of received bytes, how many of them are in flash, and the offset in the newest record.
+     * `held_digest` is the digest of its manifest. */
     uint32_t held_offset, held_flushed, held_recorded;
     uint32_t erased_until; /* the slot's pages from `held_flushed` to this offset are erased */
     uint32_t round_end;    /* an erase at a lower offset starts a new round and is charged (wear.c) */
 
-    /* The newest record: its generation, the index of the next record in the page, and the page. */
+    /* The generation of the newest record, and the index of the next record in its page. */
     uint32_t record_generation, record_index;
-    uint8_t record_page;
-
-    uint32_t security_counter;
-    uint32_t version[3];
 
     uint32_t heard_at, trial_ends_at, reboot_at, wear_since;
-    uint8_t state;  /* enum ota_state */
-    uint8_t status; /* the status in Progress: OTA_OK, OTA_FLASH_FAILED or OTA_NOT_DECODED */
-    uint8_t reboot; /* enum ota_reboot */
-    uint16_t wear; /* the wear points (wear.c): the sum of the charges, reduced by time */
-    bool owner_silent, trial_running;
-    bool was_charged; /* an erase of the slot was charged since `ota_device_start` */
-
-    /* The request that a later poll answers. */
-    uint8_t job; /* enum ota_job */
-    uint8_t job_opcode, job_tag;
-    uint32_t job_offset;
+    uint32_t security_counter;
 
 #if OTA_ENCODINGS
-    bool is_encoded; /* the open object, or the object that a job is opening, is an encoded image */
     /* The BEGIN whose base a job compares: the requested offset, and the base's size and digest prefix. */
     uint32_t begin_from, begin_base_size;
     uint8_t begin_base_prefix[OTA_PREFIX_SIZE];
@@ -298,8 +295,11 @@ struct ota_device {
     uint8_t base_prefix[OTA_PREFIX_SIZE];
 #endif
 
+    uint8_t object_prefix[OTA_PREFIX_SIZE]; /* the start of the envelope's digest, from BEGIN envelope */
+    uint8_t held_digest[OTA_DIGEST_SIZE];
     uint8_t manifest_digest[OTA_DIGEST_SIZE];
-    uint16_t envelope_size;
+    uint32_t version[3];
+    struct ota_connection connections[OTA_MAX_CONNECTIONS];
     uint8_t envelope[OTA_ENVELOPE_LARGEST];
 };
 
