@@ -78,16 +78,11 @@ import Testing
 
     @Test("an encoded update ends confirmed despite gaps, loss, lost links and a device reset")
     func faults() throws {
-        var faults = FaultPlan()
-        faults.gap = 0.05
-        faults.notificationLoss = 0.05
-        faults.dropAt = [0.1, 0.5, 0.9]
-        faults.resetAt = [0.6]
         var radio = RadioModel()
         radio.loss = 0.2
         for knowsBase in [true, false] {
             let release = try EncodedRelease(bytes: 100_000, changes: 3000, knowsBase: knowsBase)
-            let (run, world) = try release.run(radio: radio, faults: faults)
+            let (run, world) = try release.run(radio: radio, faults: .rough)
             let transfer = try #require(run.report?.transfer)
             #expect(run.report?.outcome == .confirmed && world.runsNewImage)
             #expect(transfer.encoding == .lzma2 && transfer.disconnects > 0 && transfer.gaps > 0)

@@ -46,14 +46,9 @@ import Testing
 
     @Test("an update ends confirmed despite gaps, loss, lost links and a device reset")
     func mendsGapsLossAndBreaks() throws {
-        var faults = FaultPlan()
-        faults.gap = 0.05
-        faults.notificationLoss = 0.05
-        faults.dropAt = [0.1, 0.5, 0.9]
-        faults.resetAt = [0.6]
         var radio = RadioModel()
         radio.loss = 0.2
-        let world = try World(try ExampleRelease(bytes: 100_000), radio: radio, faults: faults)
+        let world = try World(try ExampleRelease(bytes: 100_000), radio: radio, faults: .rough)
         let run = try world.push()
         let report = try #require(run.report)
         #expect(report.outcome == .confirmed && world.runsNewImage)

@@ -18,7 +18,29 @@ package struct HostilePlan: Sendable {
         /// Accepts everything, and then never runs the new image, never accepts a connection again, or never ends the trial.
         case staying
     }
+    /// How the device lies about encoded images. The strategy applies, too.
+    package enum Encoding: CaseIterable, Sendable {
+        /// It offers no encodings.
+        case none
+        /// It follows the strategy only.
+        case honest
+        /// It refuses each base, or each encoded image.
+        case refusing
+        /// It reports that it cannot decode the stream, after some of the bytes.
+        case undecodable
+        /// It answers any request, and ends any transfer, with *wrong base* or *not decoded*.
+        case anyTime
+        /// It continues at an offset that is outside the image or outside the stream.
+        case outside
+        /// Its positions in the stream go back, and its offset in the image goes back with each BEGIN.
+        case retreating
+        /// It accepts the whole stream, and then reports that the image is incomplete.
+        case incomplete
+    }
     package var strategy: Strategy
+    package var encoding = Encoding.none
+    /// The size of the largest base that the device announces.
+    package var largestBase: UInt32 = 0
     /// The number of bytes by which its offset advances.
     package var step: Int
     /// The delay of each answer.
@@ -48,6 +70,12 @@ package struct HostilePlan: Sendable {
         echoes = one(of: [0, 0, 0, 3])
         announcesMaxima = draw(0...1) == 1
         variant = draw(0...3)
+    }
+
+    /// Chooses the lies about encoded images. These numbers are drawn last, so that the plans of older seeds stay the same.
+    mutating func offerEncodings(draw: (ClosedRange<Int>) -> Int) {
+        encoding = Encoding.allCases[draw(0...Encoding.allCases.count - 1)]
+        largestBase = [UInt32.max, 1 << 20, 16_000, 1, 0][draw(0...4)]
     }
 }
 

@@ -4,6 +4,8 @@ import OTASigning
 import OTAUpdate
 
 /// A hostile device with the GATT OTA profile. It knows the image, so its positions have the correct CRC.
+///
+/// It does not decode an encoded image. It adds the size of each Data value to the number of image bytes that it holds.
 struct HostileProfileDevice: HostilePeer {
     private let plan: HostilePlan
     private let release: ExampleRelease
@@ -16,6 +18,10 @@ struct HostileProfileDevice: HostilePeer {
     /// The number of image bytes that the device holds.
     private var held = 0
     private var busyTimes = 0
+    /// The bytes of the stream since BEGIN of an encoded image; nil: the open object is plain.
+    private var stream: [UInt8]?
+    /// The numbers of BEGINs of an image, and of requests and transfers.
+    private var begins = 0, exchanges = 0
     private var isApplied = false
     private var runsNew: Bool
     private var isConfirmed = false
@@ -93,15 +99,40 @@ struct HostileProfileDevice: HostilePeer {
                 $0.write(release.manifestDigest.prefix); $0.write(UInt32(held))
             }
         }
+        if plan.encoding != .none {
+            field(11) {
+                $0.write(1 as UInt8)
+                // The largest base changes with each link.
+                $0.write(plan.encoding == .refusing && links.isMultiple(of: 2) ? 0 : plan.largestBase)
+            }
+        }
         return writer.bytes
     }
 
     private var position: [UInt8] {
+        guard let stream else { return position(offset, crc: CRC32.checksum(of: bytes[..<offset])) }
+        switch plan.encoding {
+        case .outside where exchanges.isMultiple(of: 5):
+            return position([stream.count + 1, 1 << 30, Int(UInt32.max)][plan.variant % 3], crc: 0)
+        case .retreating where exchanges.isMultiple(of: 3):
+            let earlier = max(0, stream.count - plan.step)
+            return position(earlier, crc: CRC32.checksum(of: stream[..<earlier]))
+        default: return position(stream.count, crc: CRC32.checksum(of: stream))
+        }
+    }
+
+    private func position(_ offset: Int, crc: UInt32) -> [UInt8] {
         var writer = ByteWriter()
         writer.write(next)
-        writer.write(UInt32(offset))
-        writer.write(CRC32.checksum(of: bytes[..<offset]))
+        writer.write(UInt32(clamping: offset))
+        writer.write(crc)
         return writer.bytes
+    }
+
+    /// The status with which the device answers at any time; nil: the answer is honest.
+    private var untimelyStatus: DeviceStatus? {
+        guard plan.encoding == .anyTime, exchanges % (5 + plan.variant) == 4 else { return nil }
+        return exchanges.isMultiple(of: 2) ? .wrongBase : .notDecoded
     }
 
     /// Accepts one, all or none of the chunks, depending on the strategy.
@@ -113,15 +144,23 @@ struct HostileProfileDevice: HostilePeer {
         case .alternating: most = 0
         default: most = .max
         }
+        exchanges += 1
         var taken = 0
         for chunk in chunks where chunk.count > 2 && UInt16(chunk[0]) | UInt16(chunk[1]) << 8 == next {
-            guard taken < most, offset + chunk.count - 2 <= bytes.count else { break }
+            guard taken < most, stream != nil || offset + chunk.count - 2 <= bytes.count else { break }
             taken += 1
             next &+= 1
-            offset += chunk.count - 2
+            offset = min(offset + chunk.count - 2, bytes.count)
+            stream? += chunk.dropFirst(2)
         }
         if object == .image { held = max(held, offset) }
         if taken < chunks.count { next &+= 4096 }
+        if let status = untimelyStatus ?? (hasFailedToDecode ? .notDecoded : nil) {
+            state = .accepted
+            return plan.replies(
+                [[state.rawValue, status.rawValue] + position(0, crc: 0)], on: ProfileChannel.progress,
+                answers: &answers)
+        }
         if plan.strategy == .restarting, object == .image, offset < bytes.count,
             offset >= bytes.count * 99 / 100 - 5000 + links * plan.step
         {
@@ -134,9 +173,16 @@ struct HostileProfileDevice: HostilePeer {
             [[state.rawValue, 0] + position], on: ProfileChannel.progress, answers: &answers)
     }
 
+    private var hasFailedToDecode: Bool {
+        guard plan.encoding == .undecodable, let stream else { return false }
+        return stream.count >= plan.step * begins
+    }
+
     private mutating func answer(_ request: [UInt8]) -> [UInt8] {
         guard request.count >= 2 else { return [] }
+        exchanges += 1
         let head = [0x80 | request[0], request[1]]
+        if let status = untimelyStatus { return head + [status.rawValue] }
         if plan.strategy == .busy {
             busyTimes = (busyTimes + 1) % 44
             if busyTimes > 0 { return head + [DeviceStatus.busy.rawValue] }
@@ -146,6 +192,7 @@ struct HostileProfileDevice: HostilePeer {
         case 2:
             if UInt16(request[2]) | UInt16(request[3]) << 8 != next { next &+= 4096 }
             return head + [0] + position
+        case 3 where stream != nil && plan.encoding == .incomplete: return head + [DeviceStatus.badState.rawValue]
         case 3 where object == .image && plan.strategy == .denying:
             (held, offset) = (0, 0)
             return head + [DeviceStatus.digestMismatch.rawValue]
@@ -164,15 +211,28 @@ struct HostileProfileDevice: HostilePeer {
     }
 
     private mutating func begin(_ request: [UInt8]) -> [UInt8] {
-        guard request.count == 19, let object = TransferObject(rawValue: request[2]) else {
-            return [DeviceStatus.badArgument.rawValue]
+        guard request.count > 2, let object = TransferObject(rawValue: min(request[2], TransferObject.image.rawValue)),
+            request.count == (request[2] == Self.encodedImage ? 20 : 19)
+        else { return [DeviceStatus.badArgument.rawValue] }
+        let isEncoded = request[2] == Self.encodedImage
+        if isEncoded, plan.encoding == .refusing, plan.variant > 1 || request[8...11].contains(where: { $0 > 0 }) {
+            return [DeviceStatus.wrongBase.rawValue]
         }
         self.object = object
         state = object == .envelope ? .envelope : .image
-        let from = request[7...10].reversed().reduce(0) { $0 << 8 | Int($1) }
+        stream = nil
+        let from = request[isEncoded ? 4...7 : 7...10].reversed().reduce(0) { $0 << 8 | Int($1) }
+        if object == .image { begins += 1 }
         if plan.strategy == .alternating { held = links.isMultiple(of: 2) ? 100 : 200 }
+        if plan.encoding == .retreating { held = max(0, held - plan.step) }
         offset = object == .envelope ? 0 : min(from, held)
         next &+= 4096
+        defer { if isEncoded { stream = [] } }
+        if isEncoded, plan.encoding == .outside, plan.variant > 0 {
+            return [0] + position(plan.variant == 1 ? bytes.count + 1 : Int(UInt32.max), crc: 0)
+        }
         return [0] + position
     }
+
+    private static let encodedImage: UInt8 = 3
 }

@@ -16,14 +16,24 @@ package struct HostileRun: Sendable {
     /// The factor for requests, headers, and the window in flight when the limit is reached.
     private static let overhead = 2
 
-    private let plan: HostilePlan
+    private var plan: HostilePlan
     private let task: Task
 
     /// - Parameter draw: returns a number in the range, from a random generator or a fuzzer.
     package init(draw: (ClosedRange<Int>) -> Int) {
         plan = HostilePlan(draw: draw)
         task = draw(0...9) < 6 ? .push : Task.allCases[draw(0...Task.allCases.count - 1)]
+        plan.offerEncodings(draw: draw)
     }
+
+    /// A push to a device that offers encodings, and that is hostile in the given way.
+    package init(pushTo encoding: HostilePlan.Encoding, draw: (ClosedRange<Int>) -> Int) {
+        self.init(draw: draw)
+        plan.encoding = encoding
+        self = HostileRun(plan, .push)
+    }
+
+    private init(_ plan: HostilePlan, _ task: Task) { (self.plan, self.task) = (plan, task) }
 
     /// Runs one command with a small image, for fuzzers.
     ///
@@ -46,9 +56,16 @@ package struct HostileRun: Sendable {
 
     /// Runs the command over the profile and returns the offences.
     package func run(_ release: ExampleRelease, seed: UInt64) throws -> [String] {
+        // No two of these bases are equal, so the host tries three of them.
+        let bases = Bases(
+            (1...4).map { (Firmware.changed(release.image, changes: release.image.count / 1000, seed: $0), nil) })
+        let encoder = plan.encoding == .none ? nil : bases.encoder(for: release)
         let task: UpdateTask<VerifiedBundle> =
             switch task {
-            case .push: .push(release.bundle, UpdateOptions(resume: plan.variant != 1 ? .automatic : .never))
+            case .push:
+                .push(
+                    release.bundle,
+                    UpdateOptions(resume: plan.variant != 1 ? .automatic : .never, bases: bases.list))
             case .pushPermanent: .push(release.bundle, UpdateOptions(ending: .permanent))
             case .status: .status
             case .confirm: .confirm
@@ -56,7 +73,7 @@ package struct HostileRun: Sendable {
             }
         return try run(
             ProfileConversation(task), HostileProfileDevice(plan, release, isOnTrial: isOnTrial),
-            release.image.count, seed)
+            release.image.count, seed, encoder: encoder)
     }
 
     /// Runs the command over SMP and returns the offences.
@@ -77,7 +94,8 @@ package struct HostileRun: Sendable {
     private var isOnTrial: Bool { [.confirm, .discard].contains(task) }
 
     private func run(
-        _ conversation: some Conversation, _ device: some HostilePeer, _ imageBytes: Int, _ seed: UInt64
+        _ conversation: some Conversation, _ device: some HostilePeer, _ imageBytes: Int, _ seed: UInt64,
+        encoder: UpdateRunner<VirtualTime>.Encoder? = nil
     ) throws -> [String] {
         let time = VirtualTime()
         let (tally, counter) = (Tally(), Counter())
@@ -88,7 +106,7 @@ package struct HostileRun: Sendable {
         let transport = HostileTransport(device, time)
         let duration = try time.run {
             let start = time.now
-            _ = try? await UpdateRunner(clock: time).run(
+            _ = try? await UpdateRunner(clock: time, encoder: encoder).run(
                 mortal, over: transport, interrupts: AsyncStream<Void> { $0.finish() })
             return start.duration(to: time.now)
         }
