@@ -25,19 +25,33 @@ public struct BaseImages: Sendable {
                     add(try Self.image(at: path), path)
                     continue
                 }
-                for name in names {
-                    let file = path.appending(name)
-                    do throws(BaseError) {
-                        // The folder can also contain other files, such as keys and checksums.
-                        if let bundle = try Self.bundle(at: file) { add(bundle, file) }
-                    } catch  where error.isFolder {
-                        continue
-                    }
-                }
+                add(names, in: path, note)
             } catch {
                 note("no base from \(path): \(error.context)")
             }
         }
+    }
+
+    /// The maximum number of files in a folder that cause a note of their own.
+    private static let mostNotes = 3
+
+    /// Adds the bundles of a folder.
+    private mutating func add(_ names: [String], in folder: FilePath, _ note: (String) -> Void) {
+        let first = images.count
+        var unusable = 0
+        for name in names {
+            let file = folder.appending(name)
+            do throws(BaseError) {
+                // The folder can also contain other files, such as keys and checksums.
+                if let bundle = try Self.bundle(at: file) { add(bundle, file) }
+            } catch {
+                if error.isFolder { continue }
+                unusable += 1
+                if unusable <= Self.mostNotes { note("no base from \(file): \(error.context)") }
+            }
+        }
+        if unusable > Self.mostNotes { note("no base from \(unusable - Self.mostNotes) more files in \(folder)") }
+        if images.count == first, unusable == 0 { note("no base from \(folder): the folder contains no bundle") }
     }
 
     /// The paths in `$OTAFLASH_BASES`, which are separated by `:`. If the variable is not set, the folder `$XDG_DATA_HOME/otaflash/bases` or
@@ -97,16 +111,20 @@ public struct BaseImages: Sendable {
     /// Returns the description of the image in a bundle; nil if the file is not a bundle. This function reads only the envelope.
     private static func bundle(at file: FilePath) throws(BaseError) -> BaseImage? {
         do {
-            let start = try InputFile(file).prefix(Envelope.maximumLength)
+            let input = try InputFile(file)
+            let start = try input.prefix(Envelope.maximumLength)
             guard FirmwareFileKind.detect(prefix: start) == .bundle else { return nil }
             let envelope = try Envelope(parsingPrefix: start)
+            guard input.size == UInt64(envelope.bundleLength) else {
+                throw BaseError(context: "it has \(input.size) bytes, expected \(envelope.bundleLength)")
+            }
             let manifest = envelope.manifest
             return BaseImage(
                 id: 0, size: Int(manifest.imageSize), digest: manifest.imageDigest,
                 manifestDigest: SHA256.digest(of: envelope.manifestBytes), product: manifest.product,
                 version: manifest.version, name: file.string)
         } catch {
-            throw BaseError(error)
+            throw BaseError(error, file)
         }
     }
 
@@ -124,7 +142,7 @@ public struct BaseImages: Sendable {
             }
             return image
         } catch {
-            throw BaseError(error)
+            throw BaseError(error, file)
         }
     }
 
@@ -157,11 +175,14 @@ private struct BaseError: Error {
 
     init(context: String) { self.context = context }
 
-    init(_ error: any Error) {
+    /// - Parameter file: the path with which the description of the error may begin.
+    init(_ error: any Error, _ file: FilePath) {
         switch error {
         case let error as BaseError: self = error
         case SigningError.refused(let code, let context, _):
-            self.context = context
+            // The notes already name the file.
+            let name = "\(file): "
+            self.context = context.hasPrefix(name) ? String(context.dropFirst(name.count)) : context
             isFolder = code == .notAFile
         default: context = "\(error)"
         }

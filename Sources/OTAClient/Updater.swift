@@ -255,26 +255,15 @@ private struct Run {
     /// Encodes the image of a push; nil: the task has no image that can be encoded.
     private var encoder: (@Sendable (EncodingRequest) async -> Result<EncodedImage, EncodingFailure>)? {
         guard case .push(.bundle(let bundle), _) = choice.task else { return nil }
-        let (image, bases, note) = (bundle.image, options.bases, options.note)
+        let (image, bases) = (bundle.image, options.bases)
         return { request in
             do throws(EncodingFailure) {
                 var base: [UInt8] = []
                 if let described = request.base { base = try bases?.bytes(of: described) ?? [] }
                 return .success(try ImageEncoder.encode(image, from: request.offset, base: base))
             } catch {
-                if let context = error.context { note("the image is not encoded: \(context)") }
                 return .failure(error)
             }
-        }
-    }
-}
-
-extension EncodingFailure {
-    /// The description of the error for the user; nil for `tooLarge`.
-    fileprivate var context: String? {
-        switch self {
-        case .tooLarge: nil
-        case .notDecoded(let context), .baseUnreadable(let context): context
         }
     }
 }

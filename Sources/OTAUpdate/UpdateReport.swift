@@ -51,6 +51,11 @@ public struct UpdatePlan: Sendable, Equatable {
     public var bytes: Int
     /// The size of the partial upload that the device would discard, in bytes; nil: the protocol does not report it (SMP).
     public var discards: Int?
+    /// The size of the encoded image that the push would send in place of `bytes`, in bytes; nil: the push would send the image plain.
+    public var encodedBytes: Int?
+    /// The base of the encoded image; nil if the image would only be compressed. The device compares the base with its running image only in
+    /// a push, so it can still refuse the base.
+    public var base: BaseImage?
 
     public init(resumeFrom: Int? = nil, bytes: Int, discards: Int? = nil) {
         self.resumeFrom = resumeFrom

@@ -1,4 +1,5 @@
 import FoundationEssentials
+import Glibc
 import OTAClient
 import OTAFirmware
 import OTASigning
@@ -79,6 +80,64 @@ import Testing
         let fixture = try Fixture()
         if let bytes { try fixture.write(name, bytes) }
         #expect(fixture.find(name, "image.bin").count == 1)
-        #expect(fixture.notes.count == 1 && fixture.notes.allSatisfy { $0.contains(name) })
+        #expect(fixture.notes.count == 1)
+        // The note names the file once.
+        #expect(fixture.notes[0].split(separator: name, omittingEmptySubsequences: false).count == 2, "\(fixture.notes)")
+    }
+
+    @Test("a folder without bundles is reported in a note")
+    func emptyFolder() throws {
+        let fixture = try Fixture()
+        #expect(fixture.find("bundles/older.otaf").isEmpty)
+        #expect(fixture.notes == ["no base from \(fixture.folder)/bundles/older.otaf: the folder contains no bundle"])
+    }
+
+    @Test("a bundle that cannot be used does not hide the other bundles of its folder")
+    func damagedBundles() throws {
+        let fixture = try Fixture()
+        let whole = try [UInt8](Data(contentsOf: URL(filePath: "\(fixture.folder)/bundles/lamp-1.0.0.otaf")))
+        try fixture.write("bundles/a-malformed.otaf", Array("OTAF".utf8))
+        try fixture.write("bundles/b-truncated.otaf", whole.dropLast())
+        try fixture.write("bundles/c-longer.otaf", whole + [0])
+        #expect(mkfifo("\(fixture.folder)/bundles/d-fifo.otaf", 0o600) == 0)
+        #expect(symlink("loop", "\(fixture.folder)/bundles/loop") == 0)
+        #expect(fixture.find("bundles").map(\.version?.text) == ["1.0.0", "1.1.0"])
+        #expect(fixture.notes.count == 4, "\(fixture.notes)")
+        for (note, name) in zip(fixture.notes, ["a-malformed", "b-truncated", "c-longer", "1 more files"]) {
+            #expect(note.contains(name))
+        }
+    }
+
+    @Test("a named pipe, a device and a folder that cannot be read are reported at once")
+    func noFiles() throws {
+        let fixture = try Fixture()
+        #expect(mkfifo("\(fixture.folder)/fifo", 0o600) == 0)
+        #expect(fixture.find("fifo").isEmpty && BaseImages(in: ["/dev/zero"]).images.isEmpty)
+        #expect(fixture.notes == ["no base from \(fixture.folder)/fifo: not a regular file"])
+    }
+
+    @Test("a sparse file of 4 GiB is refused by its size")
+    func sparse() throws {
+        let fixture = try Fixture()
+        try fixture.write("sparse.bin", [1])
+        #expect(truncate("\(fixture.folder)/sparse.bin", 4 << 30) == 0)
+        #expect(fixture.find("sparse.bin").isEmpty)
+        #expect(fixture.notes.count == 1 && fixture.notes[0].contains("it has 4294967296 bytes"))
+    }
+
+    @Test("a folder with 5000 files is searched within seconds, and its unusable bundles cause four notes")
+    func manyFiles() throws {
+        let fixture = try Fixture()
+        let bundle = URL(filePath: "\(fixture.folder)/bundles/lamp-1.0.0.otaf")
+        for number in 0..<2500 {
+            try FileManager.default.linkItem(
+                at: bundle, to: URL(filePath: "\(fixture.folder)/bundles/copy-\(number).otaf"))
+            try fixture.write("bundles/bad-\(number).otaf", Array("OTAF".utf8))
+        }
+        let begun = ContinuousClock.now
+        let bases = fixture.find("bundles")
+        #expect(begun.duration(to: .now) < .seconds(10))
+        #expect(bases.count == 2502 && Set(bases.map(\.digest)).count == 2)
+        #expect(fixture.notes.count == 4 && fixture.notes.last?.contains("2497 more files") == true)
     }
 }

@@ -32,8 +32,9 @@ import Testing
 
         var devices: FilePath { folder.appending("devices") }
 
-        func updater(_ address: String) throws -> Updater {
+        func updater(_ address: String, bases: BaseImages? = nil) throws -> Updater {
             var options = Updater.Options()
+            options.bases = bases
             options.keysOfNewDevice = trust
             options.virtualDeviceFolder = devices
             return Updater(try DeviceAddress(address), options)
@@ -76,8 +77,30 @@ import Testing
         let result = try await updater.push(fixture.update).report
         let offset = try #require(result.transfer?.resumedFrom)
         #expect(offset > 0 && result.outcome == .confirmed)
-        #expect(dry.outcome == .wouldUpdate(UpdatePlan(resumeFrom: offset, bytes: 60_000 - offset, discards: 0)))
+        var plan = UpdatePlan(resumeFrom: offset, bytes: 60_000 - offset, discards: 0)
+        plan.encodedBytes = try #require(result.transfer).encodedBytes
+        #expect(dry.outcome == .wouldUpdate(plan))
         #expect(dry.transfer == nil && dry.device.runningVersion == "0.0.0")
+    }
+
+    @Test(
+        "a base that changes after it was found costs bytes, but not the update",
+        arguments: ["rm -f", "echo other >", "truncate -s 9", "rm -f $0; mkfifo"])
+    func changedBase(command: String) async throws {
+        let fixture = try Fixture()
+        let base = fixture.folder.appending("base.bin").string
+        try Data((0..<60_000).map { UInt8(truncatingIfNeeded: $0 &* 31 >> 2) }).write(to: URL(filePath: base))
+        let bases = BaseImages(in: [FilePath(base)])
+        #expect(bases.images.count == 1)
+        #expect(system(command.replacing("$0", with: base) + " " + base) == 0)
+        let result = try await fixture.updater("sim:?pace=virtual", bases: bases).push(fixture.update) { steps in
+            var notes: [String] = []
+            for await step in steps { if case .note(let text) = step.progress { notes.append(text) } }
+            #expect(notes.count == 1 && notes.first?.hasPrefix("the base cannot be used: ") == true, "\(notes)")
+        }
+        let transfer = try #require(result.report.transfer)
+        #expect(result.report.outcome == .confirmed && transfer.encoding == .lzma2)
+        #expect(transfer.base == nil && transfer.baseRefused == 0)
     }
 
     @Test("a trial is reported by status, and confirm makes it permanent")

@@ -128,6 +128,77 @@ import Testing
         #expect(run.exit == 64 && run.err.contains("'--base' and '--plain' cannot be used together"))
     }
 
+    @Test("of two bases with the device's version, push uses the one that the device runs")
+    func sameVersion() async throws {
+        let sandbox = try await Self.sandbox()
+        // 1.0.0 once more, with the bytes of 1.0.1.
+        let signed = try await sandbox.run(
+            "sign", Sandbox.sample("acme-gateway-1.0.1.bin"), "--key", "release.pem", "--product", "acme-gateway",
+            "--version", "1.0.0", "-o", "other.otaf")
+        #expect(signed.exit == 0, "\(signed.err)")
+        let transfer = try await sandbox.run(Self.push + ["--base", "other.otaf", "--base", "1.0.0.otaf"]).json()
+            .transfer
+        #expect(transfer?.encoded_bytes?.number.map { $0 < 10_000 } == true && transfer?.base_refused == nil)
+        let digest = try await sandbox.openssl("dgst", "-sha256", "-r", Sandbox.sample("acme-gateway-1.0.0.bin"))
+        #expect(transfer?.base?.sha256?.string == String(decoding: digest.prefix(64), as: UTF8.self))
+    }
+
+    @Test("a base that is larger than the device accepts is reported in a note, and the image is compressed")
+    func largeBase() async throws {
+        let sandbox = try await Self.sandbox()
+        let made = try await sandbox.shell("truncate -s 5M large.bin")
+        #expect(made.exit == 0)
+        let run = try await sandbox.run(Self.push.dropLast() + ["lines", "--base", "large.bin"])
+        #expect(run.exit == 0 && run.err.contains("o base from large.bin: its image has 5242880 bytes"), "\(run.err)")
+        let transfer = try run.json().transfer
+        #expect(transfer?.encoding?.string == "lzma2" && transfer?.base == nil && transfer?.base_refused == nil)
+    }
+
+    @Test("a dry run reports the encoded bytes and the base of the push")
+    func dryRun() async throws {
+        let sandbox = try await Self.sandbox()
+        for words in [["--base", "1.0.0.otaf"], [], ["--plain"]] {
+            let plan = try #require(try await sandbox.run(Self.push + words + ["--dry-run"]).json().plan)
+            let sizes = try await sandbox.run("inspect", "1.1.0.otaf", "--base", "1.0.0.otaf", "--format", "json").json()
+                .encodings
+            let expected = words == ["--plain"] ? nil : words.isEmpty ? sizes?[0] : sizes?[1]
+            #expect(plan.bytes?.number == 88280 && plan.encoded_bytes?.number == expected?.bytes?.number, "\(words)")
+            #expect(plan.base?.version?.string == (words.first == "--base" ? "1.0.0" : nil))
+        }
+        let text = try await sandbox.run(
+            "push", "1.1.0.otaf", "--device", "sim:?pace=virtual", "--trust", "release.pub.pem", "--base", "1.0.0.otaf",
+            "--dry-run")
+        #expect(
+            text.out.contains("5.9 kB to send, the difference from 1.0.0, in place of 88.3 kB."), "\(text.out)")
+    }
+
+    @Test("the hint of status for a partial upload names --base, if the device accepts a base")
+    func hintOfStatus() async throws {
+        let sandbox = try await Self.sandbox()
+        let stopped = try await sandbox.push("sim:?pace=virtual&gone-at=0.5", bundle: "1.1.0.otaf")
+        #expect(stopped.exit == 75)
+        let text = try await sandbox.run("status", "--device", "sim:?pace=virtual").out
+        #expect(text.contains("otaflash push BUNDLE --device 'sim:?pace=virtual' --base RUNNING_BUNDLE"), "\(text)")
+    }
+
+    @Test("the table of a push to several devices has the sent bytes and the form of the image")
+    func table() async throws {
+        let sandbox = try await Self.sandbox()
+        for (name, without) in [("a", "base"), ("b", "encodings")] {
+            let made = try await sandbox.run(
+                "simulate", "create", name, "--product", "acme-gateway", "--version", "1.0.0", "--trust",
+                "release.pub.pem", "--without", without)
+            #expect(made.exit == 0, "\(made.err)")
+        }
+        let devices = ["sim:?pace=virtual", "sim:a?pace=virtual", "sim:b?pace=virtual"].flatMap { ["--device", $0] }
+        let run = try await sandbox.run(
+            ["push", "1.1.0.otaf", "--trust", "release.pub.pem", "--base", "1.0.0.otaf"] + devices)
+        #expect(run.exit == 0, "\(run.err)")
+        let rows = run.out.split(separator: "\n").map { String($0) }
+        for (row, ends) in zip(rows, ["SENT", "5.9 kB", "kB", "88.3 kB"]) { #expect(row.contains(ends), "\(row)") }
+        for (row, form) in zip(rows, ["FORM", "delta", "compressed", "plain"]) { #expect(row.contains(form), "\(row)") }
+    }
+
     @Test("status reports the encodings of the device")
     func status() async throws {
         let sandbox = try await Self.sandbox()

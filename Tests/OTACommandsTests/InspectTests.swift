@@ -50,14 +50,43 @@ import Testing
     func badBases() async throws {
         let sandbox = try Sandbox()
         try await sandbox.release()
+        try sandbox.write("sparse.bin", [1])
+        let made = try await sandbox.shell(
+            "truncate -s 4G sparse.bin; truncate -s 17M large.bin; touch empty.bin; mkdir folder")
+        #expect(made.exit == 0)
         for (file, base, exit, code) in [
-            ("fw.otaf", "missing.otaf", 66, "no-such-file"), ("fw.otaf", "release.pub.pem", 65, "not-an-image"),
+            ("fw.otaf", "sparse.bin", 65, "file-too-large"), ("fw.otaf", "large.bin", 65, "file-too-large"),
+            ("sparse.bin", "fw.otaf", 65, "file-too-large"), ("fw.otaf", "folder", 66, "not-a-file"),
+            ("fw.otaf", "empty.bin", 65, "empty-file"), ("fw.otaf", "missing.otaf", 66, "no-such-file"), ("fw.otaf", "release.pub.pem", 65, "not-an-image"),
             ("release.pub.pem", "fw.otaf", 64, "usage"),
         ] as [(String, String, Int32, String)] {
             let run = try await sandbox.run("inspect", file, "--base", base, "--format", "json")
             #expect(run.exit == exit)
             #expect(try run.json().error?.code?.string == code)
         }
+    }
+
+    @Test("inspect --base reads a base from a pipe, as in --base <(command)")
+    func baseFromPipe() async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release()
+        _ = try await sandbox.shell("mkfifo pipe; (cat fw.otaf >pipe) >/dev/null 2>&1 &")
+        let run = try await sandbox.run("inspect", "fw.otaf", "--base", "pipe", "--format", "json")
+        let bytes = try run.json().encodings?[1]?.bytes?.number
+        #expect(run.exit == 0 && bytes.map { $0 < 200 } == true, "\(run.err)")
+    }
+
+    @Test("inspect --base notes that a base is for another product")
+    func otherProduct() async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release()
+        let signed = try await sandbox.run(
+            "sign", "fw.bin", "--key", "release.pem", "--product", "oven", "--version", "1.0.0", "-o", "oven.otaf")
+        #expect(signed.exit == 0, "\(signed.err)")
+        let run = try await sandbox.run("inspect", "fw.otaf", "--base", "oven.otaf")
+        #expect(run.exit == 0 && run.err.contains("the base oven.otaf is for the product oven, the bundle is for demo"))
+        #expect(try await !sandbox.run("inspect", "fw.otaf", "--base", "fw.otaf").err.contains("product"))
+        #expect(try await !sandbox.run("inspect", "fw.otaf", "--base", "fw.bin").err.contains("product"))
     }
 
     @Test("inspect reports that a bundle is not verified, with the reason")

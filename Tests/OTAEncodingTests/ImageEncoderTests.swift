@@ -139,6 +139,15 @@ import Testing
         #expect(throws: EncodingFailure.tooLarge) { try ImageEncoder.encode([0], from: 0, base: largest + [0]) }
     }
 
+    @Test("the encoder stops when its task is cancelled")
+    func cancelled() async {
+        let task = Task {
+            withUnsafeCurrentTask { $0?.cancel() }
+            return try ImageEncoder.encode(Self.new, from: 0, base: Self.old)
+        }
+        await #expect(throws: EncodingFailure.notDecoded(context: "the push has ended")) { try await task.value }
+    }
+
     @Test("an offset outside the image is an error", arguments: [-1, 4])
     func badOffset(offset: Int) {
         #expect(throws: EncodingFailure.self) { try ImageEncoder.encode([1, 2, 3], from: offset, base: []) }

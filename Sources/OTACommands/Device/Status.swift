@@ -30,7 +30,14 @@ struct Status: DeviceCommand {
             device: DeviceSummary(outcome), updateProtocol: outcome.report.updateProtocol,
             slots: slots.isEmpty ? nil : slots.map { StatusAnswer.Slot($0) },
             transfer: outcome.report.device.held.map { StatusAnswer.Transfer($0) },
-            resume: Invocation(command: "push", file: "BUNDLE", target).again.line())
+            resume: resume(outcome.report.device))
+    }
+
+    /// Returns the command line that resumes a partial upload. With `--base`, a device that decodes differences receives the shortest form.
+    private func resume(_ device: DeviceDescription) -> String {
+        var invocation = Invocation(command: "push", file: "BUNDLE", target)
+        if device.largestBase ?? 0 > 0 { invocation.options = ["--base", "RUNNING_BUNDLE"] }
+        return invocation.again.line()
     }
 }
 

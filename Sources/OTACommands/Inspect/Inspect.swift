@@ -48,7 +48,7 @@ struct Inspect: Command {
                 "--base is for a bundle or an image, and \(StandardFile.title(of: file)) is another file",
                 hint: "omit --base; or give a bundle or an image")
         }
-        answer.encodings = try encodings(of: BaseImages.image(in: bytes))
+        answer.encodings = try encodings(of: bytes, console)
         return answer
     }
 
@@ -72,18 +72,31 @@ struct Inspect: Command {
         }
     }
 
-    /// Encodes the image as `push` does: without a base, and with each `--base`.
-    private func encodings(of image: [UInt8]) throws -> [EncodingSummary] {
-        try [EncodingSummary(image)]
+    /// Encodes the image of a file as `push` does: without a base, and with each `--base`.
+    private func encodings(of file: [UInt8], _ console: Console) throws -> [EncodingSummary] {
+        let image = try BaseImages.image(in: file)
+        return try [EncodingSummary(image)]
             + base.map { name in
                 let bytes: [UInt8]
-                do { bytes = try BaseImages.image(in: FileReader.contents(of: name)) } catch {
+                do {
+                    let base = try FileReader.contents(of: name)
+                    bytes = try BaseImages.image(in: base)
+                    noteOtherProduct(of: base, named: name, than: file, console)
+                } catch {
                     var failure = Failure(error, in: Invocation(command: Self.name, file: name))
                     failure.message = "the base: \(failure.message)"
                     throw failure
                 }
                 return try EncodingSummary(image, base: (StandardFile.title(of: name), bytes))
             }
+    }
+
+    /// Prints a note if the base and the file are bundles of different products. A device of the product never runs such a base.
+    private func noteOtherProduct(of base: [UInt8], named name: String, than file: [UInt8], _ console: Console) {
+        guard let other = try? Envelope(parsingPrefix: base).manifest.product,
+            let product = try? Envelope(parsingPrefix: file).manifest.product, other != product
+        else { return }
+        console.note("the base \(StandardFile.title(of: name)) is for the product \(other), the bundle is for \(product)")
     }
 
     /// Returns the failure for a manifest alone, which begins like a bundle.

@@ -46,7 +46,8 @@ struct ProgressLines: ProgressRenderer {
         guard reached > tenth else { return }
         tenth = reached
         guard offset < total else { return completed = total }
-        var line = "\(reached * 10) %, \(offset) of \(total) bytes"
+        // The offset is rarely at a tenth exactly, and a chunk of an encoded image has up to 16 KiB.
+        var line = "\(offset * 100 / total) %, \(offset) of \(total) bytes"
         if let speed = rate.bytesPerSecond { line += ", \(Figures.rate(speed))" }
         if let left = rate.secondsLeft(to: total) { line += ", \(Figures.remaining(left))" }
         writeLine(line)

@@ -188,9 +188,9 @@ struct Push: DeviceCommand {
             isDryRun: flags.contains(.dryRun), isPlain: flags.contains(.plain))
     }
 
-    /// Finds the images that the device may run; nil with `--plain` or `--dry-run`, which need none.
+    /// Finds the images that the device may run; nil with `--plain`, which needs none.
     private func bases(_ console: Console) -> BaseImages? {
-        guard !flags.contains(.plain), !flags.contains(.dryRun) else { return nil }
+        guard !flags.contains(.plain) else { return nil }
         let paths = base.isEmpty ? BaseImages.defaultPaths : base.map { FilePath($0) }
         let bases = BaseImages(in: paths) { console.note("\($0)") }
         console.debug("bases: \(bases.images.count); from \(paths.map(\.string).joined(separator: ", "))")

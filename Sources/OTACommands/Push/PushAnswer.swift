@@ -90,8 +90,12 @@ struct PushAnswer: CommandAnswer {
     /// The sentences for the user about the effect of a push without `--dry-run`.
     private var intention: String {
         let bytes = plan?.bytes ?? 0
-        var amount = bytes > 0 ? "\(Figures.bytes(bytes)) to send" : "nothing to send"
+        var amount = bytes > 0 ? "\(Figures.bytes(plan?.encodedBytes ?? bytes)) to send" : "nothing to send"
         if let offset = plan?.resumeFrom, offset > 0 { amount += ", from byte \(offset)" }
+        if plan?.encodedBytes != nil {
+            let form = plan?.base.map { "the difference from \($0.title)" } ?? "compressed"
+            amount += ", \(form), in place of \(Figures.bytes(bytes))"
+        }
         let discarded = plan?.discards ?? 0
         let loss = discarded > 0 ? " The device would discard a partial upload of \(Figures.bytes(discarded))." : ""
         let version = bundle?.version ?? image?.version ?? ""
@@ -117,8 +121,16 @@ struct Plan: Encodable, Sendable {
     let bytes: Int
     /// The size of the partial upload that the device would discard, in bytes. Nil if the device does not report the size.
     let discards: Int?
+    /// The size of the encoded image that the push would send in place of the image bytes; nil: the push would send the image plain.
+    let encodedBytes: Int?
+    /// The base of the encoded image; nil if the image would only be compressed or sent plain.
+    let base: TransferSummary.Base?
 
-    init(_ plan: UpdatePlan) { (resumeFrom, bytes, discards) = (plan.resumeFrom, plan.bytes, plan.discards) }
+    init(_ plan: UpdatePlan) {
+        (resumeFrom, bytes, discards) = (plan.resumeFrom, plan.bytes, plan.discards)
+        encodedBytes = plan.encodedBytes
+        base = plan.base.map { TransferSummary.Base($0) }
+    }
 }
 
 /// A pushed MCUboot image and the authorization to install it.

@@ -13,6 +13,13 @@ struct TransferSummary: Encodable, Sendable {
         let name: String
 
         private enum CodingKeys: CodingKey { case version, sha256 }
+
+        init(_ base: BaseImage) {
+            (version, sha256, name) = (base.version?.text, base.digest.description, base.name)
+        }
+
+        /// The version, or the name of a file without a version.
+        var title: String { version ?? name }
     }
 
     let resumedFrom, imageBytes, sentBytes, resentBytes: Int
@@ -46,9 +53,7 @@ struct TransferSummary: Encodable, Sendable {
         sentBytes = transfer.sentBytes
         resentBytes = transfer.resentBytes
         encoding = transfer.encoding.rawValue
-        base = transfer.base.map {
-            Base(version: $0.version?.text, sha256: $0.digest.description, name: $0.name)
-        }
+        base = transfer.base.map { Base($0) }
         encodedBytes = transfer.encoding == .plain ? nil : transfer.encodedBytes
         plainBecause = transfer.plainBecause?.rawValue
         baseRefused = transfer.baseRefused > 0 ? transfer.baseRefused : nil
@@ -65,6 +70,9 @@ struct TransferSummary: Encodable, Sendable {
         efficiency = linkBound.flatMap { bound in rate.map { Figures.rounded($0 / bound) } }
     }
 
+    /// The form of the image in one word, for a table: `delta`, `compressed` or `plain`.
+    var form: String { encodedBytes == nil ? "plain" : base == nil ? "compressed" : "delta" }
+
     /// The sentences for the user; an empty array if nothing was sent.
     var sentences: [String] {
         guard sentBytes > 0 else { return [] }
@@ -74,7 +82,7 @@ struct TransferSummary: Encodable, Sendable {
         let maximum = efficiency.map { ", \(Figures.decimal($0 * 100, places: 1)) % of the link's maximum" } ?? ""
         var lines = [sentence + (encodedBytes == nil ? maximum : "") + "."]
         if let encodedBytes {
-            let form = base.map { "as the difference from \($0.version ?? $0.name)" } ?? "compressed"
+            let form = base.map { "as the difference from \($0.title)" } ?? "compressed"
             let speed = linkBytesPerSecond.map { " at \(Figures.rate($0))" } ?? ""
             lines.append("The image was sent \(form): \(Figures.bytes(encodedBytes))\(speed)\(maximum).")
         }

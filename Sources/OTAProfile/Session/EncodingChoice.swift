@@ -45,28 +45,45 @@ struct EncodingChoice {
     /// The form that the next BEGIN uses; nil: plain.
     var form: Form? { forms.first }
 
-    /// Chooses the forms for a device. After the first call, only checks that the device still decodes them.
-    mutating func choose(for device: DeviceSnapshot, _ options: UpdateOptions) {
-        guard device.info.largestBase != nil else { return giveUp(options.isPlain ? .asked : .notOffered) }
-        if options.isPlain { return giveUp(.asked) }
-        if imageSize > EncodedImage.maximumSize { return giveUp(.tooLarge) }
-        if !isChosen {
-            forms = Self.bases(options.bases, device).map { Form(base: $0) } + [Form(base: nil)]
+    /// Chooses the forms for a device. After the first call, only removes the forms that the device does not decode any more.
+    ///
+    /// - Returns: messages for the user about bases that are too large for the device.
+    mutating func choose(for device: DeviceSnapshot, _ options: UpdateOptions) -> [String] {
+        let limit = reasonForPlain(device, options)
+        if let limit { giveUp(limit) }
+        defer { isChosen = true }
+        guard limit == nil, let largest = device.info.largestBase else { return [] }
+        // Another device, or other firmware, can answer on a later link.
+        if isChosen { forms.removeAll { $0.base?.size ?? 0 > largest } }
+        guard !isChosen else { return [] }
+        let bases = Self.bases(options.bases, device)
+        let usable = bases.filter { $0.size <= largest }.prefix(Self.mostBases)
+        forms = usable.map { Form(base: $0) } + [Form(base: nil)]
+        return bases.filter { $0.size > largest }.prefix(Self.mostBases).map {
+            "no base from \($0.name): its image has \($0.size) bytes, the device accepts at most \(largest)"
         }
-        isChosen = true
     }
 
-    /// Returns the images that most probably run on the device, at most three.
+    /// Returns the reason why the device, the options or the image allow no encoding; nil: they allow it.
+    private func reasonForPlain(
+        _ device: DeviceSnapshot, _ options: UpdateOptions
+    ) -> TransferReport.PlainReason? {
+        if options.isPlain { return .asked }
+        if device.info.largestBase == nil { return .notOffered }
+        return imageSize > EncodedImage.maximumSize ? .tooLarge : nil
+    }
+
+    /// Returns the images that may run on the device, the most probable one first.
     ///
     /// The first one is in the bundle whose manifest digest the device reports. Then come the images in bundles of the device's version, and
     /// the images that are not in a bundle.
-    private static func bases(_ bases: [BaseImage], _ device: DeviceSnapshot) -> ArraySlice<BaseImage> {
-        let usable = bases.filter { $0.size > 0 && $0.size <= device.info.largestBase ?? 0 }
-        let running = usable.filter { device.info.running != nil && $0.manifestDigest?.prefix == device.info.running }
-        let sameVersion = usable.filter { $0.product?.text == device.info.product && $0.version == device.version }
-        let unnamed = usable.filter { $0.manifestDigest == nil }
+    private static func bases(_ bases: [BaseImage], _ device: DeviceSnapshot) -> [BaseImage] {
+        let known = bases.filter { $0.size > 0 }
+        let running = known.filter { device.info.running != nil && $0.manifestDigest?.prefix == device.info.running }
+        let sameVersion = known.filter { $0.product?.text == device.info.product && $0.version == device.version }
+        let unnamed = known.filter { $0.manifestDigest == nil }
         var digests = Set<SHA256Digest>()
-        return (running + sameVersion + unnamed).filter { digests.insert($0.digest).inserted }.prefix(mostBases)
+        return (running + sameVersion + unnamed).filter { digests.insert($0.digest).inserted }
     }
 
     // MARK: Requests to the encoder
@@ -95,7 +112,7 @@ struct EncodingChoice {
 
     /// Stores the answer of the encoder. If it shows that the current form is of no use, removes the form.
     ///
-    /// - Returns: the description of an error for the user.
+    /// - Returns: a message for the user about an error; otherwise nil.
     mutating func receive(
         _ request: EncodingRequest, _ result: Result<EncodedImage, EncodingFailure>?
     ) -> String? {
@@ -107,7 +124,7 @@ struct EncodingChoice {
         case .success(let image)?:
             guard image.offset == request.offset, let positions = StreamPositions(image, imageSize: imageSize) else {
                 drop(.notDecoded)
-                return "the encoder returned an invalid result"
+                return "the image cannot be encoded: the encoder returned an invalid result"
             }
             guard image.bytes.count * 100 <= (imageSize - image.offset) * Self.worthwhilePercent else {
                 drop(.notSmaller)
@@ -115,9 +132,12 @@ struct EncodingChoice {
             }
             ready = (request, Stream(image: image, positions: positions))
         case .failure(.tooLarge)?: drop(.tooLarge)
-        case .failure(.notDecoded(let context))?, .failure(.baseUnreadable(let context))?:
+        case .failure(.notDecoded(let context))?:
             drop(.notDecoded)
-            return context
+            return "the image cannot be encoded: \(context)"
+        case .failure(.baseUnreadable(let context))?:
+            drop(.notDecoded)
+            return "the base cannot be used: \(context)"
         }
         return nil
     }

@@ -16,7 +16,7 @@ extension ProfileConversation {
     mutating func prepareEncoding(_ snapshot: DeviceSnapshot) {
         guard let push else { return }
         takeEncoded()
-        self.push?.encoding.choose(for: snapshot, push.options)
+        for note in self.push?.encoding.choose(for: snapshot, push.options) ?? [] { report(.note(note)) }
         let resumes = push.options.resume != .never || push.beganImage
         let held = snapshot.info.held
         self.push?.expectedOffset =
@@ -26,14 +26,13 @@ extension ProfileConversation {
 
     package mutating func encoded() {
         takeEncoded()
+        if let planned { return continueDryRun(planned.plan) }
         if let awaited { continueEncoded(at: awaited.position) } else { requestStream() }
     }
 
     private mutating func takeEncoded() {
         guard let (request, result) = shared.encoded.take() else { return }
-        if let context = push?.encoding.receive(request, result) {
-            report(.note("the image cannot be encoded: \(context)"))
-        }
+        if let note = push?.encoding.receive(request, result) { report(.note(note)) }
     }
 
     private mutating func requestStream() {
@@ -104,6 +103,30 @@ extension ProfileConversation {
         guard let push, push.encoding.form != nil, push.fruitlessLinks >= RetryPolicy.attempts else { return false }
         self.push?.encoding.giveUp(.noProgress)
         return true
+    }
+
+    // MARK: Dry run
+
+    /// Finds the form in which the push would send the image, and ends the dry run.
+    mutating func planEncoding(_ plan: UpdatePlan, _ snapshot: DeviceSnapshot) {
+        planned = (plan, shared.now + Self.encodingLimit)
+        prepareEncoding(snapshot)
+        push?.expectedOffset = plan.resumeFrom ?? 0
+        continueDryRun(plan)
+    }
+
+    private mutating func continueDryRun(_ plan: UpdatePlan) {
+        requestStream()
+        guard plan.bytes > 0, let push, let form = push.encoding.form else { return finishDryRun(plan) }
+        guard let stream = push.encoding.stream(from: push.expectedOffset) else { return }
+        var plan = plan
+        (plan.encodedBytes, plan.base) = (stream.image.bytes.count, form.base)
+        finishDryRun(plan)
+    }
+
+    mutating func finishDryRun(_ plan: UpdatePlan) {
+        planned = nil
+        if let snapshot { finish(.wouldUpdate(plan), snapshot.description) }
     }
 
     /// Reports the form of the transfer that starts at `offset`, if the user does not know it yet.

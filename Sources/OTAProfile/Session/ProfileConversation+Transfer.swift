@@ -119,7 +119,7 @@ extension ProfileConversation {
 
     private mutating func endDryRun(_ plan: UpdatePlan, _ snapshot: DeviceSnapshot) {
         if plan.resumeFrom == 0, push?.options.resume == .expected { report(.nothingToResume) }
-        finish(.wouldUpdate(plan), snapshot.description)
+        planEncoding(plan, snapshot)
     }
 
     private mutating func beginEnvelope() {

@@ -46,6 +46,9 @@ package struct ProfileConversation: Conversation {
     /// The device's position after BEGIN of an encoded image, while the encoder still works on the stream from there; otherwise nil. At the
     /// time `due`, the conversation stops waiting, and sends the image plain.
     var awaited: (position: Position, due: Duration)?
+    /// The plan of a dry run, while the encoder still computes the size of the encoded image; otherwise nil. At the time `due`, the
+    /// conversation stops waiting.
+    var planned: (plan: UpdatePlan, due: Duration)?
     /// The device's status at the start of the current link; nil until the survey is complete.
     private(set) var snapshot: DeviceSnapshot?
     /// The device's status at the start of the first link; nil until the first survey is complete.
@@ -95,7 +98,7 @@ package struct ProfileConversation: Conversation {
         switch state {
         case .idle: nil
         case .surveying(_, let due), .pausing(let due, _, _): due
-        case .exchanging: [exchange?.due, transfer?.deadline, awaited?.due].compactMap { $0 }.min()
+        case .exchanging: [exchange?.due, transfer?.deadline, awaited?.due, planned?.due].compactMap { $0 }.min()
         }
     }
 
@@ -131,6 +134,8 @@ package struct ProfileConversation: Conversation {
                 reconnect(afterTimeout: exchange.request.timeLimit, "no answer to \(exchange.request.name)")
             } else if let awaited, awaited.due <= shared.now {
                 stopAwaiting(at: awaited.position)
+            } else if let planned, planned.due <= shared.now {
+                finishDryRun(planned.plan)
             } else {
                 pump()
             }
@@ -150,6 +155,7 @@ package struct ProfileConversation: Conversation {
         }
         transfer = nil
         awaited = nil
+        planned = nil
         if push?.apply == .asked { push?.apply = .unanswered(since: shared.now) }
     }
 

@@ -88,6 +88,50 @@ import Testing
         #expect(world.notes.contains("the device does not run the image of base-4"))
     }
 
+    @Test("two files with the same image are one base, and a bundle of another product is no base")
+    func sameImage() throws {
+        var other = PlayedWorld.base(2, manifest: SHA256.digest(of: [2]), version: "1.0.0")
+        other.product = ProductName("oven")
+        var copy = PlayedWorld.base(1)
+        copy.id = 7
+        var world = try PlayedWorld(UpdateOptions(bases: [PlayedWorld.base(1), copy, other]))
+        world.play()
+        #expect(world.requests.map { $0.base?.id } == [1, nil])
+        #expect(world.report?.transfer?.baseRefused == 1 && world.report?.outcome == .confirmed)
+    }
+
+    @Test("a base that is larger than the device accepts is reported in a note")
+    func largeBase() throws {
+        var world = try deltaWorld()
+        world.device.largestBase = 499
+        world.play()
+        #expect(world.notes == ["no base from base-1: its image has 500 bytes, the device accepts at most 499"])
+        #expect(world.device.begins == ["compressed 0"] && world.report?.transfer?.base == nil)
+    }
+
+    @Test("a dry run reports the encoded bytes and the base, and sends nothing")
+    func dryRun() throws {
+        var world = try deltaWorld(UpdateOptions(isDryRun: true))
+        world.device.hold(123)
+        world.play()
+        var plan = UpdatePlan(resumeFrom: 123, bytes: 477, discards: 0)
+        plan.encodedBytes = PlayedWorld.stream(123, 3).bytes.count
+        plan.base = base
+        #expect(world.report?.outcome == .wouldUpdate(plan) && world.device.begins.isEmpty)
+        #expect(world.requests == [EncodingRequest(offset: 123, base: base)])
+    }
+
+    @Test(
+        "a dry run reports a plain transfer if the image cannot be encoded, or if the encoder does not answer",
+        arguments: [true, false])
+    func dryRunPlain(hangs: Bool) throws {
+        var world = try deltaWorld(UpdateOptions(isDryRun: true))
+        world.encode = { _ in .failure(.tooLarge) }
+        world.encoderHangs = hangs
+        world.play()
+        #expect(world.report?.outcome == .wouldUpdate(UpdatePlan(resumeFrom: 0, bytes: 600, discards: 0)))
+    }
+
     @Test("an image that is not at least 5 % smaller when encoded is sent plain")
     func notSmaller() throws {
         var world = try deltaWorld()

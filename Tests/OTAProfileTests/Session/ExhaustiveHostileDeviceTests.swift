@@ -16,7 +16,9 @@ import Testing
             world.play()
             #expect(world.ledger.offences.isEmpty, "seed \(seed)")
             switch world.outcome {
-            case .success(let report): endings["\(report.outcome)", default: 0] += 1
+            case .success(let report):
+                endings["\(report.outcome)", default: 0] += 1
+                if report.transfer?.encoding == .lzma2 { endings["encoded", default: 0] += 1 }
             case .failure(let error): endings[error.code.rawValue, default: 0] += 1
             case nil: Issue.record("seed \(seed): no end after \(world.steps) steps and \(world.now)")
             }
@@ -35,13 +37,16 @@ import Testing
             return .push(
                 release.bundle,
                 UpdateOptions(
-                    resume: Bool.random(using: &random) ? .automatic : .never, ending: isTried ? trial : .permanent)
+                    resume: Bool.random(using: &random) ? .automatic : .never, ending: isTried ? trial : .permanent,
+                    bases: HostileStream.bases)
             )
         }
         // The random devices must include correct and faulty ones.
         for ending in ["confirmed", "alreadyRunning", "link-lost", "protocol-violation", "device-busy", "interrupted"] {
             #expect(endings[ending, default: 0] > 20, "\(ending): \(endings)")
         }
+        // An image of one byte does not become smaller.
+        #expect(bytes == 1 || endings["encoded", default: 0] > 500, "\(endings)")
         if isTried { #expect(endings["onTrial(seconds: 60)", default: 0] > 20, "\(endings)") }
     }
 

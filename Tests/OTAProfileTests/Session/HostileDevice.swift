@@ -26,6 +26,12 @@ struct HostileDevice {
     private var next: UInt16 = 0
     private var object = TransferObject.envelope
     private var offset = 0
+    /// The open object is an encoded image: its stream, of which the device has accepted the first `offset` bytes.
+    private var stream: HostileStream?
+    /// The size of the largest base that the device announces; nil: it offers no encodings.
+    private var largestBase: UInt32?
+    /// The position in the answer to the last BEGIN, which becomes outdated.
+    private var first: [UInt8] = []
 
     init(_ release: HostileRelease, _ temper: HostileTemper, seed: UInt64) {
         self.release = release
@@ -53,7 +59,11 @@ struct HostileDevice {
         if isApplied { (isApplied, isOnTrial, runsNew, bootedAt) = (false, release.isTried, true, now) }
         if isOnTrial, now - bootedAt > .seconds(HostileRelease.trialSeconds) { (isOnTrial, runsNew) = (false, false) }
         state = isOnTrial ? 5 : 0
-        next = 0
+        (next, stream) = (0, nil)
+        largestBase = temper.offersEncodings && !happens(temper.fickleness * 0.2) ? .max : nil
+        if largestBase != nil, happens(max(temper.fickleness, temper.lies)) {
+            largestBase = [0, 1, 401, 402, .max][Int(random.next() % 5)]
+        }
         window = happens(temper.fickleness) ? [1, 2, 7, 256, 300, 2047][Int(random.next() % 6)] : temper.window
         longestValue = happens(temper.fickleness) ? Int.random(in: 20...512, using: &random) : 512
         let value = happens(temper.fickleness) ? Int.random(in: 20...514, using: &random) : temper.valueLength
@@ -139,12 +149,15 @@ struct HostileDevice {
         var bytes = bytes
         let place = channel == ProfileChannel.progress ? 2 : 3
         guard bytes.count == place + 10, happens(0.6) else {
-            if bytes.count >= 3 { bytes[place - 1] = UInt8.random(in: 0...18, using: &random) }
+            if bytes.count >= 3 { bytes[place - 1] = UInt8.random(in: 0...19, using: &random) }
             return bytes
         }
-        // Either a rewind without a loss, or a random offset with its correct CRC.
-        let there = Int.random(in: 0...(release.bytes(of: object).count), using: &random)
-        switch random.next() % 3 {
+        // A rewind without a loss, a random offset with its correct CRC, an offset outside the object, or an outdated position.
+        let size = stream?.bytes.count ?? release.bytes(of: object).count
+        let there = Int.random(in: 0...size, using: &random)
+        switch random.next() % 5 {
+        case 3: return bytes.prefix(place) + position(next: next, offset: [size + 1, Int(UInt32.max)][there % 2])
+        case 4 where !first.isEmpty: return bytes.prefix(place) + first
         case 0: return bytes.prefix(place) + position(next: next &+ 4096, offset: offset)
         case 1: return bytes.prefix(place) + position(next: next, offset: there)
         default: return bytes.prefix(place) + position(next: UInt16(truncatingIfNeeded: random.next()), offset: there)
@@ -157,7 +170,11 @@ struct HostileDevice {
         var writer = ByteWriter()
         writer.write(next)
         writer.write(UInt32(clamping: offset))
-        writer.write(release.checksum(of: object, upTo: offset))
+        if let stream {
+            writer.write(stream.checksum(upTo: offset))
+        } else {
+            writer.write(offset <= release.bytes(of: object).count ? release.checksum(of: object, upTo: offset) : 0)
+        }
         return writer.bytes
     }
 
@@ -172,7 +189,7 @@ struct HostileDevice {
         case ProfileChannel.info:
             return release.info(
                 window: window, longestValue: longestValue, runsNew: runsNew, held: held,
-                counter: happens(temper.fickleness * 0.1) ? 9 : 7)
+                counter: happens(temper.fickleness * 0.1) ? 9 : 7, largestBase: largestBase)
         case ProfileChannel.version:
             return Array((happens(temper.lies * 0.2) != runsNew ? release.version : "1.0.0").utf8)
         case ProfileChannel.progress:
@@ -186,10 +203,14 @@ struct HostileDevice {
     private mutating func take(_ chunk: [UInt8]) -> [UpdateEvent] {
         guard isOpen, chunk.count >= 3 else { return [] }
         let ahead = (UInt16(chunk[0]) | UInt16(chunk[1]) << 8) &- next
-        if ahead == 0, offset + chunk.count - 2 <= release.bytes(of: object).count {
+        if ahead == 0, offset + chunk.count - 2 <= stream?.bytes.count ?? release.bytes(of: object).count {
+            if stream != nil, happens(temper.undecodable) {
+                (state, stream) = (2, nil)
+                return [.link(.notified([state, 19] + here, ProfileChannel.progress))]
+            }
             next &+= 1
             offset += chunk.count - 2
-            if state == 3 { held = offset }
+            if state == 3 { held = stream?.imageEnd(at: offset) ?? offset }
             return Int(next) % max(1, window / 4) == 0 ? [progressEvent] : []
         }
         guard ahead < 2048 else { return [] }
@@ -208,7 +229,8 @@ struct HostileDevice {
             if (UInt16(request[2]) | UInt16(request[3]) << 8) &- next &- 1 < 2047 { next &+= 4096 }
             return head + [0] + here
         case 3:
-            guard isOpen, offset == release.bytes(of: object).count else { return head + [3] }
+            let isComplete = stream == nil ? offset == release.bytes(of: object).count : held == release.image.count
+            guard isOpen, isComplete else { return head + [3] }
             if state == 3, happens(temper.spoiltImages) {
                 (state, held) = (2, 0)
                 return head + [16]
@@ -231,15 +253,26 @@ struct HostileDevice {
     }
 
     private mutating func begin(_ request: [UInt8]) -> [UInt8] {
-        guard state != 5, request.count == 19, let object = TransferObject(rawValue: request[2]) else { return [3] }
+        let isEncoded = request.count == 20 && request[2] == 3 && largestBase != nil
+        guard state != 5, isEncoded || request.count == 19,
+            let object = isEncoded ? .image : TransferObject(rawValue: request[2])
+        else { return [3] }
         guard object == .envelope || state >= 2 else { return [3] }
-        let from = request[7...10].reversed().reduce(0) { $0 << 8 | Int($1) }
+        if isEncoded, request[8...11].contains(where: { $0 > 0 }) || happens(0.1), happens(temper.baseRefusals) {
+            return [18]
+        }
+        let from = request[isEncoded ? 4...7 : 7...10].reversed().reduce(0) { $0 << 8 | Int($1) }
+        stream = nil
         self.object = object
         state = object == .envelope ? 1 : 3
         offset = object == .envelope ? 0 : min(from, held)
         if happens(temper.lies * 0.3) { offset = Int.random(in: 0...offset, using: &random) }
         if object == .image { held = offset }
         next &+= 4096
-        return [0] + here
+        first = here
+        guard isEncoded else { return [0] + here }
+        stream = HostileStream(of: release.image, from: offset)
+        offset = 0
+        return [0] + first
     }
 }

@@ -20,9 +20,13 @@ struct HostileLedger {
 
     private var lastTag: UInt8?
     private var pending: (opcode: UInt8, tag: UInt8, object: TransferObject?, from: Int)?
+    /// The last BEGIN was for an encoded image.
+    private var isEncoded = false
 
     /// The open object: the acknowledged and the sent sequence, and the offset at each sequence since the acknowledged one.
     private var open: (object: TransferObject, acked: UInt16, sent: UInt16, offsets: [UInt16: Int])?
+    /// The stream of the open object; nil: the object is plain.
+    private var stream: HostileStream?
     private var chunksBehindSync = 0
 
     private var isImageVerified = false
@@ -82,7 +86,8 @@ struct HostileLedger {
             guard offset <= min(request.from, release.bytes(of: object).count),
                 checksum == release.checksum(of: object, upTo: offset)
             else { return }
-            open = (object, next, next, [next: offset])
+            stream = isEncoded ? HostileStream(of: release.image, from: offset) : nil
+            open = (object, next, next, [next: isEncoded ? 0 : offset])
         case 2: if bytes.count == 13 { take(Array(bytes[3...])) }
         case 3: if bytes.count == 3, open?.object == .image { isImageVerified = true }
         case 5: if bytes.count == 3 { isConfirmed = state == 5 }
@@ -103,7 +108,7 @@ struct HostileLedger {
         let isRewind = next &- known.acked > inFlight
         let behind = isRewind ? next &- 4096 : next
         guard behind &- known.acked <= inFlight, known.offsets[behind] == offset,
-            checksum == release.checksum(of: known.object, upTo: offset)
+            checksum == stream?.checksum(upTo: offset) ?? release.checksum(of: known.object, upTo: offset)
         else { return }
         known.acked = next
         if isRewind { (known.sent, known.offsets) = (next, [next: offset]) }
@@ -131,7 +136,7 @@ struct HostileLedger {
         guard isUp, var known = open, let info, pending == nil || pending?.opcode == 2 else {
             return require(false, "a chunk that is not allowed in this state")
         }
-        let bytes = release.bytes(of: known.object)
+        let bytes = stream?.bytes ?? release.bytes(of: known.object)
         let sequence = chunk.count < 2 ? 0 : UInt16(chunk[0]) | UInt16(chunk[1]) << 8
         let offset = known.offsets[known.sent] ?? 0
         let end = offset + chunk.count - 2
@@ -145,6 +150,10 @@ struct HostileLedger {
         known.offsets[known.sent] = end
         open = known
         let inFlight = Int(known.sent &- known.acked)
+        if let stream, let acked = known.offsets[known.acked] {
+            require(stream.starts(in: offset..<end) <= 1, "two chunks of the encoding start in a value")
+            require(stream.starts(in: acked..<end) <= 4, "more than four chunks of the encoding start in flight")
+        }
         require(inFlight <= info.window, "\(inFlight) chunks in flight, window \(info.window)")
         guard pending != nil else { return }
         chunksBehindSync += 1
@@ -160,16 +169,25 @@ struct HostileLedger {
         require(lastTag.map { $0 &+ 1 == bytes[1] } ?? true, "unexpected tag \(bytes[1])")
         lastTag = bytes[1]
         pending = (bytes[0], bytes[1], nil, 0)
-        let arrived = open.map { $0.offsets[$0.acked] == release.bytes(of: $0.object).count } ?? false
+        let arrived =
+            open.map { $0.offsets[$0.acked] == stream?.bytes.count ?? release.bytes(of: $0.object).count } ?? false
         switch bytes[0] {
+        case 1 where bytes.count == 20 && bytes[2] == 3:
+            pending?.object = .image
+            pending?.from = bytes[4...7].reversed().reduce(0) { $0 << 8 | Int($1) }
+            (open, isEncoded, isImageVerified) = (nil, true, false)
+            let size = bytes[8...11].reversed().reduce(0) { $0 << 8 | Int($1) }
+            require(bytes[3] == 1, "an encoding that is not LZMA2")
+            require(size <= info?.largestBase ?? 0 && info?.largestBase != nil, "a base that the device does not accept")
+            let isBase = HostileStream.bases.contains { $0.size == size && bytes[12...].elementsEqual($0.digest.prefix) }
+            require(isBase || bytes[8...].allSatisfy { $0 == 0 }, "a base that is not in the options")
         case 1:
             guard bytes.count == 19, let object = TransferObject(rawValue: bytes[2]) else {
                 return require(false, "a malformed BEGIN")
             }
             pending?.object = object
             pending?.from = bytes[7...10].reversed().reduce(0) { $0 << 8 | Int($1) }
-            open = nil
-            isImageVerified = false
+            (open, isEncoded, isImageVerified) = (nil, false, false)
             let bundle = release.bundle
             let digest = object == .envelope ? bundle.envelopeDigest : bundle.manifest.imageDigest
             require(bytes[11...].elementsEqual(digest.prefix), "a BEGIN for an object that is not in the bundle")

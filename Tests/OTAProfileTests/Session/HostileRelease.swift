@@ -42,7 +42,10 @@ struct HostileRelease {
     /// Returns the CRC-32 of the object's first `offset` bytes. The object has at least so many bytes.
     func checksum(of object: TransferObject, upTo offset: Int) -> UInt32 { checksums[object]?[offset] ?? 0 }
 
-    func info(window: Int, longestValue: Int, runsNew: Bool, held: Int, counter: UInt32) -> [UInt8] {
+    /// - Parameter largestBase: nil: the device offers no encodings.
+    func info(
+        window: Int, longestValue: Int, runsNew: Bool, held: Int, counter: UInt32, largestBase: UInt32?
+    ) -> [UInt8] {
         var fields: [(UInt8, [UInt8])] = [
             (1, [1]), (2, Array("demo".utf8)), (3, [2, 0]), (4, little(counter)), (5, [0] + little(1 << 20 as UInt32)),
             (6, little(UInt16(longestValue)) + little(UInt16(window))),
@@ -51,6 +54,7 @@ struct HostileRelease {
         ]
         if runsNew { fields.append((9, bundle.manifestDigest.prefix)) }
         if held > 0 { fields.append((10, bundle.manifestDigest.prefix + little(UInt32(held)))) }
+        if let largestBase { fields.append((11, [1] + little(largestBase))) }
         return fields.flatMap { [$0.0, UInt8($0.1.count)] + $0.1 }
     }
 

@@ -25,7 +25,14 @@ struct HostileTemper {
     var interruptions = 0.0
     var isFoundOnTrial = 0.0
     var isFoundUpdated = 0.0
+    /// The device refuses the base of an encoded image.
+    var baseRefusals = 0.0
+    /// A Data value of an encoded image cannot be decoded.
+    var undecodable = 0.0
+    /// The encoder fails, or answers after more than a minute.
+    var encoderFaults = 0.0
 
+    var offersEncodings = false
     var window = 64
     var valueLength = 244
 
@@ -43,5 +50,9 @@ struct HostileTemper {
         }
         window = [1, 2, 16, 64, 256, 300, 600, 2047][Int(random.next() % 8)]
         valueLength = [20, 20, 182, 244, 495, 514][Int(random.next() % 6)]
+        offersEncodings = Bool.random(using: &random)
+        for vice in [\.baseRefusals, \.undecodable, \.encoderFaults] as [WritableKeyPath<HostileTemper, Double>] {
+            self[keyPath: vice] = [0, 0, 0, 0.01, 0.2, 1][Int(random.next() % 6)]
+        }
     }
 }

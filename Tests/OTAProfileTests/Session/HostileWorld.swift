@@ -1,3 +1,4 @@
+import OTAFirmware
 import OTAProfile
 import OTASigning
 import OTAUpdate
@@ -17,6 +18,9 @@ struct HostileWorld {
     private let temper: HostileTemper
     private var random: SplitMix64
     private var agenda = Agenda()
+    /// The answer of the encoder. It arrives even if the link is lost.
+    private var encoder: (event: UpdateEvent, at: Duration)?
+    private let release: HostileRelease
 
     /// The pending events and commands.
     private struct Agenda {
@@ -38,6 +42,7 @@ struct HostileWorld {
 
     init(_ task: UpdateTask<VerifiedBundle>, _ release: HostileRelease, seed: UInt64) throws {
         random = SplitMix64(seed: seed)
+        self.release = release
         temper = HostileTemper(random: &random)
         session = UpdateSession(try ProfileConversation(task), seed: seed)
         device = HostileDevice(release, temper, seed: seed)
@@ -52,6 +57,10 @@ struct HostileWorld {
         {
             if happens(temper.interruptions * 0.02) {
                 tell(.interrupted)
+            } else if let (event, at) = encoder, at <= min(agenda.first ?? deadline, max(deadline, now)) {
+                encoder = nil
+                now = max(now, at)
+                tell(event)
             } else if let first = agenda.first, first <= max(deadline, now), let item = agenda.next() {
                 now = max(now, first)
                 switch item {
@@ -67,6 +76,21 @@ struct HostileWorld {
 
     private mutating func happens(_ probability: Double) -> Bool {
         probability > 0 && Double.random(in: 0..<1, using: &random) < probability
+    }
+
+    private mutating func encode(_ request: EncodingRequest) {
+        var result: Result<EncodedImage, EncodingFailure>? = .success(
+            HostileStream(of: release.image, from: request.offset).encoded)
+        var delay = Duration.milliseconds(Int.random(in: 0...100, using: &random))
+        if happens(temper.encoderFaults) {
+            switch random.next() % 4 {
+            case 0: result = nil
+            case 1: result = .failure(.baseUnreadable(context: "it has changed"))
+            case 2: result = .success(EncodedImage(offset: request.offset, bytes: [1], chunks: []))
+            default: delay = .seconds(70)
+            }
+        }
+        encoder = (.encoded(request, result), now + delay)
     }
 
     private mutating func add(_ happenings: [HostileDevice.Happening]) {
@@ -97,7 +121,7 @@ struct HostileWorld {
                 } else {
                     add(device.obey(command))
                 }
-            case .encode(let request): agenda.add(.event(.encoded(request, nil)), at: now)
+            case .encode(let request): encode(request)
             case .report: break
             case .finish(let report): outcome = .success(report)
             case .fail(let error): outcome = .failure(error)

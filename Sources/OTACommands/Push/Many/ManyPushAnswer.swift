@@ -96,14 +96,17 @@ struct ManyPushAnswer: CommandAnswer {
 
     var lines: [TerminalLine] {
         let table = TextTable.rows(
-            ["DEVICE", "RESULT", "VERSION", "TIME", "RATE"],
+            ["DEVICE", "RESULT", "VERSION", "TIME", "SENT", "FORM", "RATE"],
             devices.map { entry in
-                [
+                let transfer = entry.answer?.transfer.flatMap { $0.sentBytes > 0 ? $0 : nil }
+                return [
                     entry.answer?.device.title ?? entry.given,
                     entry.failure.map { "\($0.code) (exit \($0.exit.rawValue))" } ?? entry.outcome,
                     entry.answer?.device.runningVersion ?? "–",
                     entry.seconds.map(Figures.time) ?? "–",
-                    entry.answer?.transfer?.bytesPerSecond.map(Figures.rate) ?? "–",
+                    (transfer?.sentBytes).map(Figures.bytes) ?? "–",
+                    transfer?.form ?? "–",
+                    transfer?.bytesPerSecond.map(Figures.rate) ?? "–",
                 ]
             })
         return table + [TerminalLine("\(devices.count) devices: \(summary.text); \(Figures.time(seconds)).")]
