@@ -82,7 +82,8 @@ import Testing
         #expect(fixture.find(name, "image.bin").count == 1)
         #expect(fixture.notes.count == 1)
         // The note names the file once.
-        #expect(fixture.notes[0].split(separator: name, omittingEmptySubsequences: false).count == 2, "\(fixture.notes)")
+        #expect(
+            fixture.notes[0].split(separator: name, omittingEmptySubsequences: false).count == 2, "\(fixture.notes)")
     }
 
     @Test("a folder without bundles is reported in a note")

@@ -159,7 +159,8 @@ import Testing
         let sandbox = try await Self.sandbox()
         for words in [["--base", "1.0.0.otaf"], [], ["--plain"]] {
             let plan = try #require(try await sandbox.run(Self.push + words + ["--dry-run"]).json().plan)
-            let sizes = try await sandbox.run("inspect", "1.1.0.otaf", "--base", "1.0.0.otaf", "--format", "json").json()
+            let sizes = try await sandbox.run("inspect", "1.1.0.otaf", "--base", "1.0.0.otaf", "--format", "json")
+                .json()
                 .encodings
             let expected = words == ["--plain"] ? nil : words.isEmpty ? sizes?[0] : sizes?[1]
             #expect(plan.bytes?.number == 88280 && plan.encoded_bytes?.number == expected?.bytes?.number, "\(words)")

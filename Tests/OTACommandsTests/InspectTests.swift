@@ -52,12 +52,14 @@ import Testing
         try await sandbox.release()
         try sandbox.write("sparse.bin", [1])
         let made = try await sandbox.shell(
-            "truncate -s 4G sparse.bin; truncate -s 17M large.bin; touch empty.bin; mkdir folder")
+            "truncate -s 4G sparse.bin; truncate -s 17M large.bin; touch empty.bin; mkdir folder"
+        )
         #expect(made.exit == 0)
         for (file, base, exit, code) in [
             ("fw.otaf", "sparse.bin", 65, "file-too-large"), ("fw.otaf", "large.bin", 65, "file-too-large"),
             ("sparse.bin", "fw.otaf", 65, "file-too-large"), ("fw.otaf", "folder", 66, "not-a-file"),
-            ("fw.otaf", "empty.bin", 65, "empty-file"), ("fw.otaf", "missing.otaf", 66, "no-such-file"), ("fw.otaf", "release.pub.pem", 65, "not-an-image"),
+            ("fw.otaf", "empty.bin", 65, "empty-file"), ("fw.otaf", "missing.otaf", 66, "no-such-file"),
+            ("fw.otaf", "release.pub.pem", 65, "not-an-image"),
             ("release.pub.pem", "fw.otaf", 64, "usage"),
         ] as [(String, String, Int32, String)] {
             let run = try await sandbox.run("inspect", file, "--base", base, "--format", "json")

@@ -96,7 +96,8 @@ struct Inspect: Command {
         guard let other = try? Envelope(parsingPrefix: base).manifest.product,
             let product = try? Envelope(parsingPrefix: file).manifest.product, other != product
         else { return }
-        console.note("the base \(StandardFile.title(of: name)) is for the product \(other), the bundle is for \(product)")
+        let title = StandardFile.title(of: name)
+        console.note("the base \(title) is for the product \(other), the bundle is for \(product)")
     }
 
     /// Returns the failure for a manifest alone, which begins like a bundle.

@@ -32,7 +32,7 @@ package struct HostilePlan: Sendable {
         case anyTime
         /// It continues at an offset that is outside the image or outside the stream.
         case outside
-        /// Its positions in the stream go back, and its offset in the image goes back with each BEGIN.
+        /// Its positions in the stream decrease, and its offset in the image decreases with each BEGIN.
         case retreating
         /// It accepts the whole stream, and then reports that the image is incomplete.
         case incomplete

@@ -178,8 +178,11 @@ struct HostileLedger {
             (open, isEncoded, isImageVerified) = (nil, true, false)
             let size = bytes[8...11].reversed().reduce(0) { $0 << 8 | Int($1) }
             require(bytes[3] == 1, "an encoding that is not LZMA2")
-            require(size <= info?.largestBase ?? 0 && info?.largestBase != nil, "a base that the device does not accept")
-            let isBase = HostileStream.bases.contains { $0.size == size && bytes[12...].elementsEqual($0.digest.prefix) }
+            require(
+                size <= info?.largestBase ?? 0 && info?.largestBase != nil, "a base that the device does not accept")
+            let isBase = HostileStream.bases.contains {
+                $0.size == size && bytes[12...].elementsEqual($0.digest.prefix)
+            }
             require(isBase || bytes[8...].allSatisfy { $0 == 0 }, "a base that is not in the options")
         case 1:
             guard bytes.count == 19, let object = TransferObject(rawValue: bytes[2]) else {
