@@ -26,7 +26,7 @@ struct HostileDevice {
     private var next: UInt16 = 0
     private var object = TransferObject.envelope
     private var offset = 0
-    /// The open object is an encoded image: its stream, of which the device has accepted the first `offset` bytes.
+    /// The stream of the open object, which is an encoded image. The device has accepted its first `offset` bytes.
     private var stream: HostileStream?
     /// The size of the largest base that the device announces; nil: it offers no encodings.
     private var largestBase: UInt32?
