@@ -139,6 +139,15 @@ import Testing
         #expect(throws: EncodingFailure.tooLarge) { try ImageEncoder.encode([0], from: 0, base: largest + [0]) }
     }
 
+    @Test("the properties of the first chunk are 0: lc = lp = pb = 0, as every device requires")
+    func properties() throws {
+        for base in [Self.old, []] {
+            let stream = try ImageEncoder.encode(Self.new, from: 0, base: base).bytes
+            // The byte with the properties follows the control byte and the two sizes.
+            #expect(stream[0] >= 0xC0 && stream[5] == 0)
+        }
+    }
+
     @Test("the encoder stops when its task is cancelled")
     func cancelled() async {
         let task = Task {

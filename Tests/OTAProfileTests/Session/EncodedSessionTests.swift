@@ -237,6 +237,16 @@ import Testing
         }
     }
 
+    @Test("after a stream that the device cannot decode, the transfer continues after the last acknowledged chunk")
+    func undecodableAfterAChunk() throws {
+        var world = try deltaWorld()
+        world.encode = { .success(PlayedWorld.stream($0.offset, 3, chunk: 60)) }
+        world.device.acknowledgesValues = true
+        world.device.undecodable = [1]
+        world.play()
+        #expect(world.device.begins == ["delta 0", "delta 60"] && world.report?.outcome == .confirmed)
+    }
+
     @Test("a digest mismatch after an encoded transfer begins the image again from 0, plain")
     func digestMismatch() throws {
         var world = try deltaWorld()

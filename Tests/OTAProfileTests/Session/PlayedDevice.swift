@@ -27,6 +27,8 @@ struct PlayedDevice {
     var undecodable: Set<Int> = []
     /// The device reports `undecodable` in Progress. If false, the notification is lost.
     var notifiesFailure = true
+    /// The device reports its position in Progress after each Data value of an encoded image.
+    var acknowledgesValues = false
     /// The number of Data values of an image after which each link is lost.
     var valuesPerLink: Int?
     /// The answer to the next FINISH of the image that is not *ok*.
@@ -152,7 +154,7 @@ struct PlayedDevice {
             return notifiesFailure ? [2, 19] + position(offset: 0, crc: 0) : nil
         }
         offset = decoded(open.taken, of: stream)
-        return nil
+        return acknowledgesValues ? [3, 0] + position : nil
     }
 
     /// The link is lost after this value.
