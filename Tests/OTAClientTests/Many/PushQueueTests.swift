@@ -99,6 +99,23 @@ import Testing
         _ = queue.ended(0, .updated(trial: .seconds(15)))
         #expect(queue.start().isEmpty, "one device on trial needs 10 s, and half of the limit is 7.5 s")
 
+        queue = Self.queue(8) { $0.atOnce = 1 }
+        for index in 0..<3 {
+            #expect(queue.start() == [index])
+            _ = queue.note(.phase(.apply), of: index)
+        }
+        _ = queue.ended(0, .updated(trial: .seconds(15)))
+        _ = queue.ended(1, .updated(trial: .seconds(120)))
+        #expect(queue.start().isEmpty, "the shortest limit counts")
+
+        queue = Self.queue(3) { $0.atOnce = 1 }
+        for index in 0..<2 {
+            #expect(queue.start() == [index])
+            _ = queue.note(.phase(.apply), of: index)
+        }
+        _ = queue.ended(0, .updated(trial: .zero))
+        #expect(queue.start() == [2], "a device without trials has no limit")
+
         queue = Self.queue(40, lane: .udp) { $0.atOnce = 1 }
         for index in 0..<30 {
             #expect(queue.start() == [index])
@@ -163,6 +180,30 @@ import Testing
         #expect(queue.start().isEmpty)
         _ = queue.ended(1, .updated(trial: nil))
         #expect(queue.start() == [4])
+    }
+
+    @Test("the limit of an adapter is never lowered below 1")
+    func oneLink() {
+        let queue = Self.queue(3) { $0.atOnce = 2 }
+        #expect(queue.start() == [0, 1])
+        _ = queue.note(.phase(.apply), of: 1)
+        #expect(queue.start() == [2])
+        _ = queue.note(.phase(.preflight), of: 0)
+        let failed = UpdateProgress.connectionFailed(LinkError(.lost, "refused"))
+        #expect(queue.note(failed, of: 1) == 1 && queue.note(failed, of: 2) == nil)
+        #expect(queue.limit(of: Self.air) == 1)
+    }
+
+    @Test(
+        "only a rollback or a device that does not return halts the push, and only a device that was not reached starts again",
+        arguments: [
+            (UpdateError.Code.rolledBack, PushQueue.End.lostTheImage), (.didNotReturn, .lostTheImage),
+            (.noSuchDevice, .unreachable), (.linkLost, .unreachable), (.noAnswer, .unreachable),
+            (.interrupted, .failed),
+            (.wrongProduct, .failed),
+        ])
+    func ends(code: UpdateError.Code, end: PushQueue.End) {
+        #expect(PushQueue.End(.failure(UpdateError(code, ""))) == end)
     }
 
     /// Seeded runs: random devices, policies and results. After each step, the limits hold. At the end, every device has a result, except
