@@ -88,7 +88,8 @@ extension Command {
     /// Writes the result to the file of `--report`. Returns a failure if the report cannot be written. Returns nil if the report was
     /// written or the option was not given.
     private func write(_ report: ReportFile?, _ answer: Answer, _ console: Console) -> Failure? {
-        write(report, console, junit: (answer.failure, answer.lines)) {
+        let cases = answer.testCases ?? JUnitReport.cases(console.phases, failure: answer.failure, lines: answer.lines)
+        return write(report, console, exit: answer.failure?.exit, cases) {
             try console.object(answer, to: Self.name, failure: answer.failure)
         }
     }
@@ -96,11 +97,12 @@ extension Command {
     /// Writes the failure of the command to the file of `--report`. Returns another failure if the report cannot be written. Returns nil if
     /// the report was written or the option was not given.
     private func write(_ report: ReportFile?, _ failure: Failure, _ console: Console) -> Failure? {
-        write(report, console, junit: (failure, [])) { try console.object(failure, of: Self.name) }
+        let cases = JUnitReport.cases(console.phases, failure: failure, lines: [])
+        return write(report, console, exit: failure.exit, cases) { try console.object(failure, of: Self.name) }
     }
 
     private func write(
-        _ report: ReportFile?, _ console: Console, junit: (failure: Failure?, lines: [TerminalLine]),
+        _ report: ReportFile?, _ console: Console, exit: ExitStatus?, _ cases: [JUnitReport.Case],
         json: () throws -> JSONLine
     ) -> Failure? {
         guard let report else { return nil }
@@ -111,13 +113,8 @@ extension Command {
                 var properties = [("device", console.device), ("file", invocation.file)].compactMap { name, value in
                     value.map { (name: name, value: $0) }
                 }
-                properties.append(("exit", "\((junit.failure?.exit ?? .done).rawValue)"))
-                try report.write(
-                    JUnitReport(
-                        command: Self.name, phases: console.phases.ended(), current: console.phases.current,
-                        failure: junit.failure,
-                        properties: properties, lines: junit.lines
-                    ).text)
+                properties.append(("exit", "\((exit ?? .done).rawValue)"))
+                try report.write(JUnitReport(command: Self.name, cases: cases, properties: properties).text)
             }
             return nil
         } catch {

@@ -66,14 +66,14 @@ import Testing
     func refusals() async throws {
         let sandbox = try await Self.sandbox(["a"])
         try sandbox.write("empty.txt", Array("# nothing\n".utf8))
-        try sandbox.write("twice.txt", Array("sim:a\nsim:a\n".utf8))
+        try sandbox.write("twice.txt", Array("sim:a\n\nsim:a\n".utf8))
         let many = (0...1000).map { "sim:d\($0)\n" }.joined()
         try sandbox.write("thousand-and-one.txt", Array(many.utf8))
-        try sandbox.write("bad.txt", Array("sim:a\nkitchen\n".utf8))
+        try sandbox.write("bad.txt", Array("# bench\r\nsim:a\r\nkitchen\r\n".utf8))
         let cases: [([String], [String], Int32, String)] = [
             ([], ["--device-file", "empty.txt"], 64, "has no device address"),
-            ([], ["--device-file", "twice.txt"], 64, "is given twice"),
-            ([], ["--device-file", "bad.txt"], 64, "'kitchen' is not a device address"),
+            ([], ["--device-file", "twice.txt"], 64, "twice.txt, line 3: the device sim:a is given twice"),
+            ([], ["--device-file", "bad.txt"], 64, "bad.txt, line 3: 'kitchen' is not a device address"),
             ([], ["--device-file", "none.txt"], 66, "none.txt"),
             ([], ["--device-file", "-"], 64, "cannot be standard input"),
             (["sim:a", "sim:a"], [], 64, "is given twice"),
@@ -81,7 +81,6 @@ import Testing
             (["sim:", "sim:demo"], [], 64, "is given twice"),
             (["udp:10.0.0.7", "udp:10.0.0.7:1337"], [], 64, "is given twice"),
             ([], ["--device-file", "thousand-and-one.txt"], 64, "at most 1000"),
-            (["sim:a", "sim:b"], ["--report", "r.xml"], 64, "use the suffix .json"),
             (["sim:a", "sim:b"], ["--at-once", "0"], 64, "from 1 to 1000"),
             ([], [], 64, "--device"),
         ]
@@ -148,6 +147,12 @@ import Testing
         #expect(lines[5].hasPrefix("sim:x: ") && lines[6].hasPrefix("  hint: "))
         #expect(run.err.contains("otaflash: error: not updated: 1 of 3 devices"))
         #expect(run.err.contains("--device 'sim:b?pace=virtual' --device sim:x"), "\(run.err)")
+        #expect(run.err.contains("hint: correct the causes, then run the same command again"), "\(run.err)")
+
+        try sandbox.write("one.txt", Array("sim:x\n".utf8))
+        let one = try await sandbox.run("push", "fw.otaf", "--device-file", "one.txt", "--trust", "release.pub.pem")
+        #expect(one.out.contains("1 device: 1 failed; "), "\(one.out)")
+        #expect(one.err.contains("not updated: 1 of 1 device\n"), "\(one.err)")
     }
 
     @Test("each line and each event of the progress names its device")
@@ -215,6 +220,7 @@ import Testing
         #expect(json.summary?.not_started?.number == 1 && json.summary?.failed?.number == 2)
         #expect(json.devices?[2]?.outcome?.string == "not-started" && json.devices?[2]?.exit == nil)
         #expect(json.devices?[0]?.error?.code?.string == "interrupted")
+        #expect(json.error?.hint?.string?.hasPrefix("to continue, run the same command again") == true)
     }
 
     @Test("devices with SMP report the image, and the fields of a bundle that were not checked")

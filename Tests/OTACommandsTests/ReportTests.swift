@@ -18,16 +18,18 @@ import Testing
     private func suite(_ sandbox: Sandbox, _ name: String) async throws -> JSONValue {
         let script = """
             import json, sys
-            from junitparser import JUnitXml, Failure
+            from junitparser import JUnitXml, Failure, Skipped
             xml = JUnitXml.fromfile(sys.argv[1])
             suites = list(xml)
             assert len(suites) == 1
             suite = suites[0]
             cases = [{"name": case.name, "class": case.classname, "time": case.time, "output": case.system_out,
                       "failures": [{"type": r.type, "message": r.message, "text": r.text} for r in case.result
-                                   if isinstance(r, Failure)]} for case in suite]
+                                   if isinstance(r, Failure)],
+                      "skipped": [r.message for r in case.result if isinstance(r, Skipped)]} for case in suite]
             assert suite.tests == xml.tests == len(cases), "the number of cases"
             assert suite.failures == xml.failures == sum(len(case["failures"]) for case in cases), "the number of failures"
+            assert suite.skipped == xml.skipped == sum(len(case["skipped"]) for case in cases), "the number of skipped cases"
             assert abs(suite.time - sum(case["time"] for case in cases)) < 0.01, "the sum of the times"
             print(json.dumps({"name": suite.name, "cases": cases,
                               "properties": {p.name: p.value for p in suite.properties()}}))
@@ -76,6 +78,39 @@ import Testing
         let dry = try await sandbox.run(push + ["--report", "r.xml", "--dry-run"])
         #expect(dry.exit == 0)
         #expect(try await names(self.suite(sandbox, "r.xml")) == ["prepare", "connect", "preflight"])
+    }
+
+    @Test(
+        "the JUnit report of a push to several devices has a case for each device, and skipped cases for those not started"
+    )
+    func severalDevices() async throws {
+        let sandbox = try await released()
+        let devices = ["sim:kitchen?pace=virtual", "sim:absent", "sim:lamp"]
+        let words = ["push", "fw.otaf", "--trust", "release.pub.pem", "--report", "r.xml"]
+        let run = try await sandbox.run(words + devices.prefix(2).flatMap { ["--device", $0] })
+        #expect(run.exit == 69, "\(run.err)")
+        var suite = try await suite(sandbox, "r.xml")
+        #expect(names(suite) == Array(devices.prefix(2)) && suite.properties?.exit?.string == "69")
+        #expect(suite.cases?[0]?.output?.string?.contains("1.1.0") == true && suite.cases?[0]?.failures?.array == [])
+        #expect(suite.cases?[1]?.failures?[0]?.type?.string == "no-such-device")
+        #expect(suite.cases?[1]?.failures?[0]?.text?.string?.hasPrefix("hint: ") == true)
+
+        let made = try await sandbox.run(
+            "simulate", "create", "lamp", "--product", "demo", "--version", "1.0.0", "--trust", "release.pub.pem",
+            "--trial", "1")
+        #expect(made.exit == 0, "\(made.err)")
+        let slow = ["sim:lamp?pace=virtual&interval=300ms", "sim:kitchen?pace=virtual"]
+        let halted = try await sandbox.run(words + slow.flatMap { ["--device", $0] } + ["--first", "1"])
+        #expect(halted.exit == 78, "\(halted.err)")
+        suite = try await self.suite(sandbox, "r.xml")
+        #expect(suite.cases?[0]?.failures?[0]?.type?.string == "rolled-back")
+        #expect(suite.cases?[1]?.skipped?.array?.map(\.string) == ["the update was not started"])
+
+        // A failure before the first device is a failure of the preparation.
+        let untrusted = try await sandbox.run(
+            ["push", "fw.otaf", "--report", "r.xml", "--trust", "other.pub.pem"] + slow.flatMap { ["--device", $0] })
+        #expect(untrusted.exit != 0)
+        #expect(try await names(self.suite(sandbox, "r.xml")) == ["prepare"])
     }
 
     static let failures: [(options: [String], phase: String, exit: Int32, code: String)] = [

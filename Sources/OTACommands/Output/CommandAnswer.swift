@@ -11,11 +11,14 @@ protocol CommandAnswer: Encodable, Sendable {
     var failure: Failure? { get }
     /// True if the result itself encodes the member `device`, with more data than the address.
     var describesDevice: Bool { get }
+    /// The test cases of a JUnit report; nil: one test case for each phase of the command.
+    var testCases: [JUnitReport.Case]? { get }
 }
 
 extension CommandAnswer {
     var failure: Failure? { nil }
     var describesDevice: Bool { false }
+    var testCases: [JUnitReport.Case]? { nil }
 }
 
 /// The JSON object on stdout with the result of a command.

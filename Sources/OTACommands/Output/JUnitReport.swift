@@ -1,28 +1,55 @@
 import OTAFirmware
 import OTAUpdate
 
-/// The report of a push as JUnit XML. It has one test case for each phase, so that a CI service shows the failed phase and the durations.
+/// The report of a push as JUnit XML. It has one test case for each phase, or for each device of a push to several devices. So a CI service
+/// shows what failed, and the durations.
 struct JUnitReport {
     /// The beginning of each report.
     static let heading = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"otaflash\""
 
+    struct Case {
+        enum Outcome {
+            /// The lines are a result for the user.
+            case passed([TerminalLine])
+            case failed(Failure)
+            case skipped(String)
+        }
+
+        let name: String
+        let seconds: Double
+        var outcome = Outcome.passed([])
+    }
+
     /// The full name of the command, such as `push`.
     let command: String
-    let phases: [PhaseTimes.Phase]
-    /// The index of the phase in which the command ended.
-    let current: Int
-    /// The failure in the phase `current`; nil if the command succeeded.
-    let failure: Failure?
+    let cases: [Case]
     /// Names and values that describe the run, such as the device.
     let properties: [(name: String, value: String)]
-    /// The result for the user.
-    let lines: [TerminalLine]
+
+    /// Returns the test cases of the phases of a command.
+    ///
+    /// - Parameters:
+    ///   - failure: the failure in the current phase; nil if the command succeeded.
+    ///   - lines: the result for the user.
+    static func cases(_ phases: PhaseTimes, failure: Failure?, lines: [TerminalLine]) -> [Case] {
+        phases.ended().enumerated().map { index, phase in
+            var phaseCase = Case(name: phase.name, seconds: phase.duration.seconds)
+            if index == phases.current { phaseCase.outcome = failure.map { .failed($0) } ?? .passed(lines) }
+            return phaseCase
+        }
+    }
 
     var text: String {
-        let seconds = Self.seconds(phases.reduce(.zero) { $0 + $1.duration })
+        let (failures, skipped) = cases.reduce(into: (0, 0)) { counts, one in
+            switch one.outcome {
+            case .passed: break
+            case .failed: counts.0 += 1
+            case .skipped: counts.1 += 1
+            }
+        }
         let counts = [
-            ("tests", "\(phases.count)"), ("failures", failure == nil ? "0" : "1"), ("errors", "0"),
-            ("skipped", "0"), ("time", seconds),
+            ("tests", "\(cases.count)"), ("failures", "\(failures)"), ("errors", "0"), ("skipped", "\(skipped)"),
+            ("time", Self.seconds(cases.reduce(0) { $0 + $1.seconds })),
         ]
         var text = Self.heading + Self.attributes(counts) + ">\n"
         text += "  <testsuite" + Self.attributes([("name", "otaflash \(command)")] + counts) + ">\n    <properties>\n"
@@ -30,30 +57,33 @@ struct JUnitReport {
             text += "      <property" + Self.attributes([("name", property.name), ("value", property.value)]) + "/>\n"
         }
         text += "    </properties>\n"
-        for (index, phase) in phases.enumerated() {
+        for one in cases {
             text +=
                 "    <testcase"
                 + Self.attributes([
-                    ("classname", "otaflash.\(command)"), ("name", phase.name), ("time", Self.seconds(phase.duration)),
+                    ("classname", "otaflash.\(command)"), ("name", one.name), ("time", Self.seconds(one.seconds)),
                 ])
-            let contents = index == current ? outcome : ""
+            let contents = Self.element(one.outcome)
             text += contents.isEmpty ? "/>\n" : ">\n\(contents)    </testcase>\n"
         }
         return text + "  </testsuite>\n</testsuites>"
     }
 
-    /// The elements of the test case for the phase in which the command ended: the failure, or the result for the user.
-    private var outcome: String {
-        guard let failure else {
+    /// Returns the element with the outcome of a test case.
+    private static func element(_ outcome: Case.Outcome) -> String {
+        switch outcome {
+        case .passed(let lines):
             let output = lines.map { $0.rendered(hasColours: false) }
-            return output.isEmpty ? "" : "      <system-out>\(Self.escaped(output))</system-out>\n"
+            return output.isEmpty ? "" : "      <system-out>\(escaped(output))</system-out>\n"
+        case .failed(let failure):
+            let hints = failure.hints.map { "hint: \($0)" }
+            return "      <failure\(attributes([("type", failure.code), ("message", failure.message)]))>"
+                + "\(escaped(hints))</failure>\n"
+        case .skipped(let reason): return "      <skipped\(attributes([("message", reason)]))/>\n"
         }
-        let attributes = Self.attributes([("type", failure.code), ("message", failure.message)])
-        let hints = failure.hints.map { "hint: \($0)" }
-        return "      <failure\(attributes)>\(Self.escaped(hints))</failure>\n"
     }
 
-    private static func seconds(_ duration: Duration) -> String { Figures.decimal(duration.seconds, places: 3) }
+    private static func seconds(_ seconds: Double) -> String { Figures.decimal(seconds, places: 3) }
 
     private static func attributes(_ pairs: [(String, String)]) -> String {
         pairs.map { " \($0)=\"\(escaped([$1]))\"" }.joined()

@@ -67,10 +67,6 @@ struct Push: DeviceCommand {
     var device: String? { targets.areMany ? nil : target.device }
 
     func validate() throws {
-        if targets.areMany, let report = options.report, report.hasSuffix(".xml") {
-            throw ValidationError(
-                "--report \(report): a push to several devices has no report in JUnit XML; use the suffix .json")
-        }
         let endings = given.filter { $0.ending != nil }.map { "'\($0.argument)'" }
         let resumes = given.filter { $0.resume != nil }.map { "'\($0.argument)'" }
         for words in [endings, resumes] where words.count > 1 {

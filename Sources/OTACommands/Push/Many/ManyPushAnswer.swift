@@ -109,9 +109,26 @@ struct ManyPushAnswer: CommandAnswer {
                     transfer?.bytesPerSecond.map(Figures.rate) ?? "–",
                 ]
             })
-        return table + [TerminalLine("\(devices.count) devices: \(summary.text); \(Figures.time(seconds)).")]
+        let sum = "\(Self.number(devices.count)): \(summary.text); \(Figures.time(seconds))."
+        return table + [TerminalLine(sum)]
             + devices.flatMap(Self.details)
     }
+
+    var testCases: [JUnitReport.Case]? {
+        devices.map { entry in
+            let outcome: JUnitReport.Case.Outcome =
+                if let failure = entry.failure {
+                    .failed(failure)
+                } else if let answer = entry.answer {
+                    .passed(answer.lines)
+                } else {
+                    .skipped("the update was not started")
+                }
+            return JUnitReport.Case(name: entry.given, seconds: entry.seconds ?? 0, outcome: outcome)
+        }
+    }
+
+    private static func number(_ devices: Int) -> String { devices == 1 ? "1 device" : "\(devices) devices" }
 
     /// The lines with the failure of a device and the next steps.
     private static func details(_ entry: Entry) -> [TerminalLine] {
@@ -132,11 +149,12 @@ struct ManyPushAnswer: CommandAnswer {
         let exit =
             isInterrupted ?? Self.order.first { status in failures.contains { $0.exit == status } } ?? .linkLost
         let missing = devices.count { $0.answer == nil }
+        let again = "run the same command again, which sends nothing to the devices that run the image"
         return Failure(
-            "devices-not-updated", exit, "not updated: \(missing) of \(devices.count) devices",
+            "devices-not-updated", exit, "not updated: \(missing) of \(Self.number(devices.count))",
             hint:
-                "correct the causes, then run the same command again, which sends nothing to the devices that run the image: "
-                + invocation.line())
+                "\(isInterrupted == nil ? "correct the causes, then \(again)" : "to continue, \(again)"): \(invocation.line())"
+        )
     }
 }
 
@@ -157,6 +175,7 @@ enum PushResult: CommandAnswer {
     var lines: [TerminalLine] { answer.lines }
     var failure: Failure? { answer.failure }
     var describesDevice: Bool { answer.describesDevice }
+    var testCases: [JUnitReport.Case]? { answer.testCases }
 
     func encode(to encoder: any Encoder) throws { try answer.encode(to: encoder) }
 }

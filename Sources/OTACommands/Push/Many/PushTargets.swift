@@ -65,39 +65,62 @@ struct PushTargets: ParsableArguments {
     ///   `FileReader`.
     func addresses() throws -> [DeviceAddress] {
         if selection.all { return [] }
-        let all = try device + (deviceFile.map { try Self.list(in: $0) } ?? [])
+        let all = try device.map { GivenDevice($0) } + (deviceFile.map { try Self.list(in: $0) } ?? [])
         guard all.count <= Self.mostDevices else {
             throw Failure.usage(
                 "\(all.count) devices are too many for one push: at most \(Self.mostDevices)",
                 hint: "divide the list into several files, and push to one after the other")
-        }
-        var known: Set<String> = []
-        for text in all where try !known.insert(DeviceAddress(text).canonical).inserted {
-            throw Failure.usage("the device \(text) is given twice", hint: "give each device once")
         }
         if let deviceFile, all.isEmpty {
             throw Failure.usage(
                 "\(deviceFile) has no device address",
                 hint: "write one address on each line, such as udp:192.168.1.20")
         }
-        return try all.map { text in
-            var options = options(for: text)
-            // A push to several devices may mix transports. So the Bluetooth options have no effect on the other transports.
-            let address = try DeviceAddress(text)
-            if !address.isBluetooth { options.session.radio = RadioOptions.none }
-            return try options.address()
+        var known: Set<String> = []
+        return try all.map { given in
+            do {
+                let address = try address(of: given.text)
+                guard known.insert(address.canonical).inserted else {
+                    throw Failure.usage("the device \(given.text) is given twice", hint: "give each device once")
+                }
+                return address
+            } catch {
+                guard let place = given.place else { throw error }
+                var failure = Failure(error, in: Invocation(command: Push.name))
+                failure.message = "\(place): \(failure.message)"
+                throw failure
+            }
         }
     }
 
-    private static func list(in file: String) throws -> [String] {
+    /// Parses the address of one of several devices. They may have different transports. So the Bluetooth options have no effect on the other
+    /// transports.
+    private func address(of text: String) throws -> DeviceAddress {
+        var options = options(for: text)
+        if try !DeviceAddress(text).isBluetooth { options.session.radio = RadioOptions.none }
+        return try options.address()
+    }
+
+    /// An address that the user gave.
+    private struct GivenDevice {
+        let text: String
+        /// The file and the line; nil: the command line.
+        let place: String?
+
+        init(_ text: String, in place: String? = nil) { (self.text, self.place) = (text, place) }
+    }
+
+    private static func list(in file: String) throws -> [GivenDevice] {
         try StandardFile.refuse(
             file, "the list of devices cannot be standard input",
             hint: "save the list first, such as cat > devices.txt, and give this file")
         let text = String(decoding: try FileReader.contents(of: file), as: UTF8.self)
-        return text.split(whereSeparator: \.isNewline).map { line in
-            let start = line.drop { $0.isWhitespace }
-            return String(start.prefix { !$0.isWhitespace })
-        }.filter { !$0.isEmpty && !$0.hasPrefix("#") }
+        let lines = text.split(omittingEmptySubsequences: false, whereSeparator: \.isNewline)
+        return lines.enumerated().compactMap { index, line in
+            let address = line.drop { $0.isWhitespace }.prefix { !$0.isWhitespace }
+            guard !address.isEmpty, !address.hasPrefix("#") else { return nil }
+            return GivenDevice(String(address), in: "\(file), line \(index + 1)")
+        }
     }
 }
 
