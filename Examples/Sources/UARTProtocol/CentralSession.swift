@@ -51,7 +51,8 @@ public enum ImageError: Error, Sendable, Hashable, CustomStringConvertible {
             "The size of the image is not from \(PNG.sizes.lowerBound) to \(PNG.sizes.upperBound) bytes."
         case .wrongDigest: "The SHA-256 of the image is wrong."
         case .noPNG: "The image is not a PNG."
-        case .noAnswer: "The peripheral has not sent a part of the image for \(Channel.answerTime.components.seconds) s."
+        case .noAnswer:
+            "The peripheral has not sent a part of the image for \(Channel.answerTime.components.seconds) s."
         }
     }
 }
