@@ -10,12 +10,13 @@ struct Attest: Command {
     static let configuration = CommandConfiguration(
         commandName: name, abstract: "Sign the provenance or the SBOM of a bundle.",
         discussion: """
-            attest signs an in-toto statement about a bundle and appends it to a file: one DSSE envelope on each line. \
-            'otaflash verify <bundle> --attestation <file>' checks all of them.
+            attest signs a statement about a bundle and appends it to a separate file. The bundle does not change. Each line of \
+            the file is one signed statement: an in-toto statement in a DSSE envelope. 'otaflash verify <bundle> --attestation \
+            <file>' checks every line.
 
-            Without --predicate, the statement is SLSA provenance. It names the build service, the job and the commit, from \
-            the environment variables of GitHub Actions or GitLab CI. Other machines have no such variables, and attest then \
-            fails (exit 64).
+            Without --predicate, the statement names the build service, the job and the commit that made the bundle (SLSA \
+            provenance). attest reads these from the environment variables of GitHub Actions or GitLab CI. On other machines, \
+            attest without --predicate fails (exit 64).
 
             With --predicate, the statement contains your own JSON document, such as an SBOM.
 

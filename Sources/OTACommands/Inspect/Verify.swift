@@ -74,7 +74,7 @@ struct Verify: Command {
 
     @Option(
         help: ArgumentHelp(
-            "The attestations of <file>: a file with one DSSE envelope on each line. Refuse <file> if an attestation is not about <file>, "
+            "A file of 'otaflash attest', with one signed statement about <file> on each line. Refuse <file> if a statement is not about <file>, "
                 + "or is not signed by a trusted key; default: no attestations.",
             valueName: "path"),
         completion: .file())

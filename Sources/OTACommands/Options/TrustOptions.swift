@@ -12,8 +12,9 @@ struct TrustOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
             "A trusted public key, or a folder with trusted keys (*.pub.pem); repeatable. Default: the paths in $OTAFLASH_TRUST, "
-                + "separated by ':'; if $OTAFLASH_TRUST is not set, the folder ~/.config/otaflash/trust. A file KEY.pub.pem.scope can "
-                + "limit KEY.pub.pem to some products or formats.",
+                + "separated by ':'; if $OTAFLASH_TRUST is not set, the folder ~/.config/otaflash/trust. A text file "
+                + "KEY.pub.pem.scope can limit KEY.pub.pem to some products (product = NAME), or to bundles (format = bundle) or MCUboot images "
+                + "(format = mcuboot).",
             valueName: "path"),
         completion: .file())
     var trust: [String] = []

@@ -18,8 +18,9 @@ struct Push: DeviceCommand {
             push verifies the file, uploads it, starts the new image on trial and confirms it. If the new image does not \
             start, the device rolls back to the old image (exit 78).
 
-            A device with the GATT OTA profile accepts a bundle. A device with SMP (MCUmgr) accepts an MCUboot image, or a \
-            bundle of an MCUboot image.
+            The firmware of the device must implement one of two update protocols. The GATT OTA profile is otaflash's own \
+            protocol; a device with it accepts a bundle. SMP is the protocol of MCUmgr; a device with it accepts an MCUboot \
+            image, or a bundle of an MCUboot image.
 
             If the link is lost, push connects again and resumes the upload. If push itself is interrupted, run the same \
             command again: it resumes the partial upload. A device with SMP loses a partial upload when it restarts.
@@ -249,8 +250,8 @@ enum PushFlag: String, EnumerableFlag {
             "Refuse a version that is lower than the running version (exit 77); default: install it, with a warning."
         case .allowDemoKey:
             ArgumentHelp(
-                "Accept a file that only the demo key of otaflash has signed. Everyone has the private demo key. A virtual device "
-                    + "(sim:) accepts such a file without this option.")
+                "Accept a file that only the demo key of otaflash has signed. Everyone has the private demo key. For a virtual "
+                    + "device (sim:), push does not need this option.")
         case .unverifiedImage:
             "Accept an MCUboot image that is not signed by a trusted key, at your own risk. A bundle is always verified."
         case .uncheckedTarget:

@@ -21,7 +21,7 @@ struct DetachedOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "A signature of the bytes that --to-sign wrote. The signature is in raw bytes, hex or Base64. Repeat the option for each signature.",
+            "A signature of the bytes that --to-sign wrote. The signature is in raw bytes, hex or Base64. Requires --public-key. Repeat the option for each signature.",
             valueName: "file"),
         completion: .file())
     var signature: [String] = []

@@ -21,7 +21,10 @@ struct Sign: Command {
             or RSA-3072 key. --version and --header-size are required. With an Ed25519 key, the output has exactly the \
             bytes of imgtool's output.
 
-            Key on another machine: --to-sign writes the bytes to sign, and --signature attaches the signature.
+            Key on another machine: first run sign with --to-sign FILE in place of --key. It writes the bytes to sign. Sign \
+            FILE on the other machine. Then run sign with --signature and --public-key: for a new bundle, add --manifest FILE and \
+            omit --product, --version and the other values of the manifest; for an MCUboot image, repeat the options of the \
+            first command.
 
             Example: otaflash sign app.bin --key release.pem --product demo --version 1.1.0
                      otaflash sign zephyr.bin --as mcuboot --key release.pem \\
@@ -35,8 +38,8 @@ struct Sign: Command {
     @Option(
         help: ArgumentHelp(
             "The private key: a PEM file; env:NAME for PEM text in the environment variable NAME; pkcs11:URI for a key in a token "
-                + "(example: 'pkcs11:token=release;object=fw'); exec:PROGRAM for a program that signs; or agent:ID for a key in an SSH "
-                + "agent. Required, unless --to-sign or --signature is given. A bundle can have 1 to 4 signatures: repeat --key for each. An "
+                + "(example: 'pkcs11:token=release;object=fw'); exec:PROGRAM for a program that reads the bytes from stdin and prints the "
+                + "signature (see docs/signing-keys.md); or agent:ID for a key in an SSH agent (--key agent: lists the IDs). Required, unless --to-sign or --signature is given. A bundle can have 1 to 4 signatures: repeat --key for each. An "
                 + "MCUboot image has one signature.",
             valueName: "key"),
         completion: .file())

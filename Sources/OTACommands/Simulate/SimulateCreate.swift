@@ -14,10 +14,12 @@ struct SimulateCreate: Command {
         discussion: """
             The device accepts only files that are signed by a key of --trust.
 
-            --without removes one of these abilities from the device. With --protocol ota:
+            A new device has all of the following abilities. --without removes one of them. With --protocol ota:
 
-              encodings   accept compressed images and differences; else only whole images
-              base        accept differences; else only whole or compressed images
+              encodings   accept a compressed image, or the difference from the running image
+              base        accept the difference from the running image
+
+            Without encodings, the device accepts only whole images. Without base, it accepts whole and compressed images.
 
             With --protocol smp:
 

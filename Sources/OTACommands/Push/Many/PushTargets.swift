@@ -128,7 +128,7 @@ struct PushTargets: ParsableArguments {
 struct PushOrder: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            "The number of devices to update at the same time. auto means 4 on a Bluetooth adapter, and 32 over UDP.",
+            "The number of devices to update at the same time. auto: 4 on a Bluetooth adapter, 32 over UDP, 1 on a serial port; default: auto.",
             valueName: "number"),
         transform: Self.atOnce)
     var atOnce = AtOnce.auto
