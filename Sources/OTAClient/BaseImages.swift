@@ -3,10 +3,11 @@ public import OTAFirmware
 import OTASigning
 public import SystemPackage
 
-/// The images that a device may run, found in files and folders.
+/// The images that a device may run at present. They are read from files and folders.
 ///
-/// A push uses one of them as the base: it sends only the difference between this image and the new image (docs/smaller-updates.md). A base
-/// needs no signature. The device compares the digest of its running image with the digest of the base before it accepts a difference.
+/// If the device runs one of these images, a push uses this image as the base: the push sends only the difference between the base and the
+/// new image (docs/smaller-updates.md). A base needs no signature. The device compares the digest of its running image with the digest of
+/// the base before it accepts a difference.
 public struct BaseImages: Sendable {
     /// The images in the order of the paths. `BaseImage.id` is the position in this array.
     public private(set) var images: [BaseImage] = []
@@ -32,7 +33,8 @@ public struct BaseImages: Sendable {
         }
     }
 
-    /// The maximum number of files in a folder that cause a note of their own.
+    /// The maximum number of notes about single files of one folder. If more files are unusable, one more note reports the number of the
+    /// remaining ones.
     private static let mostNotes = 3
 
     /// Adds the bundles of a folder.
@@ -42,7 +44,7 @@ public struct BaseImages: Sendable {
         for name in names {
             let file = folder.appending(name)
             do throws(BaseError) {
-                // The folder can also contain other files, such as keys and checksums.
+                // The folder can also contain other files, such as keys and checksums. They are ignored without a note.
                 if let bundle = try Self.bundle(at: file) { add(bundle, file) }
             } catch {
                 if error.isFolder { continue }
@@ -54,8 +56,10 @@ public struct BaseImages: Sendable {
         if images.count == first, unusable == 0 { note("no base from \(folder): the folder contains no bundle") }
     }
 
-    /// The paths in `$OTAFLASH_BASES`, which are separated by `:`. If the variable is not set, the folder `$XDG_DATA_HOME/otaflash/bases` or
-    /// `~/.local/share/otaflash/bases`. Empty if this folder does not exist.
+    /// The default paths of the files and folders with images.
+    ///
+    /// These are the paths in `$OTAFLASH_BASES`, separated by `:`. If this variable is not set, the only path is the folder `bases` in
+    /// `Environment.dataFolder`, normally `~/.local/share/otaflash/bases`. If this folder does not exist, the array is empty.
     public static var defaultPaths: [FilePath] {
         if let list = Environment.value("OTAFLASH_BASES") {
             return list.split(separator: ":").map { FilePath(String($0)) }
@@ -82,6 +86,8 @@ public struct BaseImages: Sendable {
     }
 
     /// Reads the bytes of one of the images again.
+    ///
+    /// - Throws: `baseUnreadable` if the image is not one of `images`, or if its file cannot be read or has changed.
     func bytes(of base: BaseImage) throws(EncodingFailure) -> [UInt8] {
         guard files.indices.contains(base.id) else { throw .baseUnreadable(context: "\(base.name) is unknown") }
         let bytes: [UInt8]
@@ -131,7 +137,7 @@ public struct BaseImages: Sendable {
     private static func contents(of file: FilePath) throws(BaseError) -> [UInt8] {
         do {
             let input = try InputFile(file)
-            // Intel HEX text is about three times as long as its image.
+            // Intel HEX text is about three times as long as its image. So the limit for the file is four times the limit for the image.
             guard input.size <= 4 * EncodedImage.maximumSize else {
                 throw BaseError(context: "it has \(input.size) bytes; the limit is \(EncodedImage.maximumSize)")
             }
@@ -149,7 +155,7 @@ public struct BaseImages: Sendable {
     /// Returns the names of the files in a folder, in alphabetical order; nil if the path is not a folder.
     private static func names(in folder: FilePath) throws(BaseError) -> [String]? {
         guard let stream = opendir(folder.string) else {
-            // The error for a missing path comes from the attempt to open the path as a file.
+            // For a missing path, this function returns nil. The caller then opens the path as a file, and this attempt throws the error.
             guard errno == ENOTDIR || errno == ENOENT else {
                 throw BaseError(context: Errno(rawValue: errno).description)
             }
@@ -175,7 +181,7 @@ private struct BaseError: Error {
 
     init(context: String) { self.context = context }
 
-    /// - Parameter file: the path with which the description of the error may begin.
+    /// - Parameter file: the path of the file. If the description of the error begins with this path, `context` omits the path.
     init(_ error: any Error, _ file: FilePath) {
         switch error {
         case let error as BaseError: self = error

@@ -48,7 +48,9 @@ public struct DeviceAddress: Sendable {
         }
     }
 
-    /// The address in one form, without the parameters of a virtual device. Two addresses of one device with this form are equal.
+    /// The address in a uniform spelling, without the parameters of a virtual device. For example, `udp:HOST` and `udp:HOST:1337` have the
+    /// same canonical address. A push to several devices compares the canonical addresses to find a device that was given twice. It does
+    /// not find `ble:name=NAME` and `ble:AA:BB:CC:DD:EE:FF` of the same device, because these canonical addresses differ.
     package var canonical: String {
         switch transport {
         case .simulated(let address): "sim:\(address.name ?? VirtualDevices.demoName)"

@@ -6,11 +6,12 @@ public import SystemPackage
 /// An exclusive lock on a device. It allows only one otaflash process at a time to use the device.
 ///
 /// The lock is an `flock` on a file that contains the process id of the owner. The kernel releases the lock when the process ends, also
-/// after a crash. No process removes the lock file. Otherwise a process could hold the lock of a removed file, while another process locks
-/// a new file with the same name.
+/// after a crash. No process removes the lock file. If a process removed it, an earlier owner could still hold the lock of the removed
+/// file, and another process could lock a new file with the same name. Both processes would then use the device.
 ///
 /// Other users may have write access to the folder, and could create a file at the path of the lock file. So otaflash refuses a symbolic
-/// link at this path, and does not overwrite a file of another user or a file with other contents than a process id.
+/// link or a hard link at this path. It also refuses, and does not overwrite, a file of another user and a file that contains anything but
+/// a process id.
 package final class DeviceLock {
     private let file: FileDescriptor
 
@@ -135,12 +136,13 @@ package actor BluetoothLock {
         self.holdsAdapter = holdsAdapter
     }
 
-    /// Locks the device until this object is freed. If the device is already locked, the lock does not change.
+    /// Locks the device until this object is freed. Also locks the adapter with a shared lock, unless `holdsAdapter` is true. If this
+    /// object has already locked the device, the locks do not change.
     ///
     /// - Throws: `acquiredElsewhere` if the device cannot be locked. In this case, the property `failure` contains the reason.
     package func take(_ found: BluetoothDevice) throws(BlueZError) {
-        // The first event of a device can be without a name. After a connection, the device can report another name. So this object keeps
-        // the first name.
+        // The first event of a device can be without a name. After a connection, the device can report another name. So `device` changes
+        // only until it has a name.
         if device?.name == nil { device = found }
         guard lock == nil else { return }
         do throws(ClientError) {

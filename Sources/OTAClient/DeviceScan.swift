@@ -44,7 +44,7 @@ public struct ScannedDevice: Encodable, Sendable, Equatable {
     /// Merges new advertising data. The advertising data of a device can arrive in two parts.
     ///
     /// When an update protocol of the device is known, the scan connects to the device. BlueZ then replaces the advertised name with the
-    /// name from the GAP service. Users know the advertised name, so `name` keeps this name after the scan has connected.
+    /// name from the GAP service. Users know the advertised name. So `name` keeps the advertised name as soon as a protocol is known.
     mutating func note(_ device: BluetoothDevice) {
         if name == nil || protocols.isEmpty { name = device.name ?? name }
         protocols += UpdateProtocol.advertised(by: device).map(\.rawValue).filter { !protocols.contains($0) }
@@ -145,8 +145,8 @@ public struct DeviceScan: Sendable {
             .address(device.address), adapter: adapter, services: [updateProtocol.service],
             admits: { device throws(BlueZError) in try await lock.take(device) })
         do {
-            // SMP requires a subscription, and a device can require pairing for a subscription. The scan never prompts the user. So if the
-            // pairing needs a passkey, it fails immediately.
+            // SMP requires a subscription, and a device can require pairing for a subscription. The scan never prompts the user. So a
+            // pairing that needs a passkey fails immediately.
             let pairing: PairingResponder? = updateProtocol == .smp ? .unattended : nil
             let identity = try await client.withConnection(request, pairing: pairing) { connection in
                 switch updateProtocol {
@@ -177,8 +177,8 @@ private actor ScanBoard {
 
     /// Records an event.
     ///
-    /// - Returns: the device if this is its first event with an update protocol; otherwise nil. The scan reads product and version of the
-    ///   returned device.
+    /// - Returns: the device if this is its first event with an update protocol. The scan must then read the product and the version of the
+    ///   device. Nil for every other event.
     func note(_ event: ScanEvent) -> BluetoothDevice? {
         switch event {
         case .appeared(let device), .changed(let device):

@@ -9,12 +9,12 @@ package enum Environment {
         return String(cString: text)
     }
 
-    /// The folder of the configuration: `$XDG_CONFIG_HOME/otaflash`, or else `~/.config/otaflash`.
+    /// The folder of the configuration: `$XDG_CONFIG_HOME/otaflash`. If this variable is not set, `~/.config/otaflash`.
     ///
     /// Nil if `XDG_CONFIG_HOME` is not set and the home folder is unknown.
     package static var configurationFolder: FilePath? { folder("XDG_CONFIG_HOME", orElse: ".config") }
 
-    /// The folder of the user's data: `$XDG_DATA_HOME/otaflash`, or else `~/.local/share/otaflash`.
+    /// The folder of the user's data: `$XDG_DATA_HOME/otaflash`. If this variable is not set, `~/.local/share/otaflash`.
     ///
     /// Nil if `XDG_DATA_HOME` is not set and the home folder is unknown.
     package static var dataFolder: FilePath? { folder("XDG_DATA_HOME", orElse: ".local/share") }
@@ -22,9 +22,10 @@ package enum Environment {
     /// The folder for files that may be deleted when the user logs out: `$XDG_RUNTIME_DIR/otaflash`; nil: the variable is not set.
     package static var runtimeFolder: FilePath? { absolute("XDG_RUNTIME_DIR")?.appending("otaflash") }
 
-    /// Returns the state folder: `$OTAFLASH_STATE_DIR`, or else `$XDG_STATE_HOME/otaflash`, or else `~/.local/state/otaflash`.
+    /// Returns the state folder: `$OTAFLASH_STATE_DIR`. If this variable is not set, `$XDG_STATE_HOME/otaflash`. If neither variable is
+    /// set, `~/.local/state/otaflash`.
     ///
-    /// - Returns: nil if both variables are not set and the home folder is unknown.
+    /// - Returns: nil if neither variable is set and the home folder is unknown.
     /// - Throws: `invalidStateFolder` if `OTAFLASH_STATE_DIR` is a relative path, which would depend on the current directory.
     package static func stateFolder() throws(ClientError) -> FilePath? {
         guard let text = value("OTAFLASH_STATE_DIR") else { return folder("XDG_STATE_HOME", orElse: ".local/state") }

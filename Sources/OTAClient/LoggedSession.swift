@@ -34,7 +34,7 @@ struct LoggedSession<Session: UpdateLogic>: UpdateLogic {
         case .started, .deadlinePassed: break
         case .linkUp(let link):
             let channels = link.channels.map(\.logName).sorted().joined(separator: ", ")
-            // Only UDP and serial links preserve message boundaries. These links have no Bluetooth MTU.
+            // UDP and serial links preserve message boundaries and have no Bluetooth MTU. So the log omits the MTU for these links.
             let mtu = link.preservesMessageBoundaries ? "" : " (MTU \(link.maximumValueLength + 3))"
             logger.debug(
                 "\(now.logText) < link open: values of at most \(link.maximumValueLength) bytes\(mtu); channels: \(channels)"
@@ -65,7 +65,7 @@ struct LoggedSession<Session: UpdateLogic>: UpdateLogic {
         case .link(.read(let channel)): frame("> read", channel, now)
         case .link(.write(let bytes, let channel)): frame("> write", channel, now, bytes)
         case .link(.send(let values, let channel)): for bytes in values { frame("> send", channel, now, bytes) }
-        // The caller shows the progress and the result to the user.
+        // These actions are not logged here, because they go to the caller, which shows the progress and the result to the user.
         case .report, .finish, .fail: break
         }
     }
@@ -81,7 +81,7 @@ struct LoggedSession<Session: UpdateLogic>: UpdateLogic {
 }
 
 extension EncodingRequest {
-    /// The name of the base.
+    /// The name of the base; `no base` if the image is only compressed.
     fileprivate var logName: String { base.map { "base \($0.name)" } ?? "no base" }
 }
 

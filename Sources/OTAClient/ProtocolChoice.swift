@@ -29,15 +29,15 @@ struct ProtocolChoice: Sendable {
 
     /// Returns the protocol for a device.
     ///
-    /// If `forced` is not nil, the result is `forced`. If the device offers neither the OTA profile nor SMP, the conversation later reports
-    /// the missing service.
+    /// If `forced` is not nil, the result is `forced`, even if the device offers neither the OTA profile nor SMP. The conversation then
+    /// reports the missing service.
     ///
-    /// If `forced` is nil, the result is the protocol that the device offers. If the device offers both protocols, the result is SMP for a
-    /// push of MCUboot images, and otherwise the OTA profile.
+    /// If `forced` is nil, the result is the protocol that the device offers. If the device offers both protocols, the result depends on
+    /// the task: SMP for a push of MCUboot images, the OTA profile for every other task.
     ///
     /// - Parameter link: the open link, with the channels that the device offers.
-    /// - Throws: `unsupportedDevice` if the device offers only the protocol that is not `forced`. Also if `forced` is nil and the device
-    ///   offers neither protocol.
+    /// - Throws: `unsupportedDevice` in two cases: `forced` is not nil and the device offers only the other protocol, or `forced` is nil
+    ///   and the device offers neither protocol.
     func updateProtocol(on link: LinkProperties) throws(UpdateError) -> UpdateProtocol {
         let offersProfile = link.channels.contains { $0.service == ProfileChannel.service }
         let offersSMP = link.channels.contains(SMPChannel.value)

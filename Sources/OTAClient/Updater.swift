@@ -53,8 +53,8 @@ public struct Updater: Sendable {
         ///
         /// A push to `sim:` creates the virtual device if it does not exist. A dry run never creates it.
         public var keysOfNewDevice: TrustStore?
-        /// The images that the device may run; nil: no image is known. A push to a device that decodes differences uses one of them as the
-        /// base. A push sets `UpdateOptions.bases` from this property.
+        /// The images that the device may run; nil: no image is known. If the device runs one of these images and decodes differences, a
+        /// push uses this image as the base. A push replaces the value of `UpdateOptions.bases` with these images.
         public var bases: BaseImages?
         /// The folder of the virtual devices; nil: the folder of the command `otaflash`.
         public var virtualDeviceFolder: FilePath?
@@ -85,7 +85,7 @@ public struct Updater: Sendable {
     /// Updates the device: sends the update, waits for the restart, and confirms the new image. `UpdateOptions.ending` can exclude some of
     /// these steps.
     ///
-    /// With `UpdateOptions.isDryRun`, only checks whether the device would accept the update.
+    /// With `UpdateOptions.isDryRun`, the push only checks whether the device would accept the update.
     ///
     /// - Parameter progress: reads the progress events. The sequence ends when the task ends.
     public func push(
@@ -155,7 +155,7 @@ public struct UpdateResult: Sendable {
     public let address: String
     /// The name of the device; nil: the transport has no device names (UDP, serial), or the device has no name.
     public var name: String?
-    /// The highest possible transfer rate over the simulated link without packet loss, in bytes per second. Nil if the link is not
+    /// The highest transfer rate that the simulated link allows if no packet is lost, in bytes per second. Nil if the link is not
     /// simulated, or if no image transfer began.
     public var linkBound: Double?
 }
@@ -226,7 +226,8 @@ private struct Run {
             let time = VirtualTime()
             report = try time.run { try await run(session, on: device, address, time) }
         }
-        // The highest possible rate depends on the length of a GATT value. With SMP, a chunk can be longer than one value.
+        // The highest possible rate depends on the length of a GATT value. With SMP, a chunk can be longer than one value, so the length is
+        // limited to the longest value that the MTU allows.
         let value = min(report.transfer?.chunkSize ?? 0, address.radio.mtu - 3)
         return UpdateResult(
             report: report, given: text, address: "sim:\(name)", name: name,
@@ -252,7 +253,7 @@ private struct Run {
             LoggedSession(session, options.logger), over: transport, interrupts: interrupts)
     }
 
-    /// Encodes the image of a push; nil: the task has no image that can be encoded.
+    /// The function that encodes the image of a push; nil: the task has no image that can be encoded.
     private var encoder: (@Sendable (EncodingRequest) async -> Result<EncodedImage, EncodingFailure>)? {
         guard case .push(.bundle(let bundle), _) = choice.task else { return nil }
         let (image, bases) = (bundle.image, options.bases)
@@ -268,8 +269,9 @@ private struct Run {
     }
 }
 
-/// Records that the device has an image marked for boot or on trial. Its connections are then urgent, because the device rolls back at the end
-/// of the trial.
+/// Records that the push has begun to mark the image for boot (`UpdatePhase.apply`). From then on, a new link to the device opens before
+/// the links that other devices wait for. The reason: the device rolls back if the push does not confirm the image before the end of the
+/// trial.
 private final class TrialFlag: Sendable {
     private let value = Atomic(false)
 

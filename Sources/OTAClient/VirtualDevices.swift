@@ -83,7 +83,7 @@ package struct VirtualDevices {
 package protocol ObservedDevice: SimulatedDevice {
     /// The running image; nil: the device is restarting, or cannot boot.
     var running: VirtualBootloader.Boot? { get }
-    /// The state that the bootloader stores in flash.
+    /// The state that the bootloader stores in flash; nil: the flash contains no valid boot record.
     var bootState: BootState? { get }
     /// The durations of all requests to blink, in seconds. The duration 0 stops the blinking.
     var identifyRequests: [Int] { get }
