@@ -13,8 +13,8 @@ package struct Footprint: Sendable {
         descriptors = Self.openDescriptors(folder)
     }
 
-    /// Returns whether the process has at most as many open descriptors as in `earlier`, and at most `slack` bytes more resident memory.
-    /// `slack` is necessary because the allocator keeps freed memory, so a small growth is not a leak.
+    /// Returns whether the process has not grown since `earlier`: it has no additional open descriptors, and its resident memory has grown
+    /// by at most `slack` bytes. `slack` is necessary because the allocator keeps freed memory, so a small growth is not a leak.
     package func isStable(since earlier: Footprint, slack: Int) -> Bool {
         descriptors <= earlier.descriptors && memory - earlier.memory <= slack
     }
