@@ -97,8 +97,8 @@ public enum OTAFlash {
         command.configuration.subcommands.compactMap { $0.configuration.commandName }
     }
 
-    /// Returns the failure for the first argument that is unusable and must not appear in a message or log. Returns nil if all arguments
-    /// are usable.
+    /// Returns the failure for an unusable argument: a private key, text that is not valid UTF-8, or an empty text. The message does not
+    /// contain the argument, because a private key must not appear in a message or log. Returns nil if all arguments are usable.
     private static func unusableArgument(in arguments: [String]) -> Failure? {
         if arguments.contains(where: { $0.contains("PRIVATE KEY-----") }) {
             return .usage(

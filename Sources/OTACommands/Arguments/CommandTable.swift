@@ -3,8 +3,8 @@ import FoundationEssentials
 
 /// The commands and options of otaflash, decoded from the JSON that argument-parser creates for `--experimental-dump-help`.
 ///
-/// This type detects errors in the arguments that argument-parser does not detect, and errors that argument-parser reports without their
-/// cause.
+/// argument-parser does not detect some errors in a command line, and reports other errors without their cause. This type detects these
+/// errors.
 struct CommandTable: Decodable {
     let commandName: String
     private let subcommands: [CommandTable]?
@@ -54,7 +54,7 @@ extension CommandTable {
         var path: [String] = []
         /// The options in the order of the command line; `argument` is nil for an unknown option.
         var options: [(word: String, argument: Argument?)] = []
-        /// A word that must be the name of a command, but is not; nil if there is no such word.
+        /// A word at the place of a command name that is not the name of a command; nil if there is no such word.
         var unknownCommand: String?
         /// The first option without a value, and the next word, which looks like an option; nil if all options have values.
         var missingValue: (option: String, word: String)?
@@ -118,8 +118,9 @@ extension CommandTable.Reading {
             hints: nearest.map { ["did you mean \($0)?", help] } ?? [help])
     }
 
-    /// The failure for the first option without a value, if the next word begins with a single `-`, as in `--counter -1`; otherwise nil.
-    /// argument-parser reads this word as an option.
+    /// The failure for the first option without a value. argument-parser reads a word that begins with `-` as an option, even if the word
+    /// is meant as a value, such as `-1` in `--counter -1`. The failure is nil if all options have values, or if the next word begins with
+    /// `--`.
     var absentValue: Failure? {
         guard let missingValue, !missingValue.word.hasPrefix("--") else { return nil }
         let (option, word) = missingValue

@@ -69,7 +69,7 @@ enum HelpPage {
         var part = ""
         for word in usage.split(separator: " ") {
             part += part.isEmpty ? String(word) : " \(word)"
-            // An option and its value stay on one line, with or without brackets.
+            // An option and its value stay on one line, even if no brackets enclose them.
             let isOpen = part.count { $0 == "[" } > part.count { $0 == "]" }
             guard !isOpen, !(part.hasPrefix("--") && !part.contains(" ")) else { continue }
             let last = lines[lines.count - 1]

@@ -3,8 +3,8 @@ import OTAFirmware
 import OTASigning
 import SystemPackage
 
-/// The command `attest`, which signs a statement about a bundle (an attestation). The statement names the builder and the sources of the
-/// bundle, or contains another document such as an SBOM.
+/// The command `attest`, which creates an attestation: a signed statement about a bundle. The statement names the builder and the sources
+/// of the bundle, or contains another document such as an SBOM.
 struct Attest: Command {
     static let name = "attest"
     static let configuration = CommandConfiguration(
@@ -76,7 +76,8 @@ struct Attest: Command {
         let bundle = try parsedBundle()
         let statement = try statement(about: bundle)
         let target = output ?? self.bundle + ".intoto.jsonl"
-        // Open the output before its contents are read. `commit()` then detects a change after the read.
+        // Open the output before `earlierAttestations` reads the file. `commit()` then fails if another program changes the file after the
+        // read.
         let file = try outputFile(at: target)
         let earlier = target == StandardFile.name ? [] : try earlierAttestations(in: target, of: bundle)
         var keys = SigningKeys(passphrases: passphrase.source, pins: pin.source(console))

@@ -82,8 +82,8 @@ enum Provenance {
     /// The URI that identifies the format of `externalParameters`. docs/provenance.md describes this format.
     static let buildType = "urn:otaflash:attest:1"
 
-    /// Creates the provenance of a bundle. The `externalParameters` in the provenance contain the product, the version, the security
-    /// counter and the conditions in the manifest.
+    /// Creates the provenance of a bundle. The `externalParameters` in the provenance contain the values of the manifest: product, version,
+    /// security counter, hardware revisions, required version and minimum battery level.
     static func predicate(_ manifest: Manifest, by service: BuildService) -> JSON {
         var parameters: [(String, JSON)] = [
             ("product", .string(manifest.product.text)), ("version", .string(manifest.version.text)),

@@ -79,7 +79,8 @@ struct ScanAnswer: CommandAnswer {
     }
 }
 
-/// Shows the devices during a scan. On a terminal, a table is redrawn after changes. Otherwise one line is printed for each device.
+/// Shows the devices during a scan. With the style `bar`, it redraws a table after each change. With the styles `lines` and `json`, it
+/// prints a note for each new device.
 ///
 /// `@unchecked Sendable` is safe: only one scan uses a display, and a scan reports its changes one after the other.
 final class ScanDisplay: @unchecked Sendable {

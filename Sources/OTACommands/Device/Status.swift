@@ -33,7 +33,8 @@ struct Status: DeviceCommand {
             resume: resume(outcome.report.device))
     }
 
-    /// Returns the command line that resumes a partial upload. With `--base`, a device that decodes differences receives the shortest form.
+    /// Returns the command line that resumes a partial upload. If the device decodes differences, the command line contains `--base`, so
+    /// that the push can send a difference.
     private func resume(_ device: DeviceDescription) -> String {
         var invocation = Invocation(command: "push", file: "BUNDLE", target)
         if device.largestBase ?? 0 > 0 { invocation.options = ["--base", "RUNNING_BUNDLE"] }

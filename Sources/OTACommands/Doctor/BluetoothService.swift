@@ -103,7 +103,8 @@ package enum BluetoothDaemon {
         return text.isEmpty ? nil : text
     }
 
-    /// Returns the path of the configuration file: from the command line of the running bluetoothd, or else the default path.
+    /// Returns the path of the configuration file from the command line of the running bluetoothd. If bluetoothd does not run, or if its
+    /// command line does not contain the path, returns the default path.
     static func configuration(over bus: DBusConnection) async -> String {
         let reply = try? await bus.call(
             "org.freedesktop.DBus", "/org/freedesktop/DBus", "org.freedesktop.DBus", "GetConnectionUnixProcessID",

@@ -178,8 +178,8 @@ extension Failure {
         }
     }
 
-    /// Returns the hint for a user who accepts the file at their own risk. Only an image without a bundle can be accepted in this way. An
-    /// image that a scope file of the user excludes has another error code (`key-out-of-scope`), and gets no such hint.
+    /// Returns the hint for a user who accepts the file at their own risk. Only an image without a bundle can be accepted in this way. If a
+    /// scope file of the user excludes the image, the error code is `key-out-of-scope`, and there is no such hint.
     private static func consent(to code: VerificationError.Code, in invocation: Invocation) -> [String] {
         switch code {
         case .untrustedKey, .notSigned, .unsupportedSignature, .encryptedImage: break

@@ -97,7 +97,7 @@ struct GattOptions: ParsableArguments {
     }
 }
 
-/// The characteristic that a `gatt` command reads or writes.
+/// The characteristic that a `gatt` command reads, writes or subscribes to.
 struct CharacteristicOptions: ParsableArguments {
     @Argument(help: "The UUID of the characteristic, 4 or 32 hex digits (example: 2a19).")
     var characteristic: String

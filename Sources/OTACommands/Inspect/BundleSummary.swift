@@ -8,8 +8,9 @@ struct BundleSummary: Encodable, Sendable {
     struct Signature: Encodable, Sendable {
         let keyID: String
         let algorithm: String
-        /// Whether the key is trusted, and whether the signature is valid. Both are nil if the bundle was not verified. `valid` is also nil
-        /// if the key is not trusted, because the signature is then not checked.
+        /// `trusted` is true if the key is in the trust store and the scope of the key allows this bundle. `valid` is true if the signature
+        /// is valid. Both are nil if the bundle was not verified. `valid` is also nil if `trusted` is false, because the signature is then
+        /// not checked.
         var trusted, valid: Bool?
         /// True if the key is in the trust store, but the scope of the key does not allow this bundle. Otherwise nil.
         var outOfScope: Bool?

@@ -72,7 +72,7 @@ struct Inspect: Command {
         }
     }
 
-    /// Encodes the image of a file as `push` does: without a base, and with each `--base`.
+    /// Encodes the image of a file as `push` does: once without a base, and once with each base that the user gave.
     private func encodings(of file: [UInt8], _ console: Console) throws -> [EncodingSummary] {
         let image = try BaseImages.image(in: file)
         return try [EncodingSummary(image)]
@@ -91,7 +91,8 @@ struct Inspect: Command {
             }
     }
 
-    /// Prints a note if the base and the file are bundles of different products. A device of the product never runs such a base.
+    /// Prints a note if the base and the file are bundles of different products. A device never runs an image of another product, so no
+    /// push uses such a base.
     private func noteOtherProduct(of base: [UInt8], named name: String, than file: [UInt8], _ console: Console) {
         guard let other = try? Envelope(parsingPrefix: base).manifest.product,
             let product = try? Envelope(parsingPrefix: file).manifest.product, other != product
@@ -100,7 +101,8 @@ struct Inspect: Command {
         console.note("the base \(title) is for the product \(other), the bundle is for \(product)")
     }
 
-    /// Returns the failure for a manifest alone, which begins like a bundle.
+    /// Returns the failure for a file that contains only a manifest. `detect(prefix:)` takes it for a bundle, because a bundle begins with
+    /// its manifest.
     private func unsignedManifest() -> Failure {
         Failure(
             BundleError.Code.truncated.rawValue, .malformed,
@@ -176,8 +178,8 @@ struct Inspect: Command {
         return answer
     }
 
-    /// Returns the verifier with the trusted keys. If no key is trusted, returns a verifier without keys, and the reason as `missing`. This
-    /// is not an error, because `inspect` works without trusted keys.
+    /// Returns the verifier with the trusted keys. If no key is trusted, returns a verifier without keys, and the reason as `missing`. A
+    /// missing trusted key is not an error here, because `inspect` works without trusted keys.
     private func imageVerifier(_ console: Console) throws(KeyError) -> (Verifier, missing: String?) {
         do throws(KeyError) {
             return (Verifier(trust: try trust.store(console)), nil)

@@ -25,7 +25,7 @@ struct VerifyAnswer: CommandAnswer {
         let predicateType: String
         /// The key ids of the trusted signers.
         let signers: [String]
-        /// The part of the bundle that the attestation names: `bundle` or `manifest`.
+        /// The object that the attestation names: `bundle` for the bundle file, `manifest` for only its manifest.
         let subject: String
         /// The id of the builder in SLSA provenance; nil if the attestation is not SLSA provenance or does not contain the id.
         let builder: String?

@@ -13,8 +13,9 @@ enum ProgressStyle: String, ExpressibleByArgument, CaseIterable, Sendable {
 
     /// Returns the style that replaces `auto`.
     ///
-    /// With `--verbose`, the style is `none`, because the log contains the progress. On a terminal, the style is `bar`. Otherwise the
-    /// style is `lines` for a long command, and `none` for other commands.
+    /// With `--verbose`, the style is `none`, because the log contains the progress. Without `--verbose`, the style is `bar` on a terminal
+    /// whose `TERM` is not `dumb`. On a `dumb` terminal, or if stderr is not a terminal, the style is `lines` for a long command and `none`
+    /// for other commands.
     func resolved(onTerminal isTerminal: Bool, isLong: Bool, _ isVerbose: Bool) -> ProgressStyle {
         guard self == .auto else { return self }
         if isVerbose { return .none }

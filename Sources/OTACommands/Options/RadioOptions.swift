@@ -24,7 +24,7 @@ struct RadioOptions: ParsableArguments {
     /// The first Bluetooth option that the user gave, for error messages; nil if the user gave none.
     var given: String? { adapter != nil ? "--adapter" : passkey != nil ? "--passkey" : nil }
 
-    /// The passkey as a number from 0 to 999 999.
+    /// The passkey as a number from 0 to 999 999; nil if the option was not given, or if its value is not a passkey.
     var passkeyNumber: UInt32? { passkey.flatMap(Self.passkeyNumber) }
 
     static func passkeyNumber(_ text: String) -> UInt32? {
@@ -34,7 +34,7 @@ struct RadioOptions: ParsableArguments {
 
 extension RadioOptions {
     /// Returns the responder to pairing requests. The responder uses the passkey of `--passkey`. Without `--passkey`, it prompts on the
-    /// terminal. If there is no terminal, it refuses pairing requests.
+    /// terminal. If there is no terminal, it refuses each pairing that needs a passkey, and accepts other pairings.
     func pairing(_ console: Console) -> PairingResponder {
         if let number = passkeyNumber { return .passkey(number) }
         guard TerminalQuestion.canBeAsked else { return .unattended }

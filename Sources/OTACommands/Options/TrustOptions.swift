@@ -36,7 +36,8 @@ struct TrustOptions: ParsableArguments {
         }
     }
 
-    /// The paths of the trusted keys: from `--trust`, or else from `$OTAFLASH_TRUST`, or else the default folder.
+    /// The paths of the trusted keys: the values of `--trust`. Without `--trust`, the paths in `$OTAFLASH_TRUST`. If this variable is not
+    /// set, the default folder.
     var paths: [FilePath] {
         if !trust.isEmpty { return trust.map { FilePath($0) } }
         if let list = Environment.value("OTAFLASH_TRUST") {
@@ -58,7 +59,8 @@ struct TrustOptions: ParsableArguments {
         do throws(KeyError) {
             return try Self.store(at: paths, filesAreChosen: !trust.isEmpty, console)
         } catch {
-            // The user did not give the path of the default folder. If the folder does not exist, no key is trusted yet.
+            // The user did not give the path of the default folder. So a missing default folder is not a wrong path: it means that no key
+            // is trusted yet.
             guard error.code == .noSuchFile, isDefault else { throw error }
             let folder = paths.first?.string ?? ""
             throw KeyError(.noTrustedKey, "no key is trusted on this machine: \(folder) does not exist")

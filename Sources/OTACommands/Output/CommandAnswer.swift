@@ -48,8 +48,8 @@ struct JSONObject<Members: Encodable>: Encodable {
     }
 }
 
-/// The member `device` of an event, of a failure, and of a result without data about the device. A `DeviceSummary` has the member `given`,
-/// too.
+/// The member `device` of an event, of a failure, and of a result without data about the device. A result with data about the device
+/// encodes a `DeviceSummary` as the member `device`, which also has the member `given`.
 struct GivenDevice: Encodable {
     /// The address that the user gave.
     let given: String

@@ -5,7 +5,7 @@ import OTAClient
 struct CommandLog: LogHandler {
     var logLevel: Logger.Level
     var metadata = Logger.Metadata()
-    /// True if the log is written to stderr, down to level `debug`.
+    /// True if the entries of level `debug` and all higher levels are written to stderr.
     let isVerbose: Bool
     /// True if each log entry on stderr is a JSON object on one line, like the events of `--progress json`.
     let asEvents: Bool
@@ -66,7 +66,8 @@ package enum LoggedArguments {
         return (["otaflash"] + words).joined(separator: " ")
     }
 
-    /// The environment variables that change the effect of a command and contain no secret.
+    /// The names and values of the environment variables that change the effect of a command, as text for the log. None of these variables
+    /// contains a secret.
     static var environment: String {
         let names = [
             "OTAFLASH_TRUST", "OTAFLASH_BASES", "OTAFLASH_STATE_DIR", "OTAFLASH_PKCS11_MODULE", "XDG_RUNTIME_DIR",

@@ -2,7 +2,7 @@ import OTAFirmware
 import OTAUpdate
 
 /// The report of a push as JUnit XML. It has one test case for each phase, or for each device of a push to several devices. So a CI service
-/// shows what failed, and the durations.
+/// shows the failed phase or device, and the durations.
 struct JUnitReport {
     /// The beginning of each report.
     static let heading = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"otaflash\""
@@ -107,14 +107,16 @@ struct JUnitReport {
     }
 }
 
-/// The durations of the phases of a session, for a report. Only one task at a time uses it.
+/// The durations of the phases of a session, for a report.
+///
+/// `@unchecked Sendable` is safe, because only one task at a time uses an object of this class.
 final class PhaseTimes: @unchecked Sendable {
     struct Phase {
         let name: String
         var duration = Duration.zero
     }
 
-    /// The first phase: reading the arguments, the keys and the file, before the session.
+    /// The name of the first phase. In this phase, before the session, the command reads the arguments, the keys and the file.
     static let preparation = "prepare"
 
     private var phases: [Phase]
@@ -152,8 +154,8 @@ final class PhaseTimes: @unchecked Sendable {
     /// Returns the phases in the order of their first start. A repeated phase has the sum of its durations.
     func ended() -> [Phase] {
         var phases = phases
-        // The time of the session is known only up to the last event, so the real clock measures the rest. In virtual time, the real clock
-        // can show an earlier time than the last event. Therefore the later of the two times is used.
+        // The session's clock is known only up to the last event, so the real clock measures the time after this event. If the session ran
+        // in virtual time, the real clock can show an earlier time than the last event. Therefore the later of the two times is used.
         phases[current].duration += isInSession ? max(last, start.duration(to: .now)) - began : start.duration(to: .now)
         return phases
     }

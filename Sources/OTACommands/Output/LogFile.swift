@@ -25,7 +25,7 @@ final class LogFile: Sendable {
         self.onFailure = onFailure
         try StandardFile.refuse(path, "the log is a file", hint: "give a name: --log otaflash.log; or use --verbose")
         do throws(Errno) {
-            // With `.nonBlocking`, opening a FIFO without a reader does not block.
+            // With `.nonBlocking`, opening a special file, such as a serial port without a carrier, does not block.
             file = try Self.systemCall {
                 try FileDescriptor.open(
                     FilePath(path), .readWrite, options: [.append, .create, .nonBlocking, .closeOnExec],
@@ -94,8 +94,8 @@ final class LogFile: Sendable {
         }
     }
 
-    /// Runs a function of the module SystemPackage, and throws its error as `Errno`. These functions throw only `Errno`, but do not declare
-    /// the type.
+    /// Runs a function of the module SystemPackage, and throws its error as `Errno`. The functions of this module throw only `Errno`, but
+    /// do not declare the type.
     private static func systemCall<Value>(_ call: () throws -> Value) throws(Errno) -> Value {
         do { return try call() } catch { throw error as? Errno ?? .ioError }
     }

@@ -20,7 +20,7 @@ struct Throttle {
     private static let interval = Duration.milliseconds(100)
     private var last: ContinuousClock.Instant?
 
-    /// Returns true if the last update was at least 100 ms ago, and starts the next interval.
+    /// Returns true if there was no update in the last 100 ms. In this case, also starts the next interval.
     mutating func isDue() -> Bool {
         let now = ContinuousClock.now
         if let last, last.duration(to: now) < Self.interval { return false }
@@ -102,7 +102,8 @@ enum ProgressText {
         }
     }
 
-    /// Returns the text of an event for the user; nil for phases and transferred bytes, which the renderers show in another way.
+    /// Returns the text of an event for the user; nil for phases, transferred bytes and a completed upload, which the renderers show in
+    /// another way.
     static func line(for progress: UpdateProgress) -> String? {
         switch progress {
         case .phase, .transferred, .uploaded: nil
@@ -140,7 +141,7 @@ struct RateMeter {
     mutating func add(offset: Int, at time: Duration, isContinuous: Bool = true) {
         if !isContinuous || offset < samples.last?.offset ?? 0 { samples = [] }
         samples.append((time, offset))
-        // One sample that is older than 3 seconds remains. Otherwise a slow transfer would not always have two samples.
+        // One sample that is at least 3 seconds old remains. Without it, a slow transfer would sometimes have only one sample, and no rate.
         while samples.count > 2, time - samples[1].time >= Self.window { samples.removeFirst() }
     }
 

@@ -39,7 +39,8 @@ struct ProgressBar: ProgressRenderer {
             rate.add(offset: offset, at: time)
             (self.offset, self.total) = (offset, total)
             if throttle.isDue() { draw() }
-        // A gap is not shown, because gaps can be frequent, and each gap is closed immediately. The result contains the number of gaps.
+        // A gap (lost chunks) is not shown, because gaps can be frequent, and the session sends the lost chunks again immediately. The
+        // result contains the number of gaps.
         case .gap: break
         case .resumed(let offset, let total):
             rate.add(offset: offset, at: time, isContinuous: false)
@@ -55,7 +56,7 @@ struct ProgressBar: ProgressRenderer {
             isLinkDown = false
             // A reconnection after an intended restart is not reported.
             if phase != .restart { keep(progress) }
-        // The result of the command reports the confirmation.
+        // The bar does not show the confirmation, because the result of the command reports it.
         case .confirmed: break
         }
     }
@@ -111,8 +112,8 @@ struct ProgressBar: ProgressRenderer {
     private static let longestBar = 40
 }
 
-/// The capabilities of a terminal. Colours are used unless `NO_COLOR` is set (https://no-color.org). Unicode characters are used if the
-/// locale uses UTF-8.
+/// The capabilities of a terminal. Colours are used on a terminal, unless `NO_COLOR` is set (https://no-color.org) or `TERM` is `dumb`.
+/// Unicode characters are used if the locale uses UTF-8.
 struct TerminalCapabilities: Sendable {
     let hasColours: Bool
     let hasUnicode: Bool

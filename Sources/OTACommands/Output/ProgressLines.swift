@@ -8,8 +8,8 @@ struct ProgressLines: ProgressRenderer {
     let write: @Sendable (TerminalLine) -> Void
     private var rate = RateMeter()
     private var tenth = 0
-    /// The image size in bytes; nil if no line for 100 % is waiting. This line waits from the acknowledgement of the last byte until the
-    /// rate of the whole transfer is known.
+    /// The image size in bytes, if the device has acknowledged the last byte and the line for 100 % is not written yet. The line is written
+    /// after `UpdateProgress.uploaded`, which contains the rate of the whole transfer. At all other times nil.
     private var completed: Int?
 
     init(device: String?, write: @escaping @Sendable (TerminalLine) -> Void) {
@@ -46,7 +46,8 @@ struct ProgressLines: ProgressRenderer {
         guard reached > tenth else { return }
         tenth = reached
         guard offset < total else { return completed = total }
-        // The offset is rarely at a tenth exactly, and a chunk of an encoded image has up to 16 KiB.
+        // The line contains the exact percentage, because the offset is rarely at a tenth exactly: one chunk of an encoded image advances
+        // it by up to 16 KiB.
         var line = "\(offset * 100 / total) %, \(offset) of \(total) bytes"
         if let speed = rate.bytesPerSecond { line += ", \(Figures.rate(speed))" }
         if let left = rate.secondsLeft(to: total) { line += ", \(Figures.remaining(left))" }
@@ -62,8 +63,8 @@ struct ProgressEvents: ProgressRenderer {
     private var phase = UpdatePhase.connect
     private var rate = RateMeter()
     private var throttle = Throttle()
-    /// The event for the last byte of an image; nil if no such event is waiting. This event waits until the rate of the whole transfer is
-    /// known.
+    /// The event for the last byte of an image, if the device has acknowledged the byte and the event is not written yet. It is written
+    /// after `UpdateProgress.uploaded`, which contains the rate of the whole transfer. At all other times nil.
     private var completion: ProgressEvent?
 
     init(write: @escaping @Sendable (ProgressEvent) -> Void) { self.write = write }

@@ -40,7 +40,7 @@ struct ReportFile {
         _ = try output()
     }
 
-    /// Writes the report. A reader finds the old file or the complete new file.
+    /// Writes the report. A program that reads the file at the same time gets the old contents or the complete new contents.
     ///
     /// - Throws: `output-exists`, `cannot-create`, `write-failed`.
     func write(_ text: String) throws(Failure) {

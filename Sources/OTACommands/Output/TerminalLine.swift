@@ -2,8 +2,8 @@ import OTAFirmware
 
 /// One line of text for the user, with styles.
 ///
-/// A line contains only printable characters. Its initializers escape line feeds, control characters and invisible characters. So text
-/// from a device, a file or the environment can neither control the terminal nor add a line. Control sequences are cases of
+/// A line contains only printable characters. Its initializers escape line feeds, control characters and invisible characters. So text from
+/// a device, a file or the environment can neither control the terminal nor add a line. To move the cursor or to erase lines, write a
 /// `TerminalPiece`.
 package struct TerminalLine: Sendable, Equatable, ExpressibleByStringInterpolation {
     package enum Style: Sendable {
@@ -90,7 +90,7 @@ package struct TerminalLine: Sendable, Equatable, ExpressibleByStringInterpolati
 
 extension Unicode.Scalar {
     /// The blocks with wide scalars: East Asian Wide and Fullwidth (Unicode Standard Annex 11). In a block with wide and narrow scalars,
-    /// every scalar counts as wide. Otherwise a line could be wider than computed, and wrap.
+    /// every scalar counts as wide. If a wide scalar counted as narrow, a line could be wider than computed, and wrap.
     private static let wide: [ClosedRange<UInt32>] = [
         0x1100...0x115F, 0x2E80...0xA4CF, 0xA960...0xA97F, 0xAC00...0xD7FF, 0xF900...0xFAFF, 0xFE30...0xFE6F,
         0xFF00...0xFF60, 0xFFE0...0xFFE6, 0x16FE0...0x18CFF, 0x1AFF0...0x1B2FF, 0x1F000...0x1FAFF, 0x20000...0x3FFFD,

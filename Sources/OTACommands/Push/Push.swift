@@ -118,7 +118,7 @@ struct Push: DeviceCommand {
 
     /// Updates several devices.
     ///
-    /// - Parameter addresses: the devices; with `--all`, this function finds the devices.
+    /// - Parameter addresses: the addresses of the devices; empty with `--all`, because this function then finds the devices with a scan.
     private func answer(
         _ addresses: [DeviceAddress], _ update: VerifiedUpdate, _ store: TrustStore, _ console: Console
     ) async throws -> PushResult {
@@ -142,8 +142,8 @@ struct Push: DeviceCommand {
             try await push.run(found.map { try DeviceAddress($0.address) }, rssi: found.map(\.rssi)))
     }
 
-    /// Returns the user's arguments for hints. They include `Invocation.acceptingDevice`: the options with which `simulate create`
-    /// creates a virtual device that accepts `update`.
+    /// Returns the user's arguments for hints. The result also contains the options with which `simulate create` creates a virtual device
+    /// that accepts `update` (`Invocation.acceptingDevice`).
     private func invocation(for update: VerifiedUpdate) -> Invocation {
         var invocation = invocation
         let trusted = trust.trust.flatMap { ["--trust", $0] }

@@ -6,7 +6,8 @@ import OTAUpdate
 /// The result of the command `push`.
 struct PushAnswer: CommandAnswer {
     let bundle: BundleSummary?
-    /// The first MCUboot image of the file; nil if the file is a bundle. If the file has several images, `images` contains all of them.
+    /// The first MCUboot image of the file; nil if the file is a bundle. If the file has several images, `images` contains all of them. If
+    /// the file has one image, `images` is nil.
     let image: PushedImage?
     let images: [PushedImage]?
     let device: DeviceSummary
@@ -21,8 +22,8 @@ struct PushAnswer: CommandAnswer {
     /// The command that confirms the image on trial, and the time limit of the trial in seconds. With the limit 0, the trial ends at the
     /// next restart. Nil if no image is on trial after the push.
     private let due: (command: String, seconds: Int)?
-    /// True if an image that does not run is marked for the next boot. `push --upload-only` marks no image, so after this push only an
-    /// earlier command can have set the mark.
+    /// True if an image that does not run is marked for the next boot. If the value is true after `push --upload-only`, an earlier command
+    /// set the mark, because `push --upload-only` marks no image.
     private let isMarked: Bool
     /// True for a push with `--upload-only`.
     private let isUpload: Bool
@@ -87,7 +88,7 @@ struct PushAnswer: CommandAnswer {
         }
     }
 
-    /// The sentences for the user about the effect of a push without `--dry-run`.
+    /// The sentences of a dry run for the user. They describe the effect that the same push would have without `--dry-run`.
     private var intention: String {
         let bytes = plan?.bytes ?? 0
         var amount = bytes > 0 ? "\(Figures.bytes(plan?.encodedBytes ?? bytes)) to send" : "nothing to send"
@@ -144,7 +145,8 @@ struct PushedImage: Encodable, Sendable {
     let sha256: String
     /// The kind of authorization: `signature`, `bundle`, or `consent` (option `--unverified-image`).
     let authorization: String
-    /// The id of the trusted key that signed the image or its bundle; nil if `authorization` is `consent`.
+    /// The id of the trusted key that signed the image or its bundle; if several trusted keys signed the bundle, the id of the first one.
+    /// Nil if `authorization` is `consent`.
     let keyID: String?
     /// The error code of the failed verification; nil if `authorization` is not `consent`.
     let unverified: String?

@@ -29,7 +29,7 @@ struct TransferSummary: Encodable, Sendable {
     let base: Base?
     /// The number of encoded bytes that the device decoded; nil if nothing was encoded.
     let encodedBytes: Int?
-    /// The reason why the image, or its last part, was sent plain; nil if it was encoded, or if the protocol has no encodings.
+    /// The reason why the image, or its last part, was sent plain. Nil if the last part was encoded, or if the protocol has no encodings.
     let plainBecause: String?
     /// The number of bases that the device refused; nil if it refused none.
     let baseRefused: Int?
@@ -38,11 +38,12 @@ struct TransferSummary: Encodable, Sendable {
     let chunkSize, mtu: Int?
     let flushes, gaps, disconnects: Int
     let seconds: Double
-    /// The average rate of the upload; nil if its duration is 0.
+    /// The average rate of the upload in image bytes per second; nil if the duration of the upload is 0.
     let bytesPerSecond: Double?
-    /// The average rate on the link; nil if the duration of the upload is 0.
+    /// The average rate of the bytes on the link, in bytes per second. The bytes that were sent again do not count. Nil if the duration of
+    /// the upload is 0.
     let linkBytesPerSecond: Double?
-    /// The maximum rate of a simulated link if no packet is lost; nil for a real link.
+    /// The maximum rate of a simulated link if no packet is lost, in bytes per second; nil for a real link.
     let linkBoundBytesPerSecond: Double?
     /// `linkBytesPerSecond` divided by `linkBoundBytesPerSecond`; nil if one of them is nil.
     let efficiency: Double?

@@ -64,8 +64,8 @@ struct Keygen: Command {
         try options.refuse("the public key", at: "\(name).pub.pem")
     }
 
-    /// Returns the name without the suffixes `.pem` and `.pub`. Otherwise `keygen release.pub` would write the private key to
-    /// `release.pub.pem`, a name for a public key.
+    /// Returns the name without the suffixes `.pem` and `.pub`. With the suffix, `keygen release.pub` would write the private key to
+    /// `release.pub.pem`, which is a name for a public key.
     private func pairName() throws(Failure) -> String {
         var name = name[...]
         while let suffix = [".pem", ".pub"].first(where: { name.hasSuffix($0) }) { name = name.dropLast(suffix.count) }

@@ -44,8 +44,8 @@ struct PINOptions: ParsableArguments {
 final class PINs: PINSource {
     private let options: PINOptions
     private let console: Console
-    /// True if the PIN in the variable of `--pin-env` was used. This PIN is for one token. For a second token, it would be a wrong try, and
-    /// wrong tries lock a token.
+    /// True if the PIN in the variable of `--pin-env` was used. This PIN is for one token. For a second token, the same PIN would be a
+    /// wrong try, and several wrong tries lock a token.
     private var isVariableUsed = false
 
     fileprivate init(_ options: PINOptions, _ console: Console) {

@@ -4,14 +4,14 @@ import SystemPackage
 
 /// Handles signals while a prompt waits for input.
 ///
-/// The signal handler only writes the signal number to a pipe. So a prompt can wait for signals and input at the same time. Any thread may
-/// receive the signal.
+/// The signal handler only writes the signal number to a pipe. So a prompt can wait for signals and input at the same time, and the kernel
+/// may deliver the signal to any thread.
 ///
 /// Signals that the process ignores, such as SIGPIPE, remain ignored. SIGKILL and SIGSTOP cannot be handled. Crash signals such as
 /// SIGSEGV are not handled, because the process cannot continue after a crash.
 struct PromptSignals: ~Copyable {
-    /// The signals after which the prompt appears again. The list contains SIGCONT, because no handler can notice SIGSTOP. While the
-    /// process is stopped, the shell switches the echo on. After SIGCONT, a new prompt switches the echo off.
+    /// The signals after which the prompt appears again. SIGSTOP cannot be handled, so the list contains SIGCONT, which follows each stop.
+    /// While the process is stopped, the shell switches the echo on. After SIGCONT, a new prompt switches the echo off.
     static let stopping = [SIGTSTP, SIGTTIN, SIGTTOU, SIGCONT]
     /// The signals that end a process by default.
     private static let ending =
@@ -59,7 +59,8 @@ struct PromptSignals: ~Copyable {
     }
 
     /// Stops the process with the default action of `signal`. The function returns when the user continues the process. If no shell can
-    /// continue the process, the kernel ignores `signal`, and the function returns at once. For SIGCONT, the function does nothing.
+    /// continue the process (orphaned process group), the kernel ignores `signal`, and the function returns at once. For SIGCONT, the
+    /// function does nothing.
     borrowing func stop(by signal: Int32) {
         guard signal != SIGCONT else { return }
         // SIGCONT also gets its default action. With the handler, the SIGCONT that continues the process would cause a second prompt.

@@ -340,8 +340,8 @@ enum SignedKind: String, ExpressibleByArgument, CaseIterable {
     case bundle, mcuboot
 }
 
-/// The creation time of a bundle: `SOURCE_DATE_EPOCH` if it is set, or else the current time. With `SOURCE_DATE_EPOCH`, the same image
-/// always results in the same bundle (https://reproducible-builds.org).
+/// The creation time of a bundle: the value of `SOURCE_DATE_EPOCH`, or the current time if this variable is not set. With
+/// `SOURCE_DATE_EPOCH`, the same image always results in the same bundle (https://reproducible-builds.org).
 enum CreationTime {
     /// Returns the creation time as Unix seconds.
     ///

@@ -106,7 +106,7 @@ extension ServedDevice {
             guard device.connect(connection, valueLength: ConsoleFraming.longestPacket, at: now) else { return }
             try? device.subscribe(connection, to: device.dataChannel, on: true, at: now)
         }
-        // UDP and serial lines cannot report an error to the peer.
+        // UDP and serial lines cannot report an error to the peer, so an error is ignored.
         try? device.write(connection, device.dataChannel, value, at: now)
     }
 }
@@ -124,8 +124,9 @@ package struct Peers<Peer: Hashable & Sendable>: Sendable {
 
     /// Returns the number of a peer. A new peer gets a new number.
     ///
-    /// A peer does not report its end, so at most `maximum` peers are kept. A further peer replaces the oldest peer, and the function
-    /// returns the number of the oldest peer as `replaced`. A replaced peer that sends again gets a new number.
+    /// A peer sends no message when it stops, so an old peer cannot be removed at its end. Therefore at most `maximum` peers are stored. If
+    /// a new peer exceeds this number, it replaces the oldest peer, and the function returns the number of the oldest peer as `replaced`.
+    /// If a replaced peer sends again, it gets a new number.
     package mutating func number(of peer: Peer) -> (number: UInt16, replaced: UInt16?) {
         if let number = numbers[peer] { return (number, nil) }
         last &+= 1

@@ -40,7 +40,7 @@ extension ServedDevice {
             switch event {
             case .connected(let connection):
                 note("\(connection.central) connected")
-                // During a restart, the device does not accept the connection. It then refuses all requests of the central.
+                // During a restart of the device, `connect` fails. The device then refuses all requests over this connection.
                 _ = device.connect(
                     connection.handle, valueLength: Self.shortestValue, at: now)
             case .disconnected(let connection):

@@ -81,7 +81,7 @@ private enum ServedTransport: Sendable {
 
     /// Parses the value of `--udp`.
     ///
-    /// - Parameter text: `PORT` for only the loopback address, or `HOST:PORT`. Port 0 selects any free port.
+    /// - Parameter text: `HOST:PORT`, or only `PORT` for the loopback address 127.0.0.1. Port 0 selects any free port.
     /// - Throws: `Failure` with the code `usage`.
     static func udp(parsing text: String) throws(Failure) -> ServedTransport {
         if let port = UInt16(text) { return .udp(UDPAddress(host: "127.0.0.1", port: port)) }

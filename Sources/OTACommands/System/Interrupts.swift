@@ -5,7 +5,7 @@ import Synchronization
 /// Handles SIGINT and SIGTERM while a session runs. The first signal stops the session. The second signal ends the process immediately.
 ///
 /// A separate thread stops the session. A Swift task cannot replace this thread, because a blocked write to a terminal or a pipe can block
-/// all threads that run tasks. The signal handler itself ends the process.
+/// all threads that run tasks. At the second signal, the signal handler itself ends the process.
 enum Interrupts {
     private static let first = Atomic<Int32>(0)
     private static let onFirst = Guarded<(@Sendable () -> Void)?>(nil)

@@ -90,8 +90,8 @@ final class LinkGuard: LinkAccount {
         return .running(ends[0], process)
     }
 
-    /// All open file descriptors above stderr. Some of them were inherited, such as a lock of the calling shell, and the guard process must
-    /// not keep them open. The others need no action, because `exec` closes them.
+    /// All open file descriptors above stderr. The guard process must not keep inherited descriptors open, such as a lock of the calling
+    /// shell. The array also contains descriptors that `exec` closes itself. For these descriptors, the earlier close has no effect.
     private static var descriptors: [CInt] {
         let names = try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd")
         return (names ?? []).compactMap { CInt($0) }.filter { $0 > STDERR_FILENO }

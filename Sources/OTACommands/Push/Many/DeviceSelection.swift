@@ -104,7 +104,7 @@ struct DeviceSelection: ParsableArguments {
 /// A condition for a version, such as `<1.4.0`.
 package struct VersionCondition: Sendable {
     private enum Comparison: String, CaseIterable {
-        // A longer operator comes before its own beginning.
+        // The parser takes the first operator with which the text begins. So `<=` is before `<`, and `>=` is before `>`.
         case atMost = "<="
         case atLeast = ">="
         case below = "<"
@@ -117,7 +117,7 @@ package struct VersionCondition: Sendable {
     private let comparison: Comparison
     private let version: SemanticVersion
 
-    /// Parses a condition. Returns nil if the text is not a comparison operator and a SemVer version.
+    /// Parses a condition: a comparison operator, followed by a SemVer version. Returns nil for any other text.
     package init?(_ text: String) {
         guard let comparison = Comparison.allCases.first(where: { text.hasPrefix($0.rawValue) }),
             let version = SemanticVersion(text.dropFirst(comparison.rawValue.count))

@@ -3,8 +3,8 @@ import OTAUpdate
 
 /// Shows the progress of a push to several devices.
 ///
-/// On a terminal, each device has one line, which is redrawn. In the other styles, the lines or events of the devices are mixed, and each of
-/// them names its device. Only one task at a time uses a display.
+/// With the style `bar`, each device has one line on the terminal, and this line is redrawn. With the styles `lines` and `json`, the lines
+/// or events of the devices are mixed, and each line or event names its device. Only one task at a time uses a display.
 final class ManyProgress {
     private let console: Console
     private let devices: [String]
@@ -59,7 +59,8 @@ final class ManyProgress {
         guard console.style == .bar else { return }
         let (height, columns) = (StandardStream.error.rows ?? 24, StandardStream.error.columns ?? 80)
         let width = min(devices.map(\.count).max() ?? 0, max(12, columns / 3))
-        // The lines must fit on the terminal, because scrolled lines cannot be redrawn. If there are more devices, the active ones are shown.
+        // The lines must fit on the terminal, because scrolled lines cannot be redrawn. If there are more devices than lines, the devices
+        // whose update runs are shown, and as many of the other devices as fit.
         let room = max(1, height - 2)
         var shown = Array(devices.indices)
         if shown.count > room { shown = Array((shown.filter { rows[$0].isActive } + shown).uniqued().prefix(room)) }

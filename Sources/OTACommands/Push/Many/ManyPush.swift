@@ -14,12 +14,13 @@ struct ManyPush {
     /// The images that the devices may run; nil: the push needs none.
     let bases: BaseImages?
     let console: Console
-    /// The user's arguments, with the options that select the devices in `options`.
+    /// The user's arguments. `Invocation.options` also contains the options that select the devices.
     let invocation: Invocation
     /// Returns the user's arguments for a push to one of the devices.
     let single: @Sendable (String) -> Invocation
 
-    /// With this number of devices, one device is updated before the others start.
+    /// If a push has at least this number of devices, one device is updated before the others start. This number has no effect in a dry run
+    /// or with `--first`.
     private static let severalDevices = 4
 
     /// - Parameter rssi: the signal strength of each device in dBm; nil: unknown.
@@ -32,7 +33,8 @@ struct ManyPush {
         var shared = Updater.Options()
         shared.updateProtocol = targets.session.updateProtocol.forced
         shared.adapter = lock?.adapter ?? targets.session.radio.adapter
-        // Several devices cannot prompt on one terminal at the same time.
+        // Several devices cannot prompt on one terminal at the same time. So without `--passkey`, a pairing that needs a passkey is
+        // refused.
         shared.pairing = targets.session.radio.passkeyNumber.map { .passkey($0) } ?? .unattended
         shared.logger = console.logger
         shared.links = links

@@ -137,7 +137,8 @@ struct ManyPushAnswer: CommandAnswer {
             + failure.hints.map { TerminalLine("  hint: \($0)") }
     }
 
-    /// The order of the exit statuses. The push ends with the first status of this list that a device has.
+    /// The exit statuses of failed devices, from the most important to the least important. If devices failed with different exit statuses,
+    /// the push ends with the one that is first in this list.
     private static let order: [ExitStatus] = [
         .fault, .rolledBack, .protocolBroken, .refused, .malformed, .usage, .cannotCreate, .inputOutput, .noInput,
         .unavailable, .linkLost,

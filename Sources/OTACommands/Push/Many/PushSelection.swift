@@ -3,7 +3,7 @@ import OTAFirmware
 import OTASigning
 import OTAUpdate
 
-/// Finds the devices of `push --all` and asks the user.
+/// Finds the devices of `push --all` and asks the user whether to update them.
 struct PushSelection {
     let targets: PushTargets
     let console: Console
@@ -11,7 +11,7 @@ struct PushSelection {
 
     private var selection: DeviceSelection { targets.selection }
 
-    /// Refuses a push that could not ask the user. Call this before the scan.
+    /// Refuses a push that must ask the user but has no terminal. Call this function before the scan.
     func checkConsent() throws(Failure) {
         guard !selection.list, !selection.yes, !TerminalQuestion.canBeAsked else { return }
         throw .usage(
@@ -39,7 +39,7 @@ struct PushSelection {
         return selected
     }
 
-    /// Shows the devices and asks the user.
+    /// Shows the devices and asks the user whether to update them.
     ///
     /// - Throws: `not-agreed` if the answer is not yes; `interrupted` after a signal.
     func ask(about devices: [ScannedDevice]) async throws {
