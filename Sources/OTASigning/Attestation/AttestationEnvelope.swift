@@ -5,7 +5,7 @@ internal import OTAFirmware
 /// Source: https://github.com/secure-systems-lab/dsse, version 1 (`protocol.md`, `envelope.md`).
 package struct AttestationEnvelope: Sendable, Hashable {
     package struct Signature: Sendable, Hashable {
-        /// The signer's name for the key. The signature does not cover this text, so it is only for messages.
+        /// The signer's name for the key. otaflash uses this text only in messages, because the signature does not cover the text.
         package let keyID: String?
         package let bytes: [UInt8]
     }
@@ -15,7 +15,7 @@ package struct AttestationEnvelope: Sendable, Hashable {
     /// The maximum number of signatures.
     package static let maximumSignatures = 8
 
-    /// The statement as JSON, exactly as it was signed.
+    /// The JSON text of the statement. Each signature covers a prefix and then exactly these bytes (`signedBytes(of:)`).
     package let payload: [UInt8]
     package let signatures: [Signature]
 
@@ -92,8 +92,8 @@ package struct AttestationEnvelope: Sendable, Hashable {
 
     /// Decodes Base64 in the standard alphabet or in the URL-safe alphabet (RFC 4648, sections 4 and 5). DSSE requires both.
     ///
-    /// - Returns: nil if `text` is not a Base64 string, mixes both alphabets, or has unused bits that are not zero. An encoder always sets
-    ///   the unused bits to zero.
+    /// - Returns: nil if `text` is not a Base64 string or mixes both alphabets. Also nil if the last character contains unused bits (bits
+    ///   that belong to no byte) that are not zero, because a correct encoder sets unused bits to zero.
     private static func bytes(ofBase64 text: JSON?) -> [UInt8]? {
         guard var text = (text?.string?.utf8).map(Array.init) else { return nil }
         let (plus, slash) = (UInt8(ascii: "+"), UInt8(ascii: "/"))
@@ -120,7 +120,7 @@ package struct AttestationFile: Sendable, Hashable {
 
     /// Parses a file. A line feed ends each line, but may be missing after the last line. An empty line is an error.
     ///
-    /// - Throws: `attestation-malformed`. The context starts with the number of the line.
+    /// - Throws: `attestation-malformed`. For an error in one envelope, the context starts with the number of the envelope's line.
     package init(parsing bytes: [UInt8]) throws(AttestationError) {
         guard bytes.count <= Self.maximumSize else {
             throw AttestationEnvelope.malformed(

@@ -8,7 +8,7 @@ package struct AttestationError: Error, Sendable, Equatable {
         case untrusted = "attestation-untrusted"
         /// A signature that names a trusted key is invalid.
         case badSignature = "attestation-bad-signature"
-        /// The attestation is about other files.
+        /// The subjects of the attestation contain neither the bundle nor its manifest.
         case differs = "attestation-differs"
     }
     package var code: Code

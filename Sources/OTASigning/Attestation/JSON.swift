@@ -1,6 +1,6 @@
 internal import OTAFirmware
 
-/// A JSON value of an attestation (RFC 8259).
+/// A JSON value (RFC 8259), as the envelopes and statements of attestations contain it.
 ///
 /// The parser refuses an object that contains a name twice, because two programs could use different members of the object. The decoders of
 /// Foundation accept such an object, so this module has its own parser. A number is stored as its text, so that a copy of the number has
@@ -12,7 +12,7 @@ package enum JSON: Sendable, Hashable {
     case number(String)
     case string(String)
     case array([JSON])
-    /// The members, in the order of the text. Each name occurs once.
+    /// The members of the object, in the same order as in the JSON text. Each name occurs once.
     case object([Member])
 
     package struct Member: Sendable, Hashable {
@@ -43,8 +43,8 @@ package enum JSON: Sendable, Hashable {
 
     /// The maximum depth of nested arrays and objects.
     package static let maximumDepth = 64
-    /// The maximum number of values in a text, including the values inside arrays and objects. The maximum limits the memory of the parsed
-    /// text.
+    /// The maximum number of values in a text, including the values inside arrays and objects. This number limits the memory that the
+    /// parsed values need.
     package static let maximumCount = 1 << 20
 
     /// The value of the member with this name. The result is nil if this JSON value is not an object, or if the object does not contain the

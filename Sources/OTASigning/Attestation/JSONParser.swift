@@ -77,7 +77,7 @@ struct JSONParser {
 
     private mutating func object() throws(JSON.Malformed) -> JSON {
         var members: [JSON.Member] = []
-        // The names as bytes, because two Swift strings with different bytes can be equal (canonical equivalence).
+        // This set contains the names as bytes, because two Swift strings with different bytes can be equal (canonical equivalence).
         var names: Set<[UInt8]> = []
         skipSpace()
         if consume("}") { return .object(members) }

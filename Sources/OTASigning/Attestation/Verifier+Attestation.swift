@@ -1,28 +1,30 @@
 package import OTAFirmware
 
-/// An attestation of a bundle that a trusted key has signed.
+/// An attestation that a `Verifier` accepted for a bundle. At least one trusted key has signed the attestation. Its subjects contain the
+/// bundle file or the manifest of the bundle.
 package struct VerifiedAttestation: Sendable {
     /// The part of the bundle that is a subject of the statement.
     package enum Match: String, Sendable {
         /// The bundle file itself.
         case bundle
-        /// The manifest, but not the bundle file. The statement is about the same release, but a bundle file with other signatures.
+        /// The manifest. The bundle file itself is not a subject, so the statement was made for a bundle file of the same release that had
+        /// other signatures.
         case manifest
     }
     package let statement: Statement
-    /// The IDs of the trusted keys with a valid signature.
+    /// The IDs of the trusted keys that have signed the attestation.
     package let signers: [KeyID]
     package let match: Match
 }
 
 extension Verifier {
-    /// Verifies all attestations of a file. Each attestation must be signed by a trusted key whose scope covers the bundle. The subjects of
-    /// each attestation must contain the bundle or its manifest. The only condition of the policy that applies is `allowsDemoKey`.
+    /// Verifies all attestations in a file. Each attestation must be signed by a trusted key whose scope covers the bundle. The subjects of
+    /// each attestation must contain the bundle or its manifest. This method checks only one condition of the policy: `allowsDemoKey`.
     ///
     /// An attestation of the image alone is not sufficient: the same image with another version or counter is another release.
     ///
     /// - Throws: `attestation-untrusted`, `attestation-bad-signature`, `attestation-differs`; `attestation-malformed` if a statement is
-    ///   malformed. The context starts with the number of the line.
+    ///   malformed. The context starts with the number of the attestation's line in the file.
     package func verify(
         _ file: AttestationFile, of bundle: VerifiedBundle
     ) throws(AttestationError) -> [VerifiedAttestation] {

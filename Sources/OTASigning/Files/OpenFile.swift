@@ -17,7 +17,8 @@ package final class OpenFile {
     /// Creates a temporary file without a name in `scratchFolder`. The kernel deletes the file when the file is closed, even if the process
     /// is killed.
     ///
-    /// On a file system that does not support files without a name, this method creates a file with a name and deletes the name at once.
+    /// On a file system that does not support files without a name, this method creates a file with a name and deletes the name
+    /// immediately.
     package static func scratch() throws(Errno) -> OpenFile {
         do throws(Errno) {
             return try OpenFile(
@@ -40,7 +41,7 @@ package final class OpenFile {
                 ?? "set TMPDIR to a folder with free space that you may write to: export TMPDIR=FOLDER")
     }
 
-    /// The folder for temporary files: `$TMPDIR` if it is an absolute path, otherwise `/tmp`.
+    /// The folder for temporary files. If `$TMPDIR` is an absolute path, this path is the folder. If not, the folder is `/tmp`.
     static var scratchFolder: FilePath {
         getenv("TMPDIR").map { FilePath(String(cString: $0)) }.flatMap { $0.isAbsolute ? $0 : nil } ?? "/tmp"
     }

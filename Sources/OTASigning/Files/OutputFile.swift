@@ -10,7 +10,8 @@ package final class OutputFile {
     let path: FilePath
     private let replaces: Bool
     private let permissions: FilePermissions
-    /// The file at `path` when this object was created. `commit()` replaces no other file.
+    /// The version of the existing file at `path` when this object was created. The value is nil if no file existed or if the output is a
+    /// stream. If `commit()` finds a different version at `path`, it does not replace the file and throws `output-changed`.
     private let replaced: Version?
     private let file: OpenFile
     private var temporary: FilePath?
@@ -54,8 +55,8 @@ package final class OutputFile {
         }
     }
 
-    /// Creates an output for a stream, such as standard output. The contents go to a temporary file, and `commit()` copies them to the
-    /// stream, because the signer writes the start of the output last.
+    /// Creates an output for a stream, such as standard output. The signer writes the start of the output last, which is not possible in a
+    /// stream. Therefore the contents are first written to a temporary file. `commit()` then copies this file to the stream.
     ///
     /// - Parameter name: the name of the stream in messages.
     /// - Throws: `cannot-create`.
@@ -87,7 +88,8 @@ package final class OutputFile {
     package func commit() throws(SigningError) {
         if let stream { return try copy(to: stream) }
         try writing { () throws(Errno) in try file.synchronize() }
-        // Two processes that add a signature to the same file must not both replace the file that they have read.
+        // Two processes can read the same file and add different signatures. If both then replaced the file, one signature would be lost.
+        // The lock prevents that another otaflash process replaces the file between the next check and rename().
         let lock = FolderLock(path.folder)
         defer { lock?.end() }
         guard !replaces || Version(at: path) == replaced else {
@@ -191,7 +193,8 @@ package final class OutputFile {
     package static let usualPermissions: FilePermissions = [.ownerReadWrite, .groupReadWrite, .otherReadWrite]
 }
 
-/// A version of an existing file. After a change or a replacement of the file, the version is another one.
+/// Identifies the contents of an existing file by its inode, size and modification time. If another program changes or replaces the file,
+/// the new version is not equal to the old version.
 private struct Version: Equatable {
     private let device, inode: UInt64
     private let size: Int64
@@ -205,12 +208,13 @@ private struct Version: Equatable {
     }
 }
 
-/// A lock of a folder for the short time in which an output gets its name.
+/// Locks a folder while `OutputFile.commit()` gives an output file its name.
 private struct FolderLock {
     private let descriptor: CInt
 
-    /// Waits up to two seconds for the lock, because another user can hold it. Returns nil without the lock, also if the file system does not
-    /// support locks.
+    /// Waits for the lock, but only for about two seconds, because a process of another user can hold the lock for a long time. Returns nil
+    /// if another process still holds the lock after this time, or if the folder cannot be locked. The caller then continues without the
+    /// lock.
     init?(_ folder: FilePath) {
         descriptor = open(folder.string, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
         guard descriptor >= 0 else { return nil }

@@ -31,8 +31,8 @@ public struct ImagePublicKey: Sendable {
             }
         }
 
-        /// The TLV types of the digests that an image with this signature algorithm may contain (imgtool 2.5.0, `ALLOWED_KEY_SHA` in
-        /// `image.py`).
+        /// The types of TLVs that may contain the digest of an image, if a key of this algorithm signs the image (imgtool 2.5.0,
+        /// `ALLOWED_KEY_SHA` in `image.py`).
         var digestTypes: [UInt16] {
             self == .ed25519 ? [MCUbootTLV.sha256, MCUbootTLV.sha512] : [MCUbootTLV.sha256]
         }
@@ -230,7 +230,8 @@ extension ImagePublicKey {
     /// Removes the zero bytes that imgtool appends to an ECDSA signature. A signature with these zero bytes has exactly 72 bytes
     /// (`paddedLength`).
     ///
-    /// If other bytes follow the DER sequence, this method returns the signature unchanged, and libcrypto later refuses the signature.
+    /// If a byte other than zero follows the DER sequence, this method returns the signature unchanged, and libcrypto later refuses the
+    /// signature.
     private static func unpadded(_ signature: [UInt8]) -> [UInt8] {
         guard signature.count == paddedLength else { return signature }
         let length = Int(signature[1]) + 2

@@ -120,7 +120,7 @@ public enum KeyFile {
     }
 }
 
-/// An open key file or scope file (``TrustScope``).
+/// An open key file, PIN file or scope file (``TrustScope``).
 ///
 /// The file is opened only once. All checks and the read use this open file, so another process cannot replace the file between a check and
 /// the read.

@@ -23,8 +23,8 @@ public final class PrivateKey: Signer {
         try self.init(KeyError.translating { () throws(OpenSSLFailure) in try KeyHandle.ed25519(seed: seed) })
     }
 
-    /// Returns the signature of `message` (64 bytes). Each call returns the same signature of the same message, because Ed25519 does not
-    /// use random numbers.
+    /// Returns the signature of `message`. The signature has 64 bytes. Each call returns the same signature of the same message, because
+    /// Ed25519 does not use random numbers.
     public func sign(_ message: [UInt8]) throws(KeyError) -> [UInt8] {
         try KeyError.translating { () throws(OpenSSLFailure) in try handle.sign(message) }
     }

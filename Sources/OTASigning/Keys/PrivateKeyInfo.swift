@@ -85,8 +85,8 @@ struct PrivateKeyInfo: ~Copyable {
     }
 
     func pem(encryptedWith passphrase: Passphrase) throws(OpenSSLFailure) -> SecretBytes {
-        // Do not replace these calls by PEM_write_bio_PKCS8PrivateKey: this function derives the encryption key from the passphrase with
-        // only 2048 iterations of PBKDF2, which is weaker than scrypt.
+        // Do not use PEM_write_bio_PKCS8PrivateKey instead of the calls below. PEM_write_bio_PKCS8PrivateKey derives the encryption key
+        // from the passphrase with only 2048 iterations of PBKDF2, which is weaker than scrypt.
         guard let scheme = PKCS5_pbe2_set_scrypt(EVP_aes_256_cbc(), nil, 0, nil, 16384, 8, 1) else {
             throw OpenSSLFailure.drain()
         }

@@ -1,7 +1,7 @@
 internal import COpenSSL
 public import OTAFirmware
 
-/// An Ed25519 public key that verifies signatures of bundles (RFC 8032). The variants Ed25519ctx and Ed25519ph are not supported.
+/// An Ed25519 public key (RFC 8032). It verifies signatures of bundles. The variants Ed25519ctx and Ed25519ph are not supported.
 public struct PublicKey: Sendable {
     /// The 32 raw bytes of the key.
     public let bytes: [UInt8]
@@ -29,7 +29,7 @@ public struct PublicKey: Sendable {
     /// Returns whether `signature` (64 bytes) is a valid signature of `message` by this key.
     ///
     /// The second half of a signature is the number S. libcrypto refuses a signature whose S is not below the group order L (RFC 8032,
-    /// 8.4). Otherwise anyone could add L to S and get a second valid signature of the same message.
+    /// 8.4). Without this check, anyone could add L to S and get a second valid signature of the same message.
     public func verify(signature: [UInt8], message: [UInt8]) -> Bool {
         do {
             try KeyHandle.ed25519(publicKey: bytes).verify(signature, over: message)
@@ -89,7 +89,7 @@ extension PublicKey {
 /// This signature is valid for at least one message in eight on average.
 private enum SmallOrder {
     /// The encodings of the points of small order: the coordinate y in little-endian byte order, with the sign bit of x set to 0. The list
-    /// includes non-canonical encodings: in these encodings, y is not below the field's prime p, and means y - p.
+    /// includes non-canonical encodings. A non-canonical encoding contains y + p in place of y (p is the prime of the field).
     ///
     /// Source: "Taming the many EdDSAs" (Chalkias, Garillot, Nikolaenko 2020), table 1, and libsodium's blocklist.
     private static let encodings: Set<[UInt8]> = [

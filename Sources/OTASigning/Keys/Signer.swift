@@ -6,7 +6,7 @@
 public protocol Signer: Sendable {
     var publicKey: PublicKey { get }
 
-    /// Returns the signature of `message` (64 bytes). The call blocks until the signature exists.
+    /// Returns the signature of `message`. The signature has 64 bytes. The call blocks until the signature exists.
     func sign(_ message: [UInt8]) throws(KeyError) -> [UInt8]
 }
 

@@ -37,8 +37,8 @@ final class KeyHandle: @unchecked Sendable {  // libcrypto counts references ato
         return Array(bytes.prefix(count))
     }
 
-    /// Returns the Ed25519 signature of a message (64 bytes). libcrypto cannot sign a message incrementally with Ed25519, so the caller
-    /// must pass the whole message.
+    /// Returns the Ed25519 signature of a message. The signature has 64 bytes. libcrypto cannot sign a message incrementally with Ed25519,
+    /// so the caller must pass the whole message.
     func sign(_ message: [UInt8]) throws(OpenSSLFailure) -> [UInt8] {
         let context = try opened(EVP_MD_CTX_new())
         defer { EVP_MD_CTX_free(context) }
@@ -139,7 +139,7 @@ enum SignaturePadding {
     /// The signature has no padding, because it is an ECDSA signature.
     case none
     /// The RSA padding RSASSA-PSS with MGF1-SHA-256 and a salt of 32 bytes (imgtool 2.5.0, `keys/rsa.py`; mcuboot, `image_rsa.c`). MCUboot
-    /// refuses a signature with another salt length, so otaflash does, too.
+    /// refuses a signature with another salt length. Therefore otaflash also refuses such a signature.
     case pss
 
     static let saltLength: Int32 = 32

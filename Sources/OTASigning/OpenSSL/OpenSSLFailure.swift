@@ -2,9 +2,9 @@ internal import COpenSSL
 
 /// The errors from libcrypto's error queue. Each thread has its own queue.
 ///
-/// The errors of a failed call stay in the queue until `drain()` removes them. Call `drain()` after each failed call, because the errors
-/// would otherwise appear as errors of a later call. Call `drain()` before any `await`, because the Swift task may then continue on another
-/// thread, which has another queue.
+/// The errors of a failed call stay in the queue until `drain()` removes them. Call `drain()` after each failed call. Without this call,
+/// the errors would appear as errors of a later call. Call `drain()` before any `await`, because after the `await` the Swift task may
+/// continue on another thread, which has another queue.
 struct OpenSSLFailure: Error {
     struct Entry: Hashable {
         var library: Int32

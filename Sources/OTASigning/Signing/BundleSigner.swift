@@ -196,7 +196,7 @@ public struct BundleSigner: Sendable {
     ///
     /// - Parameters:
     ///   - signatures: the existing signatures of the bundle.
-    ///   - signature: returns the signature of `manifest` by a key (64 bytes).
+    ///   - signature: a closure that signs `manifest` with the given key and returns the signature. The signature has 64 bytes.
     private func envelope(
         _ manifest: Manifest, beside signatures: [BundleSignature] = [],
         signature: (any Signer) throws(SigningError) -> [UInt8]

@@ -1,6 +1,6 @@
 internal import OTAFirmware
 
-/// The contents of a file with a signature that was created on another machine, for example with `openssl pkeyutl -sign`.
+/// The contents of a signature file. The signature was created on another machine, for example with `openssl pkeyutl -sign`.
 package struct DetachedSignature: Sendable {
     /// The name of the file, for messages.
     package let name: String
@@ -15,7 +15,7 @@ package struct DetachedSignature: Sendable {
         length = contents.count
     }
 
-    /// Returns the signature if it is a valid signature of `message` by `key`, otherwise nil.
+    /// Returns the first candidate that is a valid signature of `message` by `key`. Returns nil if no candidate is valid.
     fileprivate func bytes(by key: ImagePublicKey, of message: [UInt8]) -> [UInt8]? {
         candidates.first { key.isValid($0, of: message) }
     }

@@ -1,10 +1,10 @@
 public import OTAFirmware
 public import SystemPackage
 
-/// Creates signed MCUboot images from linked binaries, in the format of imgtool 2.5.0, MCUboot's signing tool.
+/// Creates signed MCUboot images from linked binaries. The images have the format of imgtool 2.5.0, MCUboot's signing tool.
 ///
-/// With an Ed25519 key, imgtool creates exactly the same bytes. With an ECDSA or RSA key, each run creates different bytes, also with
-/// imgtool, because these signatures contain random values.
+/// With an Ed25519 key, the image is identical to the output of imgtool. With an ECDSA or RSA key, the signature contains random values.
+/// Therefore each run of this signer, and each run of imgtool, creates different bytes.
 public struct MCUbootSigner: Sendable {
     /// The data that the signature covers.
     public enum Scheme: Sendable {

@@ -39,7 +39,7 @@ public enum SigningError: Error, Sendable, Equatable {
     }
 
     /// The signer refused the input, the values of the release, the keys or the output. `context` describes the problem for the user,
-    /// without a full stop at the end. `hint` is the recommended next step.
+    /// without a full stop at the end. `hint` is the recommended next step. It is nil if there is no recommendation.
     case refused(Code, context: String, hint: String? = nil)
     case image(ImageError)
     case intelHex(IntelHexError)

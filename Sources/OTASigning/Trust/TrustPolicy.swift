@@ -12,7 +12,8 @@ public struct TrustPolicy: Sendable, Equatable {
     public var runningVersion: SemanticVersion?
     /// Whether to accept a bundle or image if the demo key (``DemoKey``) is its only trusted signer.
     public var allowsDemoKey: Bool
-    /// The lowest accepted number of trusted keys with a valid signature, 1 or more. The demo key counts only if `allowsDemoKey` is true.
+    /// The minimum number of trusted keys that must have signed the bundle or image: 1 or more. The demo key counts only if `allowsDemoKey`
+    /// is true.
     public var minimumSigners: Int
 
     public init(

@@ -88,8 +88,8 @@ public struct TrustStore: Sendable {
 
     private mutating func load(_ path: FilePath, isChosen: Bool) throws(KeyError) {
         let key = try Self.guarded(path, isChosen: isChosen).publicKey()
-        // If `path` is a symbolic link, the scope file next to the link's target also applies. Otherwise a link to a key file would remove
-        // the limit of the key.
+        // If `path` is a symbolic link, the scope file next to the link's target also applies. Without this rule, a user who loads the key
+        // through a link in another folder would use the key without its limit.
         var scopes: [TrustScope] = []
         for name in try OwnedPath.names(of: path) {
             if let scope = try Self.scope(beside: name, isChosen: isChosen) { scopes.append(scope) }

@@ -2,7 +2,7 @@ public import OTAFirmware
 
 /// A complete MCUboot image that was parsed from a file.
 ///
-/// The parser checks the SHA-256 of an image that contains one and is not encrypted. The parser does not verify the signature.
+/// If the image contains its SHA-256 and is not encrypted, the parser checks this digest. The parser does not verify the signature.
 public struct MCUbootFile: Sendable {
     /// The bytes to send, from the header to the last TLV.
     ///

@@ -6,7 +6,7 @@ public struct MCUbootReport: Sendable, Equatable {
         /// The algorithm's name in imgtool, such as `ED25519` or `ECDSASIG`. It is `unknown` if imgtool does not have a name for the
         /// algorithm.
         public let algorithm: String
-        /// Whether the signature covers the image's bytes (a pure signature). Otherwise the signature covers a digest of the bytes.
+        /// Whether the signature covers the image's bytes (a pure signature). If false, the signature covers a digest of the bytes.
         public let isPure: Bool
         /// The value of the image's KEYHASH TLV: a digest of the signer's public key (`ImagePublicKey.encoded`).
         ///
@@ -15,8 +15,8 @@ public struct MCUbootReport: Sendable, Equatable {
         /// The ID of the trusted key that the image names. The value is nil if the image names no trusted key, or if `ignoredKeyID` is not
         /// nil.
         public let keyID: KeyID?
-        /// The ID of the trusted key that the image names, if the signature is valid but the key's scope excludes MCUboot images. Otherwise
-        /// the value is nil.
+        /// The ID of the trusted key that the image names, if the signature is valid but the key's scope excludes MCUboot images. The value
+        /// is nil in all other cases.
         public let ignoredKeyID: KeyID?
         /// Whether the signature by the key `keyID` is valid. The value is nil if `keyID` is nil, or if an earlier check failed.
         public let holds: Bool?
@@ -36,8 +36,8 @@ public struct MCUbootReport: Sendable, Equatable {
     public let signature: Signature?
     /// Whether the verification failed with `ambiguous-image`, for example because the image contains a TLV twice.
     public let isAmbiguous: Bool
-    /// The TLVs outside the protected area, except the TLVs for the digest, the signature and the key. The signature does not cover these
-    /// TLVs, so anyone can change them.
+    /// The TLVs outside the protected area, without the TLVs for the digest, the signature and the key. The signature does not cover the
+    /// TLVs in this list, so anyone can change them.
     public let unsigned: [MCUbootTLV]
 }
 

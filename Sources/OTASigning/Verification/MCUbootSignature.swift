@@ -12,7 +12,7 @@ struct MCUbootSignature {
     let keyTLV: MCUbootTLV?
     /// The bytes of the signature.
     let bytes: [UInt8]
-    /// Whether the signature covers the image's bytes (a pure signature). Otherwise the signature covers a digest of the bytes.
+    /// Whether the signature covers the image's bytes (a pure signature). If false, the signature covers a digest of the bytes.
     let isPure: Bool
 
     /// Finds the signature among the TLVs of `image`.

@@ -69,10 +69,11 @@ public struct Verifier: Sendable {
         return signatures
     }
 
-    /// Returns the error for a signature by a trusted key whose scope does not cover the bundle.
+    /// Returns the error for a signature that names a trusted key, if the key's scope does not cover the bundle.
     ///
-    /// The error is `bad-signature` if the signature is invalid, otherwise `key-out-of-scope`. The difference is important: after
-    /// `key-out-of-scope`, the user may decide to extend the scope of the key, and a forged bundle must not cause this.
+    /// The error is `bad-signature` if the signature is invalid, and `key-out-of-scope` if the signature is valid. The difference is
+    /// important. After `key-out-of-scope`, the user may decide to extend the scope of the key. A forged bundle must not cause this
+    /// decision.
     private func refusal(of signature: BundleSignature, _ envelope: Envelope) -> VerificationError {
         let key = trust[signature.keyID]
         guard key?.verify(signature: signature.signature, message: envelope.manifestBytes) == true else {
@@ -188,8 +189,8 @@ extension Verifier {
         return trust.imageKeys.first { key in
             let encoded = key.encoded
             guard tlv.type == MCUbootTLV.keyHash else { return tlv.value == encoded }
-            // A KEYHASH is a SHA-256 (32 bytes) or, only with an Ed25519 key, a SHA-512 (64 bytes), like the image digest. MCUboot refuses
-            // a KEYHASH that is longer than the image digest (bootutil_find_key.c).
+            // imgtool computes the KEYHASH with the algorithm of the image digest: SHA-256 (32 bytes), or SHA-512 (64 bytes), which only
+            // Ed25519 keys support. MCUboot refuses a KEYHASH that is longer than the image digest (bootutil_find_key.c).
             return switch (tlv.value.count, key.algorithm) {
             case (32, _): tlv.value == SHA256.digest(of: encoded).bytes
             case (64, .ed25519): tlv.value == MessageDigest.sha512.digest(of: encoded[...])
