@@ -104,8 +104,8 @@ struct AgentConnection: ~Copyable {
         var place = pollfd(fd: socket, events: Int16(event), revents: 0)
         let rest = ContinuousClock.now.duration(to: deadline)
         guard rest > .zero else { throw .timeout }
-        // The division rounds down, so add one millisecond. Otherwise a rest below 1 ms would become a timeout of 0, and poll(2) would not
-        // wait.
+        // The division rounds down, so add one millisecond. Without the added millisecond, a remaining time below 1 ms would become a
+        // timeout of 0, and poll(2) would not wait.
         let (seconds, attoseconds) = rest.components
         _ = poll(&place, 1, CInt(clamping: seconds * 1000 + attoseconds / 1_000_000_000_000_000 + 1))
     }

@@ -66,6 +66,8 @@ public struct SSHAgent: Sendable {
     private let listLimit: Duration
     private let signLimit: Duration
 
+    /// Stores the path of the agent's socket. This initializer does not connect to the agent.
+    ///
     /// - Parameters:
     ///   - path: the path of the agent's Unix socket; nil if `SSH_AUTH_SOCK` is not set.
     ///   - listLimit: the time limit for the list of keys.

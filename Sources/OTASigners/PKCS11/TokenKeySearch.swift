@@ -58,7 +58,7 @@ struct TokenKey {
     /// Returns the public key. The public key is in a public key object with the same id as the private key, or in the attribute
     /// CKA_PUBLIC_KEY_INFO of the private key.
     ///
-    /// - Throws: `no-such-key` if the token does not have the public key; `wrong-algorithm`, `small-order`, `not-a-key`.
+    /// - Throws: `no-such-key` if the token does not have the public key; `wrong-algorithm`, `small-order`, `not-a-key`, `signer-failed`.
     func publicKey() throws(KeyError) -> ImagePublicKey {
         let session = object.session
         let others: [TokenObject]
@@ -95,7 +95,7 @@ struct TokenKey {
     }
 }
 
-/// Searches a token for the only private key that fits a URI.
+/// Searches a token for the private key that a URI selects. Exactly one usable private key must fit the URI.
 struct TokenKeySearch {
     private let session: TokenSession
     private let uri: TokenURI
@@ -107,8 +107,10 @@ struct TokenKeySearch {
         self.algorithms = algorithms
     }
 
-    /// - Throws: `no-such-key` if no key fits; `ambiguous-key` if several keys fit; `wrong-algorithm` if only keys of other algorithms fit;
-    ///   `signer-failed`.
+    /// Returns the only private key that fits the URI and has one of the accepted algorithms.
+    ///
+    /// - Throws: `no-such-key` if no key fits the URI; `ambiguous-key` if several keys with an accepted algorithm fit; `wrong-algorithm` if
+    ///   only keys of other algorithms fit; `signer-failed`.
     func key() throws(KeyError) -> TokenKey {
         let all: [TokenKey]
         do {

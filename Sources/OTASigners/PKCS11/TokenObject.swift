@@ -31,7 +31,8 @@ struct TokenObject {
         return objects
     }
 
-    /// Returns the value of an attribute. Returns nil if the object does not have the attribute, or the token does not reveal it.
+    /// Returns the value of an attribute. Returns nil if the object does not have the attribute, if the token does not reveal the value, or
+    /// if the value is longer than `maximumLength`.
     func bytes(_ type: CK_ATTRIBUTE_TYPE) -> [UInt8]? {
         var attribute = CK_ATTRIBUTE(type: type, pValue: nil, ulValueLen: 0)
         func read() -> Bool { (try? session.call(\.C_GetAttributeValue) { $0($1, handle, &attribute, 1) }) != nil }

@@ -74,8 +74,8 @@ final class TokenSession {
 
     /// Logs in to the token as the normal user. Does nothing if the token requires no login, or if this process is already logged in.
     ///
-    /// - Parameter file: the value of `pin-source` in the URI: the path of the file that contains the PIN. This method passes the path to
-    ///   `source`.
+    /// - Parameter file: the value of `pin-source` in the URI: the path of the file that contains the PIN. The value is nil if the URI has
+    ///   no `pin-source`. This method passes the path to `source`.
     /// - Throws: `pin-needed`, `wrong-pin`, `pin-locked`, `signer-failed`; the errors of the source of the PIN.
     func logIn(_ source: any PINSource, file: String?) throws {
         guard token.has(CKF_LOGIN_REQUIRED), !isLoggedIn else { return }
@@ -123,6 +123,8 @@ private enum PINFailure {
         KeyError(.pinLocked, "the PIN of the token \(token.title) is locked")
     }
 
+    /// Returns the error for a failed call of C_Login.
+    ///
     /// - Parameter token: the description of the token, read after the failed login. The flags in the description show whether tries are
     ///   left.
     static func error(for result: ReturnValue, of token: TokenDescription) -> KeyError {

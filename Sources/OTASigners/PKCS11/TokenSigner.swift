@@ -143,8 +143,8 @@ public final class Tokens {
         }
     }
 
-    /// Returns the module for URIs without `module-path`. A relative path is an error: the code of a module runs in this process, so a file
-    /// in the current directory must not become the module by chance.
+    /// Returns the path of the module for URIs without `module-path`. Returns nil if the user chose no default module. A relative path is
+    /// an error: the code of a module runs in this process, so a file in the current directory must not become the module by chance.
     private func checkedDefaultModule() throws(KeyError) -> String? {
         guard let path = defaultModule, path.contains("/"), !path.hasPrefix("/") else { return defaultModule }
         throw KeyError(

@@ -3,8 +3,8 @@ public import OTASigning
 
 /// The PKCS#11 URI of a key in a token (RFC 7512), such as `pkcs11:token=release;object=fw?pin-source=/run/secrets/pin`.
 ///
-/// The parser is stricter than RFC 7512. It refuses unknown attributes. If the parser ignored an unknown attribute, the URI could select
-/// another key than the user expects. It also refuses an attribute that occurs twice, a blank, and a PIN in the URI (`pin-value`).
+/// The parser is stricter than RFC 7512. The parser refuses unknown attributes, because a URI could select an unexpected key if an unknown
+/// attribute were ignored. The parser also refuses an attribute that occurs twice, a blank, and a PIN in the URI (`pin-value`).
 public struct TokenURI: Sendable, Equatable {
     // The next attributes select the token.
     public private(set) var token: String?
@@ -86,7 +86,7 @@ public struct TokenURI: Sendable, Equatable {
         return found
     }
 
-    /// Replaces each `%` and the two hex digits after it with the byte of this value.
+    /// Replaces each `%` and the two hex digits after it with the byte that the digits encode.
     private static func decode(_ value: ArraySlice<UInt8>, of name: String) throws(KeyError) -> [UInt8] {
         var bytes: [UInt8] = []
         var rest = value

@@ -6,9 +6,9 @@ internal import SystemPackage
 
 /// Runs a program of the user, passes it an input, and returns its output.
 ///
-/// The program inherits the environment of this process. Of the open descriptors, the program inherits only the standard error. The
-/// standard input of the program is a temporary file without a name and not a pipe, so that the program can also open `/dev/stdin` as a
-/// file.
+/// The program inherits the environment of this process. The only descriptor that the program inherits is the standard error. The standard
+/// output of the program is a pipe to this process. The standard input is a temporary file without a name and not a pipe, so that the
+/// program can also open `/dev/stdin` as a file.
 struct ChildProgram {
     /// The maximum length of the output, in bytes. A public key or a signature is shorter.
     static let maximumOutput = 64 << 10
