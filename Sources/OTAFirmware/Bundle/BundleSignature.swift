@@ -49,7 +49,8 @@ extension KeyID {
     }
 }
 
-/// The identifier of a public key: the first 8 bytes of the SHA-256 of the 32 raw key bytes.
+/// The identifier of a public key: the first 8 bytes of a SHA-256. For an Ed25519 key, the SHA-256 covers the 32 raw key bytes. ECDSA and
+/// RSA keys can only sign MCUboot images. For these keys, `OTASigning.ImagePublicKey.id` documents the covered bytes.
 ///
 /// A verifier uses the identifier to find the public key of a signature. The identifier alone proves nothing: only a verified signature
 /// proves that the owner of the key signed.

@@ -76,8 +76,8 @@ public enum Hex {
         String(decoding: bytes.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }, as: UTF8.self)
     }
 
-    /// Returns the bytes. Returns nil if `text` has an odd number of characters, or a character that is not a hex digit. Accepts lower-case
-    /// and upper-case digits.
+    /// Decodes lower-case or upper-case hex digits to bytes. Returns nil if `text` has an odd number of characters, or a character that is
+    /// not a hex digit.
     public static func decode(_ text: some StringProtocol) -> [UInt8]? {
         var bytes: [UInt8] = []
         var high: UInt8?

@@ -1,10 +1,10 @@
-/// The encoded form of an image from an offset to the image's end: an LZMA2 stream.
+/// The bytes of an image from `offset` to the image's end, encoded as an LZMA2 stream.
 ///
-/// The dictionary at the start of the stream is the base, followed by the image's bytes before `offset`. Without a base, the dictionary has
-/// only these bytes. The stream is raw LZMA2 with lc = lp = pb = 0, and it does not contain the end mark (a zero byte). The device decodes
-/// it while it receives it (docs/ota-profile.md).
+/// The dictionary at the start of the stream is the base, followed by the image's bytes before `offset`. Without a base, the dictionary
+/// consists only of the image's bytes before `offset`. The stream is raw LZMA2 with lc = lp = pb = 0, and it does not contain the end mark
+/// (a zero byte). The device decodes the stream during the reception (docs/ota-profile.md).
 public struct EncodedImage: Sendable, Equatable {
-    /// The end of an LZMA2 chunk. The next chunk starts there.
+    /// The end of an LZMA2 chunk, as a position in the image and in the stream. The next chunk starts at these positions.
     public struct Chunk: Sendable, Equatable {
         /// The end of the chunk's decoded bytes, in bytes from the start of the image.
         public var imageEnd: Int
@@ -17,17 +17,18 @@ public struct EncodedImage: Sendable, Equatable {
         }
     }
 
-    /// The largest number of decoded bytes in a compressed chunk. A device accepts no larger chunk.
+    /// The largest number of decoded bytes in a compressed chunk. A device does not accept a larger chunk.
     public static let maximumChunk = 16384
-    /// The largest image and the largest base that the host encodes, in bytes. A larger image is sent plain.
+    /// The maximum size of an image and of a base in bytes. The host does not encode a larger image, and does not use a larger base. A
+    /// larger image is sent plain.
     public static let maximumSize = 16 << 20
 
     /// The position of the first decoded byte, in bytes from the start of the image.
     public var offset: Int
     /// The stream.
     public var bytes: [UInt8]
-    /// The chunks in the order of the stream. `imageEnd` of the last chunk is the size of the image, and its `streamEnd` is the length of
-    /// `bytes`. Empty if `offset` is the size of the image.
+    /// The chunks in the order of the stream. In the last chunk, `imageEnd` is the size of the image, and `streamEnd` is the length of
+    /// `bytes`. The list is empty if `offset` is the size of the image.
     public var chunks: [Chunk]
 
     public init(offset: Int, bytes: [UInt8], chunks: [Chunk]) {
@@ -47,21 +48,21 @@ public enum EncodingFailure: Error, Sendable, Equatable {
     case baseUnreadable(context: String)
 }
 
-/// An image that may run on the device. The host can encode the update with it as the base.
+/// An image that possibly runs on the device. If the device runs this image, the host can encode the update with this image as the base.
 ///
-/// The value describes the image. The bytes are read when the encoder needs them.
+/// The value contains only the description of the image. The bytes are read from the file when the encoder needs them.
 public struct BaseImage: Sendable, Equatable {
-    /// The position in the list of bases. The encoder finds the image's bytes with it.
+    /// The position of this value in the list of bases. This number selects the bytes of the image when the encoder needs them.
     public var id: Int
     /// The size of the image in bytes.
     public var size: Int
     /// The SHA-256 of the image.
     public var digest: SHA256Digest
-    /// The SHA-256 of the manifest of the bundle that contains the image; nil: the image is not in a bundle.
+    /// The SHA-256 of the manifest of the bundle that contains the image. Nil if the image is not in a bundle.
     public var manifestDigest: SHA256Digest?
-    /// The product in the manifest of the bundle; nil: the image is not in a bundle.
+    /// The product in the manifest of the bundle. Nil if the image is not in a bundle.
     public var product: ProductName?
-    /// The version in the manifest of the bundle; nil: the image is not in a bundle.
+    /// The version in the manifest of the bundle. Nil if the image is not in a bundle.
     public var version: SemanticVersion?
     /// The name of the file, for messages.
     public var name: String

@@ -1,7 +1,7 @@
 /// A parsed ESP-IDF application image in the format of esptool's `elf2image`.
 ///
-/// The parser has checked the segment lengths, the checksum and, if the image has one, the SHA-256. The format is described in
-/// docs.espressif.com/projects/esptool, "Firmware Image Format".
+/// The parser has checked the segment lengths and the checksum. If the image has a SHA-256, the parser has also checked the SHA-256. The
+/// format is described in docs.espressif.com/projects/esptool, "Firmware Image Format".
 public struct EspressifImage: Sendable, Hashable {
     /// The first byte of each image.
     static let magic: UInt8 = 0xE9
@@ -21,7 +21,7 @@ public struct EspressifImage: Sendable, Hashable {
     /// The chip revisions that can run the image. A revision is encoded as 100 × major + minor. Nil if the lowest revision in the image's
     /// header is above the highest revision.
     public let chipRevisions: ClosedRange<UInt16>?
-    /// 1 to 16 segments in the order of the image.
+    /// The 1 to 16 segments, in the same order as in the image.
     public let segments: [Segment]
     /// The last 32 bytes of the image: the SHA-256 of all earlier bytes. The parser has verified this digest. Nil if the image has no
     /// SHA-256.

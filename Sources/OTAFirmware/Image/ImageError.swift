@@ -25,7 +25,7 @@ public struct ImageError: Error, Sendable, Equatable, CustomStringConvertible {
     public let expected: String
     /// A description of the found value, for the user. It is safe to show on a terminal.
     public let found: String
-    /// The next step for the user, if one is known.
+    /// The recommended next step for the user. The value is nil if there is no recommendation.
     public let hint: String?
 
     init(_ code: Code, offset: UInt64, expected: String, found: String, hint: String? = nil) {

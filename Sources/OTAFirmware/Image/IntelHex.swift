@@ -147,7 +147,7 @@ public struct IntelHexError: Error, Sendable, Equatable, CustomStringConvertible
     public let line: Int
     /// A description of the error, for the user. It is safe to show on a terminal.
     public let message: String
-    /// The next step for the user, if one is known.
+    /// The recommended next step for the user. The value is nil if there is no recommendation.
     public let hint: String?
 
     init(_ code: Code, line: Int, _ message: String, hint: String? = nil) {

@@ -56,7 +56,7 @@ struct IntelHexRecords {
         throw error(.missingEnd, "the text ends without an end record (:00000001FF)")
     }
 
-    /// Reads the next line that is not empty, and stores it in `record`. Returns false at the end of the text.
+    /// Decodes the next line that is not empty, and stores the bytes in `record`. Returns false at the end of the text.
     private mutating func readLine() throws(IntelHexError) -> Bool {
         repeat {
             line += 1
