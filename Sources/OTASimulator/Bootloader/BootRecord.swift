@@ -104,7 +104,7 @@ public struct BootState: Sendable, Equatable {
     public var permanent: Int
     /// The trial of the image in the slot `other`.
     public var trial: Trial
-    /// The images in slot 0 and slot 1. The list contains only the factory image and images that were marked for boot.
+    /// The images in slot 0 and slot 1. An element is nil until its slot contains the factory image or an image that was marked for boot.
     public var images: [BootImage?]
 
     /// The slot that does not contain the permanent image.

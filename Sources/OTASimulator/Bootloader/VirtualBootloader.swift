@@ -110,7 +110,7 @@ public struct VirtualBootloader {
         let area = flash.layout.bootRecords..<flash.layout.coreRecords
         var newest: (record: BootRecord, offset: Int)?
         // The search starts at the end, because the last record in a page is the newest record of the page. `BootRecord` then returns nil
-        // for all older records before it calculates their CRC, which saves time.
+        // for all older records and does not calculate their CRC. This order saves time.
         for offset in stride(from: area.lowerBound, to: area.upperBound, by: BootRecord.size).reversed() {
             let record = try? flash.withBytes(at: offset, count: BootRecord.size) {
                 BootRecord($0, newerThan: newest?.record.generation)

@@ -3,7 +3,8 @@ import OTAFirmware
 import OTASigning
 import OTAUpdate
 
-/// One boot of the device core, the C code of the target `COTADevice`. This class contains the configuration and the callbacks of the core.
+/// The device core (the C code of the target `COTADevice`) during one boot of a virtual device. This class contains the configuration and
+/// the callbacks of the core.
 ///
 /// `VirtualDevice` calls this class for each event of the Bluetooth stack. The core calls the callbacks, which are in the last extension.
 /// All times are measured from the first power-up of the device.
@@ -166,9 +167,11 @@ extension DeviceCore {
         return (Int(device.pointee.held_offset), Int(device.pointee.object_size))
     }
 
-    /// The partially received image in the core's newest record: the digest of the image's manifest, and the number of recorded bytes.
+    /// The image in the core's newest record, if an update could resume the reception of this image. The values are the digest of the
+    /// image's manifest, and the number of image bytes that are in the slot according to the record.
     ///
-    /// Nil if the core has no record of an image, if a trial runs, or if the recorded image already runs.
+    /// Nil if the core has no record of an image. After a complete update, the newest record still describes the installed image. Therefore
+    /// the value is also nil if an image runs on trial, or if the record describes the running image.
     var record: (manifest: SHA256Digest, size: Int)? {
         let manifest = withUnsafeBytes(of: device.pointee.held_digest) { SHA256Digest(bytes: $0) }
         let size = Int(device.pointee.held_recorded)

@@ -37,10 +37,10 @@ extension VirtualDevice {
         try VirtualBootloader(flash: flash).install(image, version: version, securityCounter: securityCounter)
     }
 
-    /// The partially received image in the core's newest record: the digest of the image's manifest, and the recorded bytes of the slot. A
-    /// later update with the same manifest resumes after these bytes.
+    /// The image in the core's newest record, if an update could resume the reception of this image. The values are the digest of the
+    /// image's manifest, and the recorded bytes in the slot. A later update with the same manifest resumes after these bytes.
     ///
-    /// Nil if the device does not run, or if the core has no record that an update could resume.
+    /// Nil if the device does not run, if the flash cannot be read, or if the core has no record that an update could resume.
     public var recordedImage: (manifest: SHA256Digest, bytes: [UInt8])? {
         withFirmware { core in
             guard let (manifest, size) = core.record else { return nil }
@@ -166,9 +166,10 @@ extension DeviceCore: VirtualFirmware {
     }
 }
 
-/// The time that the flash takes. Without `VirtualDeviceConfiguration.flashSpeed`, the flash takes no time and the queue stays empty.
+/// The simulation of the time that flash operations take. If `VirtualDeviceConfiguration.flashSpeed` is nil, flash operations take no time
+/// and the queue stays empty.
 extension DeviceCore {
-    /// A value of Data or Control that the Bluetooth stack has received.
+    /// A value that the host has written to the characteristic Data or Control.
     struct ReceivedWrite {
         var connection: UInt16
         var channel: Channel
@@ -185,8 +186,8 @@ extension DeviceCore {
         }
     }
 
-    /// Handles all queued writes at once, because the device handles a change of a connection after them. The flash is then busy for the
-    /// sum of their times.
+    /// Handles all queued writes immediately. The device calls this function before it handles a change of a connection, because the queued
+    /// writes arrived before the change. Afterwards, the flash is busy for the sum of the times of these writes.
     private func handleQueue(at now: Duration) {
         while let next = queue.first {
             queue.removeFirst()
@@ -194,7 +195,7 @@ extension DeviceCore {
         }
     }
 
-    /// Calls `body`. The flash is busy for the time that the bytes written by `body` take.
+    /// Calls `body` and counts the bytes that `body` writes to the flash. Afterwards, the flash is busy for the time that these bytes take.
     private func usingFlash<Result, Failure>(
         at now: Duration, _ body: () throws(Failure) -> Result
     ) throws(Failure) -> Result {

@@ -45,7 +45,8 @@ public protocol SimulatedDevice: AnyObject, Sendable {
     func write(_ connection: UInt16, _ channel: Channel, _ value: [UInt8], at now: Duration) throws(ATTError)
     /// Runs all work that is due at `now`.
     ///
-    /// - Returns: the latest time for the next call; nil if no call is needed before the next event.
+    /// - Returns: the time at which the caller must call this function again. An earlier call is allowed. Nil if no call is needed before
+    ///   the next event.
     func poll(at now: Duration) -> Duration?
 
     /// Interrupts the power for a short time, so that the device restarts.

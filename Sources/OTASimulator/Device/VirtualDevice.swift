@@ -131,7 +131,8 @@ public final class VirtualDeviceOf<Firmware: VirtualFirmware>: SimulatedDevice, 
     /// Runs all work that is due at `now`. Also call this function when the Bluetooth stack has free buffers after it has refused a
     /// notification.
     ///
-    /// - Returns: the latest time for the next call; nil if no call is needed before the next event.
+    /// - Returns: the time at which the caller must call this function again. An earlier call is allowed. Nil if no call is needed before
+    ///   the next event.
     public func poll(at now: Duration) -> Duration? {
         lock.locked {
             advance(to: now)

@@ -25,9 +25,10 @@ public struct VirtualDeviceConfiguration: Sendable, Equatable {
     public var trialSeconds = 60
     /// Whether the device accepts encoded images (docs/ota-profile.md, "Encoded images").
     public var offersEncodings = true
-    /// Whether the running image can be the base of an encoded image. No effect if ``offersEncodings`` is false.
+    /// Whether the running image can be the base of an encoded image. This value has no effect if ``offersEncodings`` is false.
     public var offersBase = true
-    /// The speed at which the device erases and writes its flash, in bytes per second, at least 1. Nil: the flash takes no time.
+    /// The speed of the flash in written bytes per second, at least 1. An erase takes no additional time. Nil means that flash operations
+    /// take no time.
     public var flashSpeed: Int?
     /// Whether the device core limits the number of erases of each page of the slot (docs/ota-profile.md, "What the device does", 7).
     public var limitsWear = true

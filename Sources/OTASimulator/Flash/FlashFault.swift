@@ -32,7 +32,7 @@ public struct PowerCut: Sendable, Hashable {
         /// The power fails during the operation. A write stores only the first half of the bytes. An erase leaves random bytes in the
         /// second half of the page.
         case during
-        /// The power fails after the operation is complete. The operation throws `noPower`, too.
+        /// The power fails after the operation is complete. The operation nevertheless throws `noPower`.
         case after
     }
     /// The number of the operation. The first write or erase has the number 1. A ``VirtualFlash`` counts from the creation of the flash. A

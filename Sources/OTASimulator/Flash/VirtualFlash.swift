@@ -11,7 +11,7 @@ public final class VirtualFlash {
 
     /// The number of writes and erases since the creation of this object, including operations that a power cut interrupted.
     public private(set) var operationCount = 0
-    /// The number of bytes that were written since the creation of this object.
+    /// The number of bytes that were written since the creation of this object. Erased bytes are not counted.
     private(set) var writtenByteCount = 0
     /// The number of violations (see ``FlashError``). Correct firmware causes no violation.
     public private(set) var violationCount = 0

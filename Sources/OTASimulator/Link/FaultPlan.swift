@@ -1,12 +1,13 @@
 import OTAUpdate
 
-/// The faults that a ``SimulatedTransport`` injects. The numbers of events, packets and flash operations start at 1 when the transport is
-/// created. A new link does not reset the numbers.
+/// The faults that a ``SimulatedTransport`` injects. The first event, packet and flash operation after the creation of the transport have
+/// the number 1. A new link does not reset the numbers.
 public struct FaultPlan: Sendable, Equatable {
     /// The fractions of the image (0...1) at which the link breaks. The link breaks once for each fraction, when the device has received
     /// this part of the image.
     public var dropAt: [Double] = []
-    /// The fraction of the image (0...1) at which the link breaks. The device then stays out of reach permanently.
+    /// The fraction of the image (0...1) at which the link breaks and the device goes out of reach permanently. Nil means that this fault
+    /// does not happen.
     public var goneAt: Double?
     /// The fractions of the image (0...1) at which the device loses power. The device loses power once for each fraction.
     public var resetAt: [Double] = []
@@ -16,12 +17,13 @@ public struct FaultPlan: Sendable, Equatable {
     public var notificationLoss = 0.0
     /// The probability (0...1) that the device's Bluetooth stack refuses a notification, as if no buffer were free.
     public var notificationRefusal = 0.0
-    /// How long the device is out of reach after a fault of this plan has broken the link.
+    /// The time from the break of the link by a fault of this plan until the device is in reach again.
     public var outOfReach: Duration = .zero
-    /// The link breaks after the events to the host with these numbers. `SimulationStatistics.hostEvents` counts all events to the host.
+    /// The numbers of events to the host. The link breaks after each of these events. `SimulationStatistics.hostEvents` counts all events
+    /// to the host.
     public var cutAfterHostEvents: [Int] = []
-    /// The link breaks after the packets to the device with these numbers. `SimulationStatistics.devicePackets` counts all packets to the
-    /// device.
+    /// The numbers of packets to the device. The link breaks after each of these packets. `SimulationStatistics.devicePackets` counts all
+    /// packets to the device.
     public var cutAfterDevicePackets: [Int] = []
     /// The flash operations at which the device loses power. The first operation has the number 1.
     public var powerCuts: [PowerCut] = []

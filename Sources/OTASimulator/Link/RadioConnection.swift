@@ -94,8 +94,8 @@ final class RadioConnection {
         return .at(anchor + world.radio.interval)
     }
 
-    /// Simulates the connection event that is due at `now`. If the connection is broken, and the host and the device detect this by `now`,
-    /// ends the connection.
+    /// Simulates the connection event that is due at `now`. If the connection is broken and its supervision timeout has passed, this
+    /// function ends the connection.
     func advance(to now: Duration) {
         switch state {
         case .closed: break
@@ -109,8 +109,8 @@ final class RadioConnection {
             guard isOpen, !isIdle, hasWork, anchor + world.radio.interval <= now else { return }
             anchor += world.radio.interval
             guard !world.random.happens(world.radio.loss) else { return }
-            // To the host, this event sends only the values that the device queued before the event. The device's responses to values of
-            // this event follow in the next event.
+            // In the direction to the host, this event sends only the values that the device queued before the event. The device's
+            // responses to the values that the host sends in this event follow in the next event.
             let waiting = up.count
             moveDown(at: now)
             moveUp(waiting, at: now)

@@ -26,8 +26,8 @@ public struct VirtualSMPConfiguration: Sendable {
     /// Whether a host may split a packet into several written values.
     public var reassembles = true
     public var erase = Erase.progressive
-    /// Whether, at the end of an upload, the server compares the SHA-256 of the uploaded file with the host's digest. The last answer then
-    /// contains the result.
+    /// Whether the server compares the SHA-256 of the uploaded file with the host's digest at the end of an upload. If true, the last
+    /// answer of the upload contains the result of the comparison.
     public var checksImage = false
     public var reportsSlots = true
     /// The bootloader mode that the server reports. Mode 3 is a swap without a scratch area; Zephyr's `smp_group_0.rst` lists all modes.

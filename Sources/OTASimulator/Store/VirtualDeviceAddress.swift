@@ -15,7 +15,7 @@ public struct VirtualDeviceAddress: Sendable, Equatable {
     public var faults = FaultPlan()
     /// The battery level in per cent, 0...100. It replaces the level in the device's `device.json`. Nil keeps the level in `device.json`.
     public var battery: Int?
-    /// The speed of the device's flash in bytes per second. Nil: the flash takes no time.
+    /// The speed of the device's flash in written bytes per second. Nil means that flash operations take no time.
     public var flashSpeed: Int?
     public var pace = Pace.real
     public var seed: UInt64 = 1

@@ -269,7 +269,7 @@ public struct VirtualDeviceSummary: Sendable, Equatable {
     public var product: String
     /// The hardware revision. Nil for an SMP device, because SMP has no hardware revision.
     public var hardware: UInt16?
-    /// The version of the permanent image: the image that the device boots if no other image is on trial.
+    /// The version of the permanent image. The device boots the permanent image at each boot that does not start a trial.
     public var version: String
     /// The security counter of the permanent image. Nil for an SMP device, because SMP does not report a security counter.
     public var securityCounter: UInt32?
