@@ -12,7 +12,7 @@ public struct ZipArchive: Sendable {
     /// memory when it is unpacked.
     public static let maximumLength = 256 << 20
 
-    /// The entries, in the order of the archive's directory, which is the list of all entries.
+    /// The entries, in the same order as in the archive's directory. The directory is the list of all entries in the archive.
     public let entries: [ZipEntry]
     private let bytes: [UInt8]
 

@@ -5,16 +5,16 @@ public import OTAFirmware
 public enum ImageEncoder {
     /// Encodes the bytes of an image from `offset` to the image's end.
     ///
-    /// The function decodes the stream again with liblzma and compares the result with the image. It is pure: the same arguments always
-    /// give the same stream with the same version of liblzma.
+    /// As a check, the function decodes the stream with liblzma and compares the result with the image. With the same version of liblzma,
+    /// the same arguments always give the same stream.
     ///
-    /// 1 MiB with a base of 1 MiB takes about half a second. 16 MiB without a base need at most 15 seconds. If the current task is cancelled,
-    /// the function stops and throws `EncodingFailure.notDecoded`.
+    /// An image of 1 MiB with a base of 1 MiB takes about half a second. An image of 16 MiB without a base takes at most 15 seconds. If the
+    /// current task is cancelled, the function stops and throws `EncodingFailure.notDecoded`.
     ///
     /// - Parameters:
     ///   - image: the complete image.
     ///   - offset: the number of image bytes that the device already has.
-    ///   - base: the image that the device runs; empty: the image is compressed without a base.
+    ///   - base: the image that the device runs. If `base` is empty, the image is compressed without a base.
     public static func encode(
         _ image: [UInt8], from offset: Int, base: [UInt8]
     ) throws(EncodingFailure) -> EncodedImage {
@@ -49,7 +49,7 @@ public enum ImageEncoder {
             case 0x80...:
                 let size = (header[0] & 0x1F) << 16 + header[1] << 8 + header[2] + 1
                 guard size <= EncodedImage.maximumChunk else { throw invalid(end) }
-                // From 0xC0 on, a byte with the properties follows the two sizes.
+                // If the first byte of the header is 0xC0 or more, a byte with the properties (lc, lp and pb) follows the two sizes.
                 end.streamEnd += (header[0] >= 0xC0 ? 6 : 5) + header[3] << 8 + header[4] + 1
                 end.imageEnd += size
             default: throw invalid(end)

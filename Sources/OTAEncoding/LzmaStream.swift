@@ -3,7 +3,7 @@ import OTAFirmware
 
 /// The options of an LZMA2 stream. The encoder and the decoder of a stream need the same options.
 struct LzmaOptions {
-    /// The bytes before the first byte of the stream.
+    /// The preset dictionary: the base, followed by the image's bytes before the first encoded byte.
     let dictionary: [UInt8]
     /// The largest distance of a match, in bytes.
     private let size: UInt32
@@ -13,11 +13,12 @@ struct LzmaOptions {
     init(dictionary: [UInt8], contentSize: Int) {
         self.dictionary = dictionary
         size = UInt32(max(4096, contentSize))
-        // Binary trees find better matches than hash chains. They need 12 bytes of memory per byte of the dictionary, and more time.
+        // Binary trees (BT4) find better matches than hash chains (HC4). However, binary trees need more time, and 12 bytes of memory per
+        // byte of the dictionary. Therefore large contents use hash chains.
         finder = contentSize <= 8 << 20 ? LZMA_MF_BT4 : LZMA_MF_HC4
     }
 
-    /// Calls `body` with the list of filters for liblzma, which is valid only in `body`.
+    /// Calls `body` with the list of filters for liblzma. The list is valid only during the call.
     func withFilters(_ body: (UnsafePointer<lzma_filter>) -> lzma_ret) -> lzma_ret {
         dictionary.withUnsafeBufferPointer { dictionary in
             var options = lzma_options_lzma()
@@ -53,10 +54,11 @@ final class LzmaStream {
 
     deinit { lzma_end(&stream) }
 
-    /// Encodes all bytes. A chunk ends after each `EncodedImage.maximumChunk` bytes or earlier. The stream does not contain the end mark.
+    /// Encodes all bytes. Each chunk of the stream contains at most `EncodedImage.maximumChunk` decoded bytes. The stream does not contain
+    /// the end mark.
     func encode(_ bytes: ArraySlice<UInt8>) throws(EncodingFailure) -> [UInt8] {
         var encoded: [UInt8] = []
-        // A chunk is at most a few bytes longer than its contents.
+        // An encoded chunk is at most a few bytes longer than its decoded bytes, so it fits into this buffer.
         var output = [UInt8](repeating: 0, count: EncodedImage.maximumChunk + 64)
         var start = bytes.startIndex
         while start < bytes.endIndex {
@@ -78,9 +80,10 @@ final class LzmaStream {
 
     /// Decodes a complete stream without the end mark.
     ///
-    /// - Parameter size: the size of the decoded bytes.
+    /// - Parameter size: the number of decoded bytes.
     func decode(_ encoded: [UInt8], size: Int) throws(EncodingFailure) -> [UInt8] {
-        // With the end mark, liblzma reports whether the stream ends at the end of a chunk. One byte more than `size` shows a longer stream.
+        // The input gets an end mark (a zero byte). liblzma then returns an error if the stream ends inside a chunk. The buffer has one
+        // byte more than `size`. Therefore a stream that decodes to more bytes gives a result that is longer than `size`, or an error.
         var output = [UInt8](repeating: 0, count: size + 1)
         let input = encoded + [0]
         let step = code(input[...], into: &output, LZMA_FINISH)
