@@ -5,7 +5,7 @@ public import OTASigning
 public struct SMPImage: Sendable {
     /// The image, which a trusted key or the user's consent authorizes.
     public let verified: VerifiedImage
-    /// The image number, by which SMP identifies the processor of the image; 0 if the device has one processor.
+    /// The image number, which identifies the processor that runs the image; 0 if the device has one processor.
     public let number: Int
 
     /// Creates an image to push.

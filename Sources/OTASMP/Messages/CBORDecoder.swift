@@ -2,11 +2,12 @@ internal import CCBOR
 
 /// Decodes one CBOR value of an SMP packet.
 ///
-/// A device may be hostile. So the decoder limits the nesting depth, and refuses an item count that is too high for the following bytes.
+/// A device may be hostile. So the decoder limits the nesting depth. It also refuses an array or a map if the announced number of items
+/// is too high for the number of bytes that follow.
 package struct CBORDecoder {
     /// The maximum nesting depth. SMP needs five levels: the answer's map, the image list, an image's map, its slot list, a slot's map.
     package static let deepest = 8
-    /// The maximum length of the input in bytes, because the length field of an SMP packet has 16 bits.
+    /// The maximum length of the input in bytes: the highest value of the length field of an SMP packet, which has 16 bits.
     package static let longest = 65535
 
     private var tokens: CBORTokens
@@ -120,7 +121,8 @@ private enum CBORToken {
     case end
 }
 
-/// Splits bytes into tokens with libcbor's streaming decoder. This decoder does not allocate memory, recurse or read past the end.
+/// Splits bytes into tokens with libcbor's streaming decoder. libcbor's decoder does not allocate memory, does not recurse, and does not
+/// read past the end of the bytes.
 private struct CBORTokens {
     private let bytes: [UInt8]
     private(set) var offset = 0

@@ -115,7 +115,7 @@ package struct SMPFrameAssembler {
 
     /// Adds a received value.
     ///
-    /// - Returns: the packets that are complete with this value, in order.
+    /// - Returns: the packets that this value completes, in the order in which the device sent them.
     /// - Throws: ``SMPFrameError`` if the header of a packet is malformed.
     package mutating func take(_ value: [UInt8]) throws(SMPFrameError) -> [SMPFrame] {
         collected += value

@@ -8,7 +8,7 @@ package struct SMPImageList: Sendable, Equatable {
         package var slot = 0
         /// The version in the device's format: `1.2.3`, or `1.2.3.4` with a build number.
         package var version = ""
-        /// The digest in the image's TLVs, which is not the digest of the file; nil if the device does not report it.
+        /// The digest in the image's TLVs; nil if the device does not report it. This digest is not the digest of the image file.
         package var digest: [UInt8]?
         /// True if the bootloader can boot the image.
         package var bootable = false

@@ -10,11 +10,13 @@ package enum SMPRequest: Sendable, Equatable {
     case bootloader
     /// Reads the mode in which the bootloader installs images.
     case bootloaderMode
-    /// Reads information about the system. Each letter of `format` selects a value, as the options of `uname` do. `i` selects the board.
+    /// Reads information about the system. Each letter of `format` selects a value, like an option of the command `uname`. The letter `i`
+    /// selects the board's name.
     case system(format: String)
     /// Reads the image list.
     case imageState
-    /// Marks the image with this digest for the next start: permanently if `confirm` is true, otherwise for a trial.
+    /// Marks the image with this digest for the next start. If `confirm` is true, the image becomes permanent at this start. If `confirm`
+    /// is false, the image starts on trial.
     ///
     /// If `digest` is nil and `confirm` is true, the device confirms the running image.
     case setState(digest: [UInt8]?, confirm: Bool)
@@ -111,9 +113,9 @@ package struct SMPChunk: Sendable, Equatable {
     package struct Opening: Sendable, Equatable {
         /// The length of the image file in bytes.
         package var length: Int
-        /// The SHA-256 of the whole image file, by which the device recognizes an interrupted upload.
+        /// The SHA-256 of the whole image file. The device recognizes an interrupted upload by this digest.
         ///
-        /// It is not the digest in the image list, which covers only a part of the file.
+        /// This digest is not the digest in the image list. The digest in the image list covers only a part of the file.
         package var digest: [UInt8]
         /// The image number; 0 on a device with one processor.
         package var image: Int
@@ -139,7 +141,7 @@ package struct SMPChunk: Sendable, Equatable {
 
     /// The number of image bytes in the first chunk: the length of an MCUboot header.
     ///
-    /// A server requires the complete header, because it checks the image before it answers with its offset.
+    /// A server requires the complete header in the first chunk, because the server checks the header before it answers the chunk.
     package static let openingLength = 32
 
     fileprivate var fields: [String: CBORValue] {
@@ -161,8 +163,8 @@ package struct SMPChunk: Sendable, Equatable {
     package static func capacity(opening: Opening? = nil, offset: Int, longest: Int) -> Int {
         let empty = SMPRequest.upload(SMPChunk(opening: opening, offset: offset, data: []))
         let room = longest - empty.frame(sequence: 0, version: .second).bytes.count
-        // The CBOR head of a byte string has one byte for up to 23 bytes of data, two for up to 255, and three for up to 65535. The empty
-        // packet already contains a head of one byte, so only the additional bytes of the head are subtracted.
+        // The CBOR head of a byte string is one byte long for up to 23 bytes of data, two bytes long for up to 255, and three bytes long
+        // for up to 65535. The empty packet already contains a head of one byte, so only the additional bytes of the head are subtracted.
         return [(23, 0), (255, 1), (65535, 2)].map { min($0.0, room - $0.1) }.max() ?? 0
     }
 }

@@ -13,7 +13,8 @@ extension SMPConversation {
     ///
     /// A device that has just answered may have no free buffer, and would drop an immediate request.
     private static let pauseBeforeRepeat = Duration.milliseconds(200)
-    /// The length of the restart window: the maximum time from the first restart request until the device answers with the new image.
+    /// The length of the restart window: the maximum time from the first restart request until an image list of the device shows that the
+    /// new images run.
     ///
     /// In this time, a bootloader can swap images of 2 MB page by page.
     private static let longestReturn = Duration.seconds(180)
@@ -54,7 +55,8 @@ extension SMPConversation {
 
     /// Handles an image list in which not all new images run, after a restart request or during a trial.
     ///
-    /// If an image is still marked for boot, the device has not restarted yet. Otherwise the device has rolled back.
+    /// If an image is still marked for boot, the device has not restarted yet. If no image is marked for boot, the device has rolled back,
+    /// or its bootloader has refused the image.
     mutating func checkRestart(_ plan: SMPPlan, _ list: SMPImageList) {
         if plan.somePending { return awaitRestart() }
         let running = list.running(0)?.version ?? "unknown"
@@ -149,8 +151,8 @@ extension SMPConversation {
     mutating func erased(wasEmpty: Bool = false) {
         if let number = push?.toErase { return begin(afterErasing: number) }
         guard let list else { return }
-        // If `held` is not nil, the slot contained an image at first. A refusal then means that an earlier erase request has erased the
-        // slot, and that the answer to this request was lost.
+        // If `held` is not nil, the slot contained an image before the first erase request. A refusal then means that an earlier erase
+        // request has erased the slot, and that the answer to the earlier request was lost.
         if shared.erased?.held == nil { shared.erased?.wasEmpty = wasEmpty }
         finish(.done, describe(list))
     }

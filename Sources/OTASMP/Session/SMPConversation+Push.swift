@@ -76,7 +76,7 @@ extension SMPConversation {
             self.push?.hasActed = true
             askToRestart()
         case .confirm(let image, let digest): confirm(image.number, digest: digest)
-        // Over SMP, a trial has no time limit, which the report shows as 0 s. The trial ends at the next restart.
+        // Over SMP, a trial has no time limit, so `seconds` is 0. The trial ends at the next restart.
         case .leaveOnTrial: finish(.onTrial(seconds: 0), describe(list))
         case .leaveHeld: finish(.done, describe(list))
         case .finish: finish(list)
@@ -124,10 +124,11 @@ extension SMPConversation {
         return true
     }
 
-    /// Marks an image for boot, or first completes the upload of this image.
+    /// Marks an image of the image list for boot. If the upload of this image is not complete, continues or repeats the upload first.
     ///
-    /// A device lists an image when its header and TLVs are present, even if other bytes are missing. So if the last byte was not sent, the
-    /// upload continues first. If the device reported that the received bytes do not have the file's digest, the upload begins again.
+    /// A device lists an image when the image's header and TLVs are present, even if other bytes of the image are missing. So if the last
+    /// byte was not sent, the upload continues. If the device reported that the received bytes do not have the file's digest, the upload
+    /// begins again.
     private mutating func markListed(_ image: SMPImage, digest: [UInt8]) {
         guard let push, push.underWay == image.number, !push.complete.contains(image.number) else {
             return mark(image, digest: digest)

@@ -43,15 +43,16 @@ extension SMPConversation {
         askNext()
     }
 
-    /// The pause before the echo requests of a test, because a device does not free its buffers immediately after an answer.
+    /// The pause before the echo requests of a test. It is necessary because a device does not free its buffers immediately after an
+    /// answer.
     private static let quietTime = Duration.milliseconds(100)
 
     /// Starts the next test with echo requests (``SMPProbe``), if a test is left.
     ///
-    /// The echo requests follow after a pause, while no other request waits for its answer. Otherwise the device could have no free
-    /// buffer, and would drop an echo request.
+    /// The conversation calls this method only when no request waits for its answer. The conversation then pauses for `quietTime`, and
+    /// sends the echo requests after the pause. Without the pause, the device could have no free buffer, and would drop an echo request.
     ///
-    /// - Returns: false if no test is left. Over UDP and serial, there are no tests.
+    /// - Returns: true if a test starts; false if no test is left. Over UDP and serial, there are no tests, so the result is always false.
     mutating func beginProbe() -> Bool {
         guard !shared.link.preservesMessageBoundaries, device.nextProbe(valueLength: valueLength) != nil else {
             return false
@@ -92,8 +93,9 @@ extension SMPConversation {
 
     /// Handles the result of the reassembly test, whose echo request was sent as two values.
     ///
-    /// Without an echo, the device may have an incomplete packet. The device discards this packet when the link ends. So the session opens
-    /// a new link. If no answer arrived, the echo may have been lost, and the conversation repeats the test once.
+    /// If the device did not send the text back, the device may keep an incomplete packet. The device discards this packet when the link
+    /// ends. So the session opens a new link. If no answer arrived in time, the answer may have been lost. So the conversation repeats the
+    /// test once.
     private mutating func reassemblyProbed(_ result: SMPProbe.Result) {
         if result == .echoed {
             device.reassembles = true
@@ -175,8 +177,8 @@ extension SMPRequest {
     /// Returns the time limit for the answer to an attempt of a request.
     ///
     /// The limits of the four attempts of a query are 1 s, 2 s, 4 s and 8 s. The first limits are short, because a device without a free
-    /// buffer drops a query, and the host must soon send it again. Marks and erases have longer limits, because the device writes or erases
-    /// its flash before it answers.
+    /// buffer drops a query, and the host must soon send the query again. Marks and erases have longer limits, because the device writes or
+    /// erases its flash before it answers.
     ///
     /// - Parameter attempt: the number of the attempt; the first attempt has the number 1.
     func timeLimit(attempt: Int) -> Duration {
@@ -190,7 +192,7 @@ extension SMPRequest {
 
     /// The maximum number of attempts if no answer arrives.
     ///
-    /// A restart request has one attempt, because the next image list shows whether the device has restarted.
+    /// A restart request has only one attempt. If no answer arrives, the next image list shows whether the device has restarted.
     var attempts: Int {
         self == .reset ? 1 : isQuestion ? Self.questionAttempts : Self.changeAttempts
     }

@@ -44,7 +44,8 @@ extension SMPConversation {
 
     /// Erases the slot of an image, and then sends the image from 0.
     ///
-    /// Without the erase, some servers would resume the damaged upload at its end again and again.
+    /// Without the erase, some servers would resume the damaged upload at its last offset each time. They would never request the bytes
+    /// from 0 on.
     private mutating func startOver(_ image: SMPImage) {
         push?.complete.remove(image.number)
         push?.toErase = image.number
@@ -65,8 +66,8 @@ extension SMPConversation {
         ask(.erase(slot: slot == 1 ? nil : slot))
     }
 
-    /// Begins the upload after the answer to an erase request, even if the device refused the erase, because some servers refuse to erase
-    /// an empty slot.
+    /// Begins the upload after the answer to an erase request. The upload begins even if the device refused the erase, because some
+    /// servers refuse to erase an empty slot.
     mutating func begin(afterErasing number: Int) {
         guard let push, let image = push.images.first(where: { $0.number == number }) else { return }
         self.push?.toErase = nil
@@ -137,9 +138,9 @@ extension SMPConversation {
 
     /// Handles the timeout of a chunk.
     ///
-    /// The chunk is sent again if it is the first chunk, or if each packet is one value. Otherwise the device may have received only some
-    /// values of the packet. The link is then closed, so that the device discards the incomplete packet. After too many timeouts in a
-    /// row, the link is also closed.
+    /// The chunk is sent again if it is the first chunk, or if each packet is one value. A later chunk can be a packet of several values,
+    /// and the device may have received only some of these values. In this case the link is closed, so that the device discards the
+    /// incomplete packet. The link is also closed after too many timeouts in a row.
     mutating func chunkUnanswered() {
         guard let before = upload else { return }
         let isWhole = !before.isOpen || before.longestFrame <= valueLength
@@ -258,9 +259,10 @@ extension SMPConversation {
         report(.phase(.verify))
     }
 
-    /// Requests the image list, because the device reports that no upload is in progress after the last byte was sent.
+    /// Requests the image list. This is necessary if all bytes of the image were sent, but the device reports that no upload is in
+    /// progress.
     ///
-    /// The list shows whether the device has the whole image, or has lost it at a restart.
+    /// The list shows whether the device has the whole image, or has lost the image at a restart.
     private mutating func requestImageList() {
         upload = nil
         push?.stateLosses += 1

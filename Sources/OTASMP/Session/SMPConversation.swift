@@ -1,7 +1,7 @@
 import OTAFirmware
 package import OTAUpdate
 
-/// The host side of SMP, the protocol of MCUmgr (docs/smp.md).
+/// The host's side of SMP, the protocol of MCUmgr (docs/smp.md).
 ///
 /// On each link, the conversation subscribes to the notifications and requests the image list. `SMPPlan` determines the next step of a
 /// push from this list. Therefore a push also continues correctly after a lost link or an interrupted session. The conversation requests
@@ -231,13 +231,14 @@ package struct SMPConversation: Conversation {
         return shared.link.preservesMessageBoundaries ? longest : ChunkLength.planned(link: longest)
     }
 
-    /// Returns an error if the request is too long for one value on this link; nil if the request may be sent.
+    /// Returns an error if the request must fit in one value, but is longer than a value on this link; nil if the request may be sent.
     ///
-    /// A device that does not reassemble packets needs each packet in one value. After the error, the caller reconnects, because the next
-    /// link may have longer values.
+    /// If the device does not reassemble packets, each packet must fit in one value. After the error, the caller reconnects, because the
+    /// next link may have longer values.
     ///
-    /// If it is unknown whether the device reassembles packets, the request is normally sent in several values. The function returns the
-    /// error only if an earlier link had values that were long enough, because a new link can have them again.
+    /// If it is unknown whether the device reassembles packets, the request is normally sent in several values. In this case, the function
+    /// returns the error only if an earlier link had values that were long enough for the request, because a new link may have such values
+    /// again.
     ///
     /// A query never causes the error, because the session can continue without the answer to a query.
     private func excess(of request: SMPRequest) -> LinkError? {

@@ -36,7 +36,7 @@ struct SMPDevice {
     var room = 1
     /// The number of packets in the last test of `room`.
     var triedRoom = 1
-    /// The window of the last upload, with which the next upload starts; nil if no answer to a chunk has arrived.
+    /// The window of the last upload; nil if no answer to a chunk has arrived. The next upload starts with this window.
     var window: SMPWindow?
     /// True after the queries that precede an upload have been answered.
     var isSurveyed = false
@@ -52,7 +52,8 @@ struct SMPDevice {
 
     /// Returns the maximum length in bytes of a packet to the device.
     ///
-    /// If the device reassembles packets, only its buffer limits the length. Otherwise a packet must also fit in one value.
+    /// If the device reassembles packets, only the size of its buffer limits the length. If it does not, or if this is unknown, a packet
+    /// must also fit in one value.
     ///
     /// - Parameter valueLength: the maximum length in bytes of a value that the host can send on this link.
     func longestFrame(valueLength: Int) -> Int {

@@ -53,7 +53,8 @@ struct SMPPlan {
         }
         if first(.pending) != nil { return .restart }
         guard let trial = first(.onTrial), let digest = digest(of: trial) else {
-            // All images run and are confirmed. But if another image is marked for the next boot, that image would replace one of them.
+            // All images run and are confirmed. If another image is marked for the next boot, it would replace one of them. In this
+            // case, `blocker` has the error.
             return blocker.map { .blocked($0) } ?? .finish
         }
         return ending == .trial ? .leaveOnTrial : .confirm(trial, digest: digest)
@@ -100,7 +101,8 @@ struct SMPPlan {
             isMarkedForBoot: true, isMarkedPermanently: entry.permanent)
     }
 
-    /// The error for another update in progress on the device; nil if no other update is in progress.
+    /// The error if another update is in progress on the device: another image is on trial or marked for boot. Nil if no other update
+    /// is in progress.
     ///
     /// During another update, the device would refuse an upload or a mark.
     private var blocker: UpdateError? {

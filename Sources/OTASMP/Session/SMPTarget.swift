@@ -34,7 +34,8 @@ struct SMPTarget {
         return unchecked
     }
 
-    /// Checks that the image's header has the version of the manifest. After the update, the device reports the version of the header.
+    /// Checks that the version in the image's header is the version in the manifest. After the update, the device reports the version in
+    /// the header.
     ///
     /// Build numbers are not compared, because SemVer does not order versions by build number.
     private func checkImageVersion() throws(UpdateError) {

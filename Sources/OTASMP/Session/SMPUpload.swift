@@ -30,7 +30,8 @@ package struct SMPUpload {
         var due: Duration
     }
 
-    /// The maximum timeout of the first chunk. It is long, because a device may erase its whole slot before it answers.
+    /// The maximum timeout of the first chunk. This timeout is long, because a device may erase its whole slot before it answers the first
+    /// chunk.
     ///
     /// After the timeout, the first chunk is sent again. If the device receives this chunk twice, the second one has no effect.
     package static let openingLimit = Duration.seconds(10)
@@ -193,10 +194,10 @@ package struct SMPUpload {
         return chunk
     }
 
-    /// Handles a lost or refused chunk. If no chunk is in flight, sets the offset of the next chunk to the offset in the device's last
-    /// answer. Otherwise only sets `isDraining`.
+    /// Handles a lost or refused chunk. If chunks are still in flight, only sets `isDraining`. If no chunk is in flight, sets the offset of
+    /// the next chunk to the offset in the device's last answer.
     ///
-    /// - Returns: `agreed` while chunks are in flight. Otherwise `rewound` or `stateLost`.
+    /// - Returns: `agreed` if chunks are still in flight; `rewound` or `stateLost` if no chunk is in flight.
     private mutating func outOfSync() -> Verdict {
         isDraining = !inFlight.isEmpty
         guard !isDraining else { return .agreed }

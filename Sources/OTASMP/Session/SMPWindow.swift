@@ -4,8 +4,8 @@
 /// shows that too many chunks were in flight. A gap halves the window. After each full window of chunks without a gap, the window grows
 /// by one chunk. This is the additive increase and multiplicative decrease of RFC 5681.
 ///
-/// The window returns to the size of the last gap only after many chunks without a gap. If a gap occurs at this size again, the next
-/// return requires twice as many chunks. This makes gaps rare, so that the host sends only a small part of the image again.
+/// The window returns to the size at which the last gap occurred only after many chunks without a gap. If a gap occurs at this size again,
+/// the next return requires twice as many chunks. This makes gaps rare, so that the host sends only a small part of the image again.
 package struct SMPWindow: Sendable, Equatable {
     /// The default first size in chunks. Two chunks in flight keep most links busy.
     private static let firstSize = 2
