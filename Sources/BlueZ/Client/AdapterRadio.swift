@@ -18,7 +18,8 @@ actor AdapterRadio {
     private var turn: Int?
     private var queue = TurnQueue<CheckedContinuation<Void, Never>>()
     private var lastTicket = 0
-    /// The services that bluetoothd currently searches for. An empty set: all devices. Nil: this program has no active discovery.
+    /// The services that bluetoothd currently searches for. If the set is empty, bluetoothd searches for all devices. Nil: this program
+    /// has no active discovery.
     private var discovery: Set<BluetoothUUID>?
     private var changes = ChangeQueue()
 
@@ -87,7 +88,8 @@ actor AdapterRadio {
 
     // MARK: - Discovery
 
-    /// The services that bluetoothd should search for. An empty set: all devices. Nil: no discovery.
+    /// The services that bluetoothd should search for. If the set is empty, bluetoothd should search for all devices. Nil: no discovery
+    /// should be active.
     private var wanted: Set<BluetoothUUID>? {
         guard turn == nil, !scans.isEmpty else { return nil }
         return scans.values.contains { $0.services.isEmpty }
@@ -122,8 +124,9 @@ actor AdapterRadio {
         return .properties(filter)
     }
 
-    /// Starts the discovery. After the error `InProgress`, tries again for up to 12 s. The kernel reports this error in two temporary
-    /// cases: a connection attempt is still ending, or the discovery of a killed bluetoothd is still running (for up to 10.24 s).
+    /// Starts the discovery. After the error `InProgress`, tries again for up to 12 s. The kernel reports this error in two cases, which
+    /// last only a short time: a connection attempt is still ending, or the discovery of a killed bluetoothd is still running (for up to
+    /// 10.24 s).
     private func start() async throws(BlueZError) {
         let giveUp = ContinuousClock.now.advanced(by: .seconds(12))
         while true {

@@ -32,8 +32,8 @@ public actor BlueZClient {
     var reasons: [DBusObjectPath: DisconnectReason] = [:]
     var connections: [DBusObjectPath: DeviceConnection] = [:]
 
-    /// The pairing agent, and the value of `tree.generation` when the agent was created. If bluetoothd stops, `tree.generation`
-    /// changes, and the client needs a new agent.
+    /// The pairing agent, and the value of `tree.generation` when the agent was created. If bluetoothd stops, `tree.generation` increases,
+    /// and the client needs a new agent. Nil: the client has not created an agent.
     private var agent: (generation: Int, PairingAgent)?
 
     private init(_ bus: DBusConnection, _ logger: Logger, _ links: (any LinkAccount)?) {
@@ -50,8 +50,8 @@ public actor BlueZClient {
     /// Connects to the bus and reads bluetoothd's objects. If bluetoothd is not running, this method asks the bus to start
     /// bluetoothd. A failed start is not an error of this method.
     ///
-    /// - Parameter links: records the links that this client must end. If this program is killed, another program can read the record and
-    ///   end these links.
+    /// - Parameter links: records the links that this client must end. If this program is killed, another program can read the recorded
+    ///   links and end them.
     ///
     /// - Throws: ``BlueZError/Code/busUnavailable``, ``BlueZError/Code/accessDenied``, ``BlueZError/Code/cancelled``.
     public static func open(
@@ -164,8 +164,8 @@ public actor BlueZClient {
 
     /// Reads all objects of bluetoothd again: opens a new object stream and applies its first element, a snapshot of all objects.
     ///
-    /// The stream of `listen` may afterwards deliver changes that are older than the snapshot. A property then has an old value
-    /// until this stream has delivered the newer changes.
+    /// After this method, the stream of `listen` may still deliver changes that are older than the snapshot. Such a change sets a property
+    /// to an old value. The property has the current value again when the stream of `listen` has delivered the newer changes.
     func refresh() async throws(BlueZError) {
         do throws(DBusError) {
             for try await change in try await bus.managedObjects(of: BlueZName.service) {

@@ -37,9 +37,9 @@ public struct Scan: AsyncSequence, Sendable {
             }
         }
 
-        /// Creates the events for the differences between `devices` and the previous list. A known device without a signal strength
-        /// counts as present and unchanged, because bluetoothd clears all signal strengths in two cases: when a scan pauses, and
-        /// when the scan of another program ends.
+        /// Creates the events for the differences between `devices` and the previous list. A device of the previous list that now has no
+        /// signal strength counts as present and unchanged. The reason is that bluetoothd clears all signal strengths in two cases: when a
+        /// scan pauses, and when the scan of another program ends.
         private mutating func look(at devices: [BluetoothDevice]) {
             let present = devices.compactMap { $0.rssi == nil ? seen[$0.path] : $0 }
                 .filter { scan.filter.admits($0, known: seen[$0.path] != nil) }
@@ -63,8 +63,8 @@ public enum ScanEvent: Sendable, Equatable {
 
 /// A filter for the devices of a scan. A device must match all conditions that are set.
 public struct ScanFilter: Sendable, Hashable {
-    /// The services to search for. A device must advertise at least one of these services. If the set is empty, every device matches. If the
-    /// set is not empty, the kernel discards each advertising packet that contains none of these services.
+    /// The services to search for. A device must advertise at least one of these services. If the set is empty, every device matches. If
+    /// the set is not empty, the kernel discards each advertising packet that contains none of these services.
     public var services: Set<BluetoothUUID>
     /// The minimum signal strength in dBm. The scan omits devices with a weaker signal. Nil: the signal strength has no effect.
     public var minimumRSSI: Int?

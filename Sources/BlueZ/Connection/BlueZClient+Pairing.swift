@@ -5,9 +5,9 @@ extension BlueZClient {
     /// Answers the pairing requests of all devices of an adapter while `body` runs. A peripheral needs this method, because a central
     /// starts the pairing. The `pairing` parameter of ``withConnection(_:pairing:_:)`` has precedence for its device.
     ///
-    /// bluetoothd sends the requests of a pairing that a device started only to the default agent of the machine. The last program that
-    /// calls this method, or `withConnection` with a responder, has the default agent. After a restart of bluetoothd, the agent is
-    /// registered again.
+    /// If a device starts a pairing, bluetoothd sends the requests of this pairing only to the default agent of the machine. The
+    /// default agent belongs to the program that was the last one to call this method, or `withConnection` with a responder. After a
+    /// restart of bluetoothd, the agent is registered again.
     ///
     /// - Parameter adapter: the name of the adapter, such as `hci1`. Nil: the first powered adapter.
     ///

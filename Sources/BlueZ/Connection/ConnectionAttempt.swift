@@ -14,7 +14,7 @@ actor ConnectionAttempt {
     private var scan: (radio: AdapterRadio, ticket: Int)?
     private var turn: (radio: AdapterRadio, ticket: Int)?
     private var agent: (PairingAgent, ticket: Int)?
-    /// The device whose link this program must end. `client.links` has a record of this link.
+    /// The device whose link this program must end; nil if there is no such link. `client.links` has a record of this link.
     private var opened: DBusObjectPath?
     /// The tasks that release resources. These tasks complete even if the attempt is cancelled.
     private var endings: [Task<Void, Never>] = []
@@ -58,7 +58,7 @@ actor ConnectionAttempt {
     private func connect(_ device: DBusObjectPath, _ isShared: Bool) async throws(BlueZError) {
         if let responder, agent == nil { try await register(responder, for: device) }
         if !isShared { own(device) }
-        // The connection machine ends the attempt before this timeout, because its own time limit is shorter.
+        // The connection machine ends the attempt before this timeout, because the time limit of the machine is shorter.
         _ = try await client.call("connect to \(target)", device, BlueZName.device, "Connect", timeout: .seconds(60))
     }
 
@@ -116,7 +116,8 @@ actor ConnectionAttempt {
 }
 
 extension DeviceTarget {
-    /// The filter for the scan: the services of the target. The connection machine itself compares addresses and names.
+    /// The filter for the scan, which contains only the services of the target. The connection machine compares the addresses and names of
+    /// the found devices.
     fileprivate var filter: ScanFilter {
         if case .only(let services) = self { ScanFilter(services: services) } else { ScanFilter() }
     }

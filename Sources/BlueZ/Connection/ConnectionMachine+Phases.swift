@@ -142,9 +142,9 @@ extension ConnectionMachine {
     private mutating func connectFailed(_ error: BlueZError, _ tree: BlueZObjectTree, _ until: Duration) {
         let next = now + Self.settleTime
         switch error.code {
-        // bluetoothd removes a device's object 30 s after the last advertisement or connection. A scan finds the device again.
-        // The number of scans is limited, because bluetoothd could report this error for an object that exists. The machine
-        // would then scan and connect without end.
+        // bluetoothd removes a device's object 30 s after the last advertisement or connection. A scan finds the device again. The number
+        // of scans is limited, because bluetoothd could report this error for an object that exists. Without the limit, the machine would
+        // then scan and connect without end.
         case .noSuchObject:
             guard repetitionsLeft > 0 else { return fail(error) }
             repetitionsLeft -= 1
@@ -197,8 +197,8 @@ extension ConnectionMachine {
             }
             phase = .discovering(until: until, wasConnected: true)
         } else if wasConnected {
-            // The link has ended. One known cause is a bug of bluetoothd, which confuses the new link with the previous link and
-            // aborts the discovery. bluetoothd then logs "Device is already connected".
+            // The link has ended. One known cause is a bug: bluetoothd confuses the new link with the previous link, and aborts the
+            // discovery. bluetoothd then logs "Device is already connected".
             return again()
         }
         if now >= until {
@@ -218,9 +218,9 @@ extension ConnectionMachine {
     private mutating func checkServices(_ tree: BlueZObjectTree) {
         guard let device, let record = tree.devices[device], record.isConnected else { return again() }
         let missing = request.services.subtracting(tree.services(of: device).map(\.uuid))
-        // bluetoothd caches the attribute table, so the table may be from older firmware. Not every device can announce a new
-        // table. Do not remove a paired device, because the removal would delete the bond. Do not remove a device with a shared
-        // link, because the removal would end the link.
+        // bluetoothd caches the attribute table, so the table may be from older firmware. Not every device can announce a new table.
+        // Therefore, if the table seems to be old, remove the device, so that bluetoothd reads a new table. Do not remove a paired device,
+        // because the removal would delete the bond. Do not remove a device with a shared link, because the removal would end the link.
         let hasNone = !missing.isEmpty && missing == request.services
         let isStale = hadServices && hasNone || !advertised.isDisjoint(with: missing)
         if isStale, !hasRefreshedCache, !isShared, !record.isPaired { return removeDevice(record) }
@@ -237,7 +237,7 @@ extension ConnectionMachine {
         phase = .reconnecting(at: now + Self.settleTime, until: nil)
     }
 
-    /// Fails with `disconnected` if the ready link has ended.
+    /// Fails with `disconnected` if the link has ended after it was ready.
     mutating func watch(_ tree: BlueZObjectTree) {
         guard let device, tree.isConnected(device, since: endedLinks) else {
             return fail(BlueZError(.disconnected, "the device disconnected"))

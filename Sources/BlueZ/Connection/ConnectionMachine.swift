@@ -26,8 +26,8 @@ package struct ConnectionMachine: Sendable {
         case connecting(until: Duration)
         /// Waits until the time `at`, and then connects again. `until` has the same meaning as in `queueing`.
         case reconnecting(at: Duration, until: Duration?)
-        /// Waits until bluetoothd has resolved the services. `wasConnected`: whether bluetoothd has reported the link as
-        /// connected.
+        /// Waits until bluetoothd has resolved the services. `wasConnected` is true if bluetoothd has reported the device as
+        /// connected during this phase.
         case discovering(until: Duration, wasConnected: Bool)
         /// Waits until bluetoothd has listed all its objects again.
         case refreshing(until: Duration)
@@ -82,8 +82,8 @@ package struct ConnectionMachine: Sendable {
     /// the link is down. An immediate new attempt can fail, and bluetoothd may report this failure only after 30 s. With this wait,
     /// 0 of 16 attempts failed (BlueZ 5.66).
     package static let settleTime = Duration.milliseconds(500)
-    /// The maximum number of new attempts after one of two failures: the link has ended before it was ready, or bluetoothd has
-    /// removed the device's object. The time limit, not this number, limits the new attempts after other failures.
+    /// The maximum number of new attempts after two kinds of failures: the link has ended before it was ready, or bluetoothd has
+    /// removed the device's object. After other failures, only the time limit of the phase limits the number of new attempts.
     package static let repetitions = 2
 
     let request: ConnectionRequest

@@ -19,12 +19,13 @@ public struct ConnectionRequest: Sendable {
     /// Whether to remove the device from bluetoothd before the connection, so that bluetoothd reads the device's attributes again.
     /// The removal also deletes the bond.
     public var refreshesCache: Bool
-    /// A check of the found device before this library connects to the device. Nil: every device is accepted. If the check
-    /// throws, the connection attempt fails with that error.
+    /// Checks the found device before this library connects to the device. If this function throws an error, the connection attempt
+    /// fails with this error. Nil: every device is accepted.
     public var admits: (@Sendable (BluetoothDevice) async throws(BlueZError) -> Void)?
     /// The time limit of each step. The steps are: wait for the adapter, scan, end an earlier link, connect, discover the services.
     package var limit = Duration.seconds(10)
-    /// Whether this attempt connects before the other waiting attempts of this program. Nil: it is not urgent.
+    /// Returns whether this attempt connects before the waiting attempts of this program that are not urgent. Nil: this attempt is
+    /// not urgent.
     package var isUrgent: (@Sendable () -> Bool)?
     /// Whether to wait until bluetoothd runs and the adapter is powered. `BlueZClient` sets the value to true if the adapter
     /// has been powered before, because such an adapter probably becomes available again.

@@ -177,10 +177,10 @@ extension DeviceConnection {
 
     /// Subscribes to notifications or indications of the characteristic. Returns when the device has confirmed the subscription.
     ///
-    /// - Parameter overSocket: whether to ask bluetoothd for a socket. A socket is faster than D-Bus signals. If bluetoothd
-    ///   provides no socket, this method uses D-Bus signals. Pass false if the device may require a bond and no program answers the
-    ///   pairing request, because BlueZ 5.66 has a bug: if the link ends before the bond exists, bluetoothd counts the socket as in
-    ///   use for ever. bluetoothd then provides no other socket for the characteristic, and crashes when the device is removed.
+    /// - Parameter overSocket: whether to ask bluetoothd for a socket. A socket is faster than D-Bus signals. If bluetoothd provides no
+    ///   socket, this method uses D-Bus signals. Pass false if the device may require a bond and no program answers the pairing request,
+    ///   because BlueZ 5.66 has a bug: if the link ends before the bond exists, bluetoothd never releases the socket. bluetoothd then
+    ///   provides no further socket for the characteristic, and crashes when the device is removed.
     public func subscribe(
         to characteristic: GATTCharacteristic, overSocket: Bool = true
     ) async throws(BlueZError) -> Notifications {
@@ -258,8 +258,8 @@ extension DeviceConnection {
 }
 
 extension DeviceConnection {
-    /// Ends all subscriptions and closes all sockets. A shared link needs this method, because the link stays connected, and
-    /// bluetoothd would keep the subscriptions.
+    /// Ends all subscriptions and closes all sockets. This method is necessary for a shared link, because a shared link stays connected,
+    /// and bluetoothd would keep the subscriptions.
     func releaseAll() async {
         for characteristic in Set(notifying.keys).union(sockets.keys) { try? await release(characteristic) }
     }
@@ -274,8 +274,9 @@ extension DeviceConnection {
     ///   removes the device, and with it the bond and the link. BlueZ does not report whether an existing bond is authenticated, so an
     ///   existing bond is accepted.
     ///
-    /// - Throws: ``BlueZError/Code/pairingFailed`` if this machine or the device refused the pairing, if the passkey was wrong, or if the
-    ///   bond is not `authenticated`; ``BlueZError/Code/inProgress`` if another pairing is running; the error that ended the link.
+    /// - Throws: ``BlueZError/Code/pairingFailed`` if this machine or the device refused the pairing, if the passkey was wrong, or if
+    ///   `authenticated` is true and the new bond is not authenticated; ``BlueZError/Code/inProgress`` if another pairing is running; the
+    ///   error that ended the link.
     public func pair(authenticated: Bool = false) async throws(BlueZError) {
         // Do not call `Pair` if an LE bond exists, because bluetoothd would then try to create a second bond over BR/EDR (BlueZ
         // 5.66, `pair_device`). Ask bluetoothd whether the bond exists, because `client.tree` may be old: bluetoothd can reply to a

@@ -51,7 +51,8 @@ public struct Notifications: AsyncSequence, Sendable {
     enum Source: Sendable {
         /// A socket in which each packet is one notification.
         case socket(PacketSocket)
-        /// D-Bus signals. bluetoothd sends the same signal after a read of the characteristic, so the sequence can contain read values.
+        /// D-Bus signals. bluetoothd sends the same signal for a value that a program has read from the characteristic, so the sequence
+        /// can also contain read values.
         case signals(AsyncStream<[UInt8]>)
     }
     let source: Source

@@ -22,7 +22,8 @@ actor PairingAgent {
 
     private let bus: DBusConnection
     private let device: @Sendable (DBusObjectPath) async -> BluetoothDevice?
-    /// Called after each request for a device that has a responder. `wasAnswered` is false if the responder refused the pairing.
+    /// The function that the agent calls after each request for a device that has a responder. `wasAnswered` is false if the responder
+    /// refused the pairing.
     private let onQuestion: @Sendable (DBusObjectPath, _ wasAnswered: Bool) async -> Void
     private var entries: [Entry] = []
     private var lastTicket = 0
@@ -44,8 +45,8 @@ actor PairingAgent {
 
     // MARK: - Responders
 
-    /// Adds a responder for a device, or for all devices of an adapter, and registers the agent if necessary. Returns when the registration has succeeded or failed. Call `remove`
-    /// afterwards in both cases.
+    /// Adds a responder for a device, or for all devices of an adapter, and registers the agent if necessary. Returns when the registration
+    /// has succeeded or failed. In both cases, call `remove` when the responder is no longer necessary.
     func add(
         _ responder: PairingResponder, for device: DBusObjectPath
     ) async -> (ticket: Int, Result<Void, BlueZError>) {
@@ -118,9 +119,9 @@ actor PairingAgent {
                             return await responder.confirmation?(device, shown) == true ? [] : nil
                         })
                 },
-                // bluetoothd sends this request before it creates an unauthenticated bond, if bluetoothd itself started the
-                // pairing, or if the device has started the pairing. The agent refuses the request if the responder refuses all
-                // pairings or requires authentication.
+                // bluetoothd sends this request before it creates an unauthenticated bond, but only if bluetoothd itself or the device has
+                // started the pairing. If this program has started the pairing with `Pair`, bluetoothd does not send this request. The
+                // agent refuses the request if the responder refuses all pairings or requires authentication.
                 DBusMethod("RequestAuthorization", takes: [device]) { [weak self] call throws(DBusError) in
                     try await Self.answer(
                         self?.ask(call) { responder, _ in responder.acceptsUnauthenticated ? [] : nil })
@@ -186,7 +187,7 @@ public struct PairingResponder: Sendable {
     }
 
     /// Pairs without questions to a user. The link is then encrypted, but the device is not authenticated. If a device requires an
-    /// authenticated bond, a read or a write fails, but bluetoothd reports this error only after 30 s (BlueZ 5.66).
+    /// authenticated bond for a read or a write, the read or the write fails. bluetoothd reports this error only after 30 s (BlueZ 5.66).
     public static let justWorks = PairingResponder()
 
     /// Refuses each pairing that needs a passkey. Use this responder in a program without a user. A device without a display and without
@@ -206,7 +207,8 @@ public struct PairingResponder: Sendable {
     public static func passkey(_ passkey: UInt32) -> PairingResponder { PairingResponder(passkey: { _ in passkey }) }
 
     /// Pairs only if a person confirms that both devices show the same number. Such a pairing needs LE Secure Connections on both devices
-    /// (Core Specification, Vol 3, Part H, 2.3.5.1). The responder refuses the unauthenticated pairing of a device that cannot show a number.
+    /// (Core Specification, Vol 3, Part H, 2.3.5.1). The responder refuses the unauthenticated pairing of a device that cannot show a
+    /// number.
     ///
     /// If this program starts the pairing, bluetoothd creates an unauthenticated bond with such a device without a request to this
     /// responder. Therefore call ``DeviceConnection/pair(authenticated:)`` with true. A peripheral refuses such a bond with

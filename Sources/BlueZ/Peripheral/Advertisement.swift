@@ -10,8 +10,8 @@ public struct Advertisement: Sendable, Hashable {
     public var manufacturerData: [UInt16: [UInt8]]
     /// Whether to set the flag "general discoverable". Many scanners ignore an advertisement without this flag.
     public var isDiscoverable: Bool
-    /// The advertising interval. The adapter chooses an interval in this range. The range must be within 20 ms and 10.24 s (legacy
-    /// advertising). bluetoothd gets the bounds in milliseconds. Nil: the kernel's default, 1.28 s.
+    /// The range of the advertising interval. The adapter chooses an interval in this range. The bounds must be between 20 ms and
+    /// 10.24 s (legacy advertising), and are rounded to milliseconds. Nil: the kernel's default, 1.28 s.
     public var interval: ClosedRange<Duration>?
     /// The requested transmit power in dBm, from −127 to 20. An adapter without extended advertising ignores the request. Nil: the
     /// adapter's default.
@@ -60,7 +60,7 @@ extension Advertisement {
         return properties
     }
 
-    /// Returns the number of milliseconds, rounded to the nearest number of the type.
+    /// Returns the duration in milliseconds, rounded to a whole number, and limited to the range of `UInt32`.
     private static func milliseconds(_ duration: Duration) -> UInt32 {
         UInt32(min(max(0, (duration / .milliseconds(1)).rounded()), Double(UInt32.max)))
     }

@@ -42,11 +42,12 @@ public final class WriteRequest: Sendable {
     public let value: [UInt8]
     /// The ATT MTU of the link in bytes. Nil: bluetoothd did not report the MTU.
     public let mtu: Int?
-    /// The maximum length in bytes of a notification that arrives complete at this central: MTU − 5, and at most 512. If the MTU is unknown,
-    /// the minimum MTU of 23 applies.
+    /// The maximum length in bytes of a notification that arrives complete at this central: MTU − 5, and at most 512. If the MTU is
+    /// unknown, the minimum MTU of 23 applies.
     ///
     /// The header of a notification has three bytes. Some centrals accept several notifications in one packet. For these centrals, BlueZ
-    /// 5.66 adds a length of two bytes to each notification, also to a single notification, and truncates a value that does not fit.
+    /// 5.66 adds a length field of two bytes to each notification, even if a packet contains only one notification. BlueZ truncates a value
+    /// that does not fit in the remaining bytes.
     public var maximumNotificationLength: Int { min(max(23, mtu ?? 23) - 5, 512) }
     /// The pending answer. Nil: bluetoothd does not wait for an answer.
     private let answer: PeripheralAnswer<Void>?
@@ -67,7 +68,7 @@ public final class WriteRequest: Sendable {
     /// without response, no answer has an effect, because BlueZ 5.66 has already reported success to the central.
     public func succeed() { answer?.give(.success(())) }
 
-    /// Answers the request with an error. The answer has no effect in the same cases as the answer of `succeed()`.
+    /// Answers the request with an error. This answer has no effect in the cases in which the answer of `succeed()` has no effect.
     public func fail(with error: AttributeError) { answer?.give(.failure(error)) }
 }
 

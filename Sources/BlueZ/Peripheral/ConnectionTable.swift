@@ -11,9 +11,9 @@ package struct ConnectionTable: Sendable {
 
     /// The delay between the end of a link and the event `disconnected`.
     ///
-    /// bluetoothd may report the end of a link before it has read the last packets from the link's socket. In a test under load, 59
-    /// writes arrived up to 16 ms after this report. The program must get these writes before the event `disconnected`. If the
-    /// device connects again during the delay, the event comes at once.
+    /// bluetoothd may report the end of a link before it has read the last packets from the link's socket. In a test under load, 59 writes
+    /// arrived up to 16 ms after this report. The program must get these writes before the event `disconnected`. If the device connects
+    /// again during the delay, the event `disconnected` of the old link comes at once.
     package static let linger = Duration.milliseconds(250)
 
     private struct Entry {
@@ -40,8 +40,8 @@ package struct ConnectionTable: Sendable {
         entries.first { $0.value.connection == connection }?.key
     }
 
-    /// The device with the newest connection. Writes through a socket are assigned to this device, because a socket does not identify
-    /// the sender.
+    /// The device with the newest connection. The peripheral reports writes through a socket as writes of this device, because a socket
+    /// does not identify the sender. Nil: the table is empty.
     package var newest: DBusObjectPath? {
         entries.max { $0.value.connection.number < $1.value.connection.number }?.key
     }

@@ -33,9 +33,9 @@ public struct LocalCharacteristic: Sendable, Hashable {
         /// faults:
         ///
         /// - bluetoothd asks this program for the socket when the first write arrives. If another write arrives before this program
-        ///   has replied, bluetoothd asks again. After each reply, BlueZ 5.66 does not send the value of the write, but the current
-        ///   content of its buffer. This can be the value of a later write. In a test with five chunks, the first four arrived as
-        ///   copies of the fifth.
+        ///   has replied, bluetoothd asks again. After each reply, BlueZ 5.66 writes the current content of its buffer to the socket,
+        ///   and not the value of the write that caused the request. The content can be the value of a later write. In a test with
+        ///   five chunks, the first four arrived as copies of the fifth.
         /// - The order between values in the socket and D-Bus messages is undefined.
         ///
         /// D-Bus messages do not have these faults. Their throughput is much higher than the throughput of any Bluetooth LE link.
