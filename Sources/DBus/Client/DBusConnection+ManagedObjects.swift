@@ -6,8 +6,8 @@ extension DBusConnection {
     ///
     /// - Parameter root: the path of the object that has the interface `org.freedesktop.DBus.ObjectManager`.
     ///
-    /// - Throws: the errors of `call` if the subscription fails. If reading the objects fails, the stream throws one of these
-    ///   errors.
+    /// - Throws: the errors of `call` if the subscription fails. If the stream cannot read the objects, the stream throws one of the
+    ///   errors of `call`.
     public func managedObjects(
         of service: String, at root: DBusObjectPath = .root
     ) async throws(DBusError) -> DBusStream<DBusObjectChange> {

@@ -162,8 +162,8 @@ struct PendingCalls {
     }
 
     private var pending: [UInt32: Pending] = [:]
-    /// The time of the next check for timeouts; nil if no check is needed. No pending call has an earlier deadline. A reply does not
-    /// change this time, so a check may find no timeout.
+    /// The time of the next check for timeouts; nil if no check is necessary. No pending call has an earlier deadline than this time. A
+    /// reply does not change this time, so the check may find that no call has timed out.
     private(set) var deadline: ContinuousClock.Instant?
     /// The time when `expire` was last called.
     private var lastLook = ContinuousClock.now

@@ -45,8 +45,8 @@ extension DBusConnection {
 
     func unsubscribe(_ ticket: UInt64) {
         guard let rule = try? subscriptions.remove(ticket)?.match.rule() else { return }
-        // Ignore errors. `send` fails after the connection has ended, but the bus has then removed the rule itself. The bus refuses
-        // `RemoveMatch` only if it has no such rule.
+        // Ignore errors. If the connection has ended, `send` fails, but the bus has already removed the rule. The bus refuses
+        // `RemoveMatch` only if the bus has no such rule.
         try? send(withoutReply: .bus("RemoveMatch", [.string(rule)]))
     }
 }

@@ -53,8 +53,8 @@ public struct DBusMatch: Sendable, Hashable {
             sender: Bus.name, path: Bus.path, interface: Bus.name, member: "NameOwnerChanged", firstArgument: name)
     }
 
-    /// The value of `sender` if this value is a well-known name; nil otherwise. The connection must track the owner of a well-known
-    /// name, because a received signal contains only the unique name of its sender.
+    /// The well-known name whose owner the connection must track for this rule: the value of `sender`. Nil if `sender` is nil, a unique
+    /// name, or the bus's own name. The tracking is necessary because a received signal contains only the unique name of its sender.
     var wellKnownSender: String? {
         guard let sender, !sender.hasPrefix(":"), sender != Bus.name else { return nil }
         return sender

@@ -63,9 +63,9 @@ public struct DBusMethod: Sendable {
     /// Handlers start in the order in which the calls arrive. Handlers run on the connection's thread and must not block this thread.
     /// While a handler waits with `await`, other handlers can run. The connection cancels all running handlers when the connection ends.
     ///
-    /// If a handler throws an error, the caller gets an error reply. If the error is a `DBusError` with the code `remote`, the
-    /// D-Bus name of the reply is `DBusError.name`. If the code is `unexpectedValue`, the name is `InvalidArgs`. For every other
-    /// error, the name is `Failed`.
+    /// If a handler throws an error, the caller gets an error reply. If the error is a `DBusError` with the code `remote`, the D-Bus
+    /// name of the reply is `DBusError.name`. If the error is a `DBusError` with the code `unexpectedValue`, the D-Bus name is
+    /// `InvalidArgs`. For all other errors, the D-Bus name is `Failed`.
     public typealias Handler = @Sendable (DBusIncomingCall) async throws -> [DBusValue]
 
     public let name: String

@@ -1,7 +1,7 @@
 import CDBus
 
-/// Reads the values of messages. libdbus has checked each message before: strings are valid UTF-8, paths are well-formed, and containers
-/// are nested at most 64 levels deep.
+/// Reads the values of messages. libdbus has already checked each message: strings are valid UTF-8, paths are well-formed, and
+/// containers are nested at most 64 levels deep.
 enum MessageReader {
     /// Returns the arguments of a message. Throws `unexpectedValue` if an argument has an unknown type. Throws
     /// `resourcesExhausted` if a file descriptor cannot be duplicated.

@@ -40,8 +40,8 @@ public actor PacketSocket {
     /// effect.
     public func close() { descriptor.close() }
 
-    /// Sends the packets in order, and waits while the socket is full. Only one task may send at a time, because the
-    /// packets of two tasks would otherwise be mixed.
+    /// Sends the packets in order, and waits while the socket is full. Only one task may send at a time. If two tasks sent at the same
+    /// time, their packets would be mixed.
     ///
     /// Throws `socketClosed`, `socketFailed` and `cancelled`. If `send` throws, some packets may already have been sent.
     public func send(_ packets: [[UInt8]]) async throws(DBusError) {
@@ -60,8 +60,8 @@ public actor PacketSocket {
     public var isDrained: Bool {
         get throws(DBusError) {
             guard try hasOtherEnd else { throw .socketIsClosed }
-            // TIOCOUTQ (for sockets also named SIOCOUTQ) returns a number of bytes: the memory of all packets that the other end has not
-            // received.
+            // The request TIOCOUTQ (its name for sockets is SIOCOUTQ) returns the memory in bytes of all packets that the other end has
+            // not received. The result is 0 if no such packet is left.
             var waiting: CInt = 0
             guard ioctl(try number, UInt(TIOCOUTQ), &waiting) == 0 else {
                 throw .socket(.system("ioctl failed", errno))

@@ -5,8 +5,8 @@ import CDBus
 struct ValueChecker {
     /// The maximum number of nested containers (D-Bus specification, "Valid Signatures" and "Message Protocol").
     private static let deepest = 64
-    /// The maximum size of all arguments of a message together: 64 MiB. The D-Bus specification limits each array to 64 MiB. No array
-    /// can exceed this limit if all arguments together do not exceed it.
+    /// The maximum size of all arguments of a message together: 64 MiB. The D-Bus specification limits each array to 64 MiB. If all
+    /// arguments together are within the limit, each array is within the limit.
     private static let largest = 1 << 26
     /// The maximum number of file descriptors in one message: SCM_MAX_FD of the Linux kernel.
     private static let mostDescriptors = 253

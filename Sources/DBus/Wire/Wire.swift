@@ -4,8 +4,8 @@ import Glibc
 
 /// Owns a private libdbus connection. All calls to libdbus run on the thread of the event loop.
 ///
-/// `Wire` does not use the pending calls of libdbus, because libdbus does not finish them if the bus exits. Instead, `PendingCalls`
-/// stores the pending calls, and finishes them when the connection ends.
+/// `Wire` does not use the type `DBusPendingCall` of libdbus, because libdbus does not finish these objects if the bus exits.
+/// Instead, `PendingCalls` stores the pending calls, and finishes them when the connection ends.
 final class Wire: LoopClient {
     private let connection: OpaquePointer
     private let watches = WatchList()
@@ -90,7 +90,8 @@ final class Wire: LoopClient {
 
 /// The watches of a libdbus connection. A watch is a set of socket events that libdbus waits for.
 ///
-/// libdbus calls the functions in `attach` until the connection is closed. Therefore this list must exist until then.
+/// libdbus calls the functions that `attach` registers until the connection is closed. Therefore this list must exist until the
+/// connection is closed.
 private final class WatchList {
     private(set) var all: [OpaquePointer] = []
 
