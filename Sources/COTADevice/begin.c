@@ -4,7 +4,8 @@
 
 enum { ENVELOPE = OTA_OBJECT_ENVELOPE, IMAGE = OTA_OBJECT_IMAGE, ENCODED_IMAGE = OTA_OBJECT_ENCODED_IMAGE };
 
-/* The arguments of BEGIN: their number, and the places of the members. */
+/* The arguments of BEGIN: their length in bytes, and the offsets of the members. The second enum is for an encoded
+ * image. */
 enum { ARGUMENTS = 17, AT_SIZE = 1, AT_FROM = 5, AT_DIGEST = 9 };
 enum { ENCODED_ARGUMENTS = 18, AT_ENCODING = 1, AT_ENCODED_FROM = 2, AT_BASE_SIZE = 6, AT_BASE_DIGEST = 10 };
 
@@ -19,12 +20,12 @@ static enum ota_status begin_envelope(struct ota_device *device, const struct ot
     return OTA_OK;
 }
 
-/* Begins the download of the accepted image, whose size is `size`, at `from` or a lower offset. */
+/* Begins the download of the accepted image at `from` or at a lower offset. `size` is the size of the image. */
 static enum ota_status begin_download(struct ota_device *device, const struct ota_request *request, uint32_t from,
                                       uint32_t size) {
     uint32_t offset = ota_image_resume(device, from, size);
-    /* Refuse the download if the wear limit does not allow the erases of the download and the APPLY after it. Otherwise
-     * the device would receive an image that it cannot install. */
+    /* Refuse the download if the wear limit does not allow the erases of the download and the APPLY after it. Without
+     * this check, the device could receive an image that it cannot install. */
     if (ota_image_erases_again(device, offset, size) && !ota_wear_allows(device, OTA_WEAR_ERASE + OTA_WEAR_APPLY))
         return OTA_BUSY;
     if (!ota_image_begin(device, offset)) return OTA_FLASH_FAILED;
@@ -83,7 +84,8 @@ enum ota_status ota_begin_with_base(struct ota_device *device, const uint8_t dig
 
 #endif
 
-/* Returns whether the device supports encoded images. If not, it handles them like an unknown object. */
+/* Returns whether the device supports encoded images. A device without this support handles an encoded image like an
+ * unknown object. */
 static bool has_decoder(const struct ota_device *device) {
 #if OTA_ENCODINGS
     return device->config->decoder != NULL;

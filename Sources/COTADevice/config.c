@@ -20,7 +20,8 @@ static bool pages_are_valid(const struct ota_config *config) {
     if (unit < 1 || unit > OTA_WRITE_UNIT_LARGEST || (unit & (unit - 1)) != 0 || config->page_size % unit != 0)
         return false;
     if (config->slot_size == 0 || config->slot_size % config->page_size != 0) return false;
-    /* The decoder computes positions in the base followed by the slot. */
+    /* A position in the dictionary counts the bytes of the base and then the bytes of the slot, and must fit in 32
+     * bits. */
     if (config->base_size > UINT32_MAX - config->slot_size) return false;
     return !config->erase_ahead || config->erase_step >= 1;
 }

@@ -27,8 +27,8 @@ static enum ota_status apply(struct ota_device *device, const struct ota_request
     if (boot == OTA_BOOT_TRIAL && !has_trial) return OTA_BAD_ARGUMENT;
     if (boot == OTA_BOOT_PERMANENT && has_trial && !device->config->permanent_allowed) return OTA_REFUSED;
     /* If `was_charged` is false, the image was received before this boot, and a host could repeat APPLY without a new
-     * download. The core accepts this APPLY only if the wear limit still allows one complete update after it. Otherwise
-     * repeated APPLYs of an old image would block the update to a newer image. */
+     * download. The core accepts this APPLY only if the wear limit still allows one complete update after it. Without
+     * this rule, repeated APPLYs of an old image could block the update to a newer image. */
     uint32_t room = device->was_charged ? OTA_WEAR_APPLY : OTA_WEAR_APPLY + OTA_WEAR_ERASE + OTA_WEAR_APPLY;
     if (!ota_wear_allows(device, room)) return OTA_BUSY;
     struct ota_envelope envelope;
@@ -37,10 +37,10 @@ static enum ota_status apply(struct ota_device *device, const struct ota_request
     if (!device->port->mark(device->context, boot, &envelope.manifest)) return OTA_FLASH_FAILED;
     ota_wear_charge(device, OTA_WEAR_APPLY);
     /* From now on the bootloader uses the slot. After a trial without CONFIRM, the slot usually contains the downloaded
-     * image again. So keep the record of the download, and a host need not send the image again. If the slot contains
-     * other bytes, FINISH detects this by the digest. After a permanent installation, the slot contains another image,
-     * so discard the download. In both cases the appended record also stores the wear points, which the reboot would
-     * lose. */
+     * image again. So keep the record of the download, so that a host need not send the image again. If the slot
+     * contains other bytes, FINISH detects this by the digest. After a permanent installation, the slot contains
+     * another image, so discard the download. In both cases the appended record also stores the wear points. Without
+     * the record, they would be lost at the reboot. */
     (void)(boot == OTA_BOOT_PERMANENT ? ota_image_discard(device) : ota_record_append(device, device->held_flushed));
     ota_schedule_reboot(device, request->connection, request->now + OTA_REBOOT_DELAY);
     return OTA_OK;

@@ -13,11 +13,13 @@
  *                 the probabilities. From 0xC0 on, a byte with the properties precedes the encoded bytes. From 0xE0 on,
  *                 the chunk resets the dictionary.
  *
- * The sizes are big-endian. A reset of the dictionary has no effect on the dictionary here: it only requires properties
- * in the next LZMA chunk. The image's size ends the stream, so there is no end mark (0x00).
+ * The sizes are big-endian. In this decoder, a reset of the dictionary does not change the dictionary. The reset only
+ * requires that the next LZMA chunk has properties. The stream ends when the image is complete, so the stream has no
+ * end mark (0x00).
  *
- * The decoder begins a symbol only when all of its encoded bytes are at hand. It carries the bytes of an incomplete
- * symbol, or of an incomplete chunk header, over to the next Data value.
+ * The decoder begins a symbol only when all encoded bytes of the symbol are at hand (`at_hand`). If a Data value ends
+ * inside a symbol or a chunk header, the decoder carries the received bytes of the symbol or the header over to the
+ * next Data value.
  */
 enum {
     COPY_AND_RESET = 0x01,
@@ -31,7 +33,7 @@ enum { COPY_HEADER = 3, LZMA_HEADER = 5, PROPERTIES = 0 };
 /* The maximum size of an LZMA chunk in plain bytes. It bounds the time that the device needs for a Data value. */
 enum { PLAIN_LARGEST = 16384 };
 
-/* An LZMA chunk is CHUNK_LZMA_START until the bytes with which the range coder starts are at hand. */
+/* CHUNK_LZMA_START is an LZMA chunk whose range coder has not started, because its first bytes are not at hand yet. */
 enum ota_chunk { CHUNK_NONE, CHUNK_COPIED, CHUNK_LZMA_START, CHUNK_LZMA };
 
 typedef char ota_decoder_is_small[sizeof(struct ota_decoder) <= 3700 ? 1 : -1];
@@ -40,10 +42,11 @@ static uint32_t carried(const struct ota_decoder *decoder) {
     return (uint32_t)(decoder->carried_size - decoder->carried_used);
 }
 
-/* Returns the number of encoded bytes at hand. */
+/* Returns the number of encoded bytes at hand: the bytes carried from earlier Data values, and the unused bytes of the
+ * current Data value. */
 static uint32_t at_hand(const struct ota_decoder *decoder) { return carried(decoder) + decoder->input_size; }
 
-/* Returns the next bytes without a copy, and sets `*count` to their number. There must be at least one at hand. */
+/* Returns a pointer to the next bytes, and sets `*count` to their number. At least one byte must be at hand. */
 static const uint8_t *peek(const struct ota_decoder *decoder, uint32_t *count) {
     bool is_carried = carried(decoder) > 0;
     *count = is_carried ? carried(decoder) : decoder->input_size;
@@ -81,13 +84,14 @@ static uint32_t header_size(uint8_t control) {
     return control < LZMA ? COPY_HEADER : LZMA_HEADER + (control >= NEW_PROPERTIES);
 }
 
-/* Begins the next chunk if its header is at hand. Sets `*is_waiting` if it is not. */
+/* Begins the next chunk if its whole header is at hand. If the header is incomplete, sets `*is_waiting` to true. */
 static enum ota_status begin_chunk(struct ota_device *device, bool *is_waiting) {
     struct ota_decoder *decoder = device->config->decoder;
     uint32_t count, lacking = device->object_size - device->held_offset;
     uint8_t control = *peek(decoder, &count);
     if (carried(decoder) == 0) {
-        /* The control byte is in this Data value, not in an earlier one. */
+        /* The control byte is in the current Data value, not in an earlier one. Only one chunk may begin in a Data
+         * value. */
         if (decoder->has_begun_chunk) return OTA_NOT_DECODED;
         decoder->has_begun_chunk = true;
     }
@@ -120,8 +124,8 @@ static enum ota_status step_copied(struct ota_device *device) {
     return ota_image_write(device, bytes, count) ? OTA_OK : OTA_FLASH_FAILED;
 }
 
-/* Starts the range coder, decodes the next symbol, or checks the end of the chunk, if the necessary bytes are at hand.
- * Sets `*is_waiting` if they are not. */
+/* Does the next step of an LZMA chunk: starts the range coder, decodes a symbol, or checks the end of the chunk. If the
+ * necessary bytes are not at hand, only sets `*is_waiting` to true. */
 static enum ota_status step_lzma(struct ota_device *device, bool *is_waiting) {
     struct ota_decoder *decoder = device->config->decoder;
     if (at_hand(decoder) < ota_min(decoder->encoded_left, OTA_LZMA_SYMBOL_LARGEST)) {
@@ -137,7 +141,7 @@ static enum ota_status step_lzma(struct ota_device *device, bool *is_waiting) {
     return ota_lzma_ends(decoder) ? OTA_OK : OTA_NOT_DECODED;
 }
 
-/* Carries the bytes at hand over to the next Data value. They are fewer than OTA_LZMA_SYMBOL_LARGEST. */
+/* Carries the bytes at hand over to the next Data value. Their number is less than OTA_LZMA_SYMBOL_LARGEST. */
 static void carry(struct ota_decoder *decoder) {
     uint8_t count = (uint8_t)carried(decoder);
     memmove(decoder->carried, decoder->carried + decoder->carried_used, count);

@@ -34,8 +34,8 @@ enum ota_start_error ota_device_start(struct ota_device *device, const struct ot
     }
     bool is_readable = ota_record_load(device);
     /* An APPLY for a trial keeps the record of the download, because the slot may contain the downloaded image again
-     * after a trial without CONFIRM. But if the image of the record runs, the slot contains another image. In this
-     * case the core does not use the record. */
+     * after a trial without CONFIRM. But if the image of the record runs, the slot contains another image. In this case
+     * the core does not use the offset in the record. */
     bool is_running =
         config->running_digest && memcmp(device->held_digest, config->running_digest, OTA_DIGEST_SIZE) == 0;
     if (!is_running && !config->on_trial)

@@ -3,24 +3,25 @@
 #if OTA_ENCODINGS
 
 /*
- * The dictionary of an encoded image: the base, which is the start of the running image, followed by the bytes of the
- * new image that the device holds. The base and the written pages are read from flash, the last page from the page
- * buffer.
+ * The dictionary of an encoded image. It consists of two parts. The first part is the base: the first bytes of the
+ * running image. The second part is the part of the new image that the device has received. The base and the written
+ * pages are read from flash. The last page is read from the page buffer.
  */
 
 uint32_t ota_dictionary_size(const struct ota_device *device) {
     return device->config->decoder->base_size + device->held_offset;
 }
 
-/* Copies bytes of the dictionary from position `from` on to `to`, but not beyond the end of the part of the dictionary
- * that contains `from`. Sets `*count` to the number of copied bytes, at most its previous value. */
+/* Copies bytes of the dictionary, from position `from` on, to the address `to`. The bytes of the dictionary are in
+ * three places: the base, the written pages, and the page buffer. One call copies bytes from only one of these places.
+ * `*count` is the wanted number of bytes. Sets `*count` to the number of copied bytes. */
 static enum ota_status fetch(struct ota_device *device, uint32_t from, uint8_t *to, uint32_t *count) {
     const struct ota_port *port = device->port;
     uint32_t base_size = device->config->decoder->base_size;
     if (from < base_size) {
         *count = ota_min(*count, base_size - from);
-        /* Without the base, the host can only send the image in another way. So this is not reported as a failure of
-         * the flash. */
+        /* If the base cannot be read, the host can still send the image in another form. After OTA_NOT_DECODED, the
+         * host does this. So do not return OTA_FLASH_FAILED. */
         return port->read(device->context, OTA_AREA_BASE, from, to, *count) ? OTA_OK : OTA_NOT_DECODED;
     }
     from -= base_size;

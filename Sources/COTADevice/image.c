@@ -19,7 +19,8 @@ static bool erase_page(struct ota_device *device, uint32_t offset) {
         device->was_charged = true;
     }
     device->round_end = offset + device->config->page_size;
-    /* Record the wear points before the erase. Otherwise a reset between the erase and the record would lose them. */
+    /* Append the record with the wear points before the erase. If the record followed the erase, a reset between the
+     * two would lose the points. */
     uint32_t recorded = ota_min(offset, device->held_recorded);
     if ((is_charged || recorded < device->held_recorded) && !ota_record_append(device, recorded)) return false;
     if (!device->port->erase(device->context, OTA_AREA_SLOT, offset)) return false;
@@ -79,9 +80,9 @@ bool ota_image_write(struct ota_device *device, const uint8_t *bytes, uint32_t c
     return true;
 }
 
-/* Returns how many of the bytes in flash can be kept for an image of `size` bytes: all of them if the image is
- * complete, otherwise only whole pages. The recorded offset may be inside a page, because firmware with another page
- * size may have written the record. */
+/* Returns the number of bytes in flash that can be kept for an image of `size` bytes. If the image is complete, these
+ * are all bytes. If the image is not complete, these are only whole pages. The recorded offset may be inside a page,
+ * because firmware with another page size may have written the record. */
 static uint32_t usable(const struct ota_device *device, uint32_t size) {
     if (device->held_flushed == size) return size;
     return ota_round_down(ota_min(device->held_flushed, size), device->config->page_size);
@@ -108,8 +109,8 @@ bool ota_image_begin(struct ota_device *device, uint32_t offset) {
         memcpy(device->held_digest, device->manifest_digest, OTA_DIGEST_SIZE);
     }
     if (offset < device->held_flushed) {
-        /* The download continues at a lower offset. The pages from this offset on contain old data, so the core must
-         * erase them again. */
+        /* The download continues at an offset below the end of the bytes in flash. The pages from this offset on
+         * contain old data, so the core must erase these pages again. */
         device->held_flushed = offset;
         device->erased_until = offset;
     }

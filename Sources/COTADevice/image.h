@@ -25,8 +25,8 @@ bool ota_record_append(struct ota_device *device, uint32_t offset);
  * roll back. */
 enum { OTA_WEAR_ERASE = 8, OTA_WEAR_APPLY = 4 * OTA_WEAR_ERASE, OTA_WEAR_LARGEST = OTA_WEAR_BURST * OTA_WEAR_ERASE };
 
-/* Milliseconds. If `now` is lower than the `now` of an earlier call, the difference shows the reason. If the difference
- * is below this limit, the calls were out of order. Otherwise the clock has wrapped. */
+/* A limit in milliseconds, for a `now` that is lower than the `now` of an earlier call. If the difference is below this
+ * limit, the calls were out of order. If the difference is not below the limit, the clock has wrapped. */
 enum { OTA_CLOCK_STEP_BACK = 60000 };
 
 /* Returns whether the wear limit allows `charge` more points. */
@@ -53,8 +53,8 @@ bool ota_image_erases_again(const struct ota_device *device, uint32_t offset, ui
  * keeps these bytes. */
 bool ota_image_begin(struct ota_device *device, uint32_t offset);
 
-/* Returns where in the page buffer the next bytes of the image belong. Sets `*count` to the number of bytes up to the
- * end of the page, at least 1. */
+/* Returns the address in the page buffer for the next bytes of the image. Sets `*count` to the number of bytes up to
+ * the end of the page, at least 1. */
 uint8_t *ota_image_room(const struct ota_device *device, uint32_t *count);
 
 /* Adds `count` bytes to the received image. Before the call, the caller has written these bytes to the address that
@@ -63,8 +63,8 @@ uint8_t *ota_image_room(const struct ota_device *device, uint32_t *count);
  * bytes in the page buffer and keeps only the bytes in flash. */
 bool ota_image_add(struct ota_device *device, uint32_t count);
 
-/* Stores the next `count` bytes of the image, from `held_offset` on. `count` must not be more than the image lacks.
- * Returns false after a flash error, like `ota_image_add`. */
+/* Stores the next `count` bytes of the image, from `held_offset` on. `count` must not be more than the number of
+ * missing bytes of the image. Returns false after a flash error, like `ota_image_add`. */
 bool ota_image_write(struct ota_device *device, const uint8_t *bytes, uint32_t count);
 
 /* Discards the received bytes, and appends a record with offset 0 if necessary. Returns false if the flash failed. In
@@ -81,29 +81,31 @@ bool ota_image_erase_next(struct ota_device *device);
 /* Returns the number of bytes of the dictionary. */
 uint32_t ota_dictionary_size(const struct ota_device *device);
 
-/* Reads the byte of the dictionary that is `distance` + 1 bytes before its end. `distance` must be below the size of
- * the dictionary. Returns OTA_OK, or the status of `ota_dictionary_copy`. */
+/* Reads the byte that is `distance` + 1 bytes before the end of the dictionary. `distance` must be below the size of
+ * the dictionary. Returns one of the statuses that `ota_dictionary_copy` returns. */
 enum ota_status ota_dictionary_read(struct ota_device *device, uint32_t distance, uint8_t *byte);
 
-/* Appends `count` bytes of the dictionary to the image, from the byte that is `distance` + 1 bytes before the end.
- * `distance` must be below the size of the dictionary, and `count` must not be more than the image lacks. Returns
- * OTA_OK, OTA_FLASH_FAILED, or OTA_NOT_DECODED if the base could not be read. */
+/* Appends `count` bytes of the dictionary to the image. The first of them is `distance` + 1 bytes before the end of the
+ * dictionary. `distance` must be below the size of the dictionary. `count` must not be more than the number of missing
+ * bytes of the image. Returns OTA_OK, OTA_FLASH_FAILED, or OTA_NOT_DECODED if the base could not be read. */
 enum ota_status ota_dictionary_copy(struct ota_device *device, uint32_t distance, uint32_t count);
 
 /* ---- lzma.c ---- */
 
-/* Returns the next encoded byte of the chunk. If there is none, returns 0 and sets `is_short`. */
+/* Returns the next encoded byte of the chunk. If no byte is at hand, or if the chunk has no byte left, returns 0 and
+ * sets `is_short`. */
 uint8_t ota_lzma_input(struct ota_decoder *decoder);
 
 /* Resets the state and the probabilities. */
 void ota_lzma_reset(struct ota_decoder *decoder);
-/* Reads the first OTA_LZMA_START bytes of a chunk. Returns whether they are valid. */
+/* Starts the range coder with the first OTA_LZMA_START encoded bytes of a chunk. Returns whether these bytes are
+ * valid. */
 enum { OTA_LZMA_START = 5 };
 bool ota_lzma_start(struct ota_decoder *decoder);
 /* Decodes one symbol, and appends its bytes to the image: at least 1, and at most `plain_left`. Returns OTA_OK,
  * OTA_NOT_DECODED or OTA_FLASH_FAILED. The caller ensures that the symbol's encoded bytes are at hand. */
 enum ota_status ota_lzma_symbol(struct ota_device *device);
-/* Returns whether a chunk without further plain bytes ends correctly. */
+/* Returns whether the chunk ends correctly. The caller has already decoded all plain bytes of the chunk. */
 bool ota_lzma_ends(struct ota_decoder *decoder);
 
 /* ---- decoder.c ---- */
@@ -111,7 +113,8 @@ bool ota_lzma_ends(struct ota_decoder *decoder);
 /* Starts an encoded image at `held_offset`. The first `base_size` bytes of the running image are its base. */
 void ota_decoder_start(struct ota_device *device, uint32_t base_size);
 
-/* Returns whether the encoded image lacks bytes. */
+/* Returns whether the encoded image is incomplete: bytes of the image are missing, or the current chunk has not
+ * ended. */
 bool ota_decoder_is_open(const struct ota_device *device);
 
 /* Decodes the next `count` bytes of the encoded image, and stores the image's bytes. Returns OTA_OK, OTA_NOT_DECODED or

@@ -11,14 +11,15 @@
  */
 
 enum { STATES = 12, STATE_MATCH = 7, DISTANCE_STATES = 4, SLOT_BITS = 6, ALIGN_BITS = 4 };
-/* More bits follow a distance slot from FIRST_MODEL_SLOT on. Below END_MODEL_SLOT, each bit has a probability. */
+/* If a distance slot is FIRST_MODEL_SLOT or higher, more bits follow the slot. If it is also below END_MODEL_SLOT, each
+ * of these bits has a probability. */
 enum { FIRST_MODEL_SLOT = 4, END_MODEL_SLOT = 14 };
 
 /* A set of probabilities for the length of a match. */
 enum { CHOICE = 0, CHOICE_2 = 1, LOW = 2, MIDDLE = LOW + 8, HIGH = MIDDLE + 8, LENGTH_SIZE = HIGH + 256 };
 enum { LENGTH_SMALLEST = 2 };
 
-/* The places of the sets in `probabilities`. */
+/* The index in `probabilities` at which each set of probabilities starts. */
 enum {
     IS_MATCH = 0,
     IS_REPEATED = IS_MATCH + STATES,
@@ -74,7 +75,7 @@ static uint32_t bit(struct ota_decoder *decoder, uint32_t place) {
     return 1;
 }
 
-/* Decodes bits that have no probability, the highest first. */
+/* Decodes `count` bits that have no probability. The highest bit is the first. */
 static uint32_t direct_bits(struct ota_decoder *decoder, uint32_t count) {
     uint32_t value = 0;
     for (; count > 0; count--) {
@@ -87,14 +88,14 @@ static uint32_t direct_bits(struct ota_decoder *decoder, uint32_t count) {
     return value;
 }
 
-/* Decodes a number of `bits` bits, the highest first, with a tree of probabilities. */
+/* Decodes a number of `bits` bits with a tree of probabilities. The highest bit is the first. */
 static uint32_t tree(struct ota_decoder *decoder, uint32_t place, uint32_t bits) {
     uint32_t node = 1;
     for (uint32_t i = 0; i < bits; i++) node = node << 1 | bit(decoder, place + node);
     return node - (1u << bits);
 }
 
-/* The same, the lowest bit first. */
+/* Like `tree`, but the lowest bit is the first. */
 static uint32_t reverse_tree(struct ota_decoder *decoder, uint32_t place, uint32_t bits) {
     uint32_t node = 1, value = 0;
     for (uint32_t i = 0; i < bits; i++) {
@@ -175,7 +176,8 @@ static uint32_t match(struct ota_decoder *decoder) {
     return length(decoder, REPEATED_LENGTH);
 }
 
-/* Decodes a literal. After a match, its probabilities depend on `expected`: the byte that would continue the match. */
+/* Decodes a literal. After a match, the probabilities of the literal depend on `expected`: the byte that would continue
+ * the match. */
 static uint8_t literal(struct ota_decoder *decoder, uint32_t expected) {
     uint32_t symbol = 1, mask = decoder->state >= STATE_MATCH ? 0x100 : 0;
     while (symbol < 0x100) {

@@ -13,8 +13,8 @@
  *
  * The core ignores a record with a wrong CRC: a power cut interrupted the write of this record, so no erase of the slot
  * followed. A record that the flash cannot read is different: it may be the newest record, which lowered the offset
- * before an erase. An older record would then count erased bytes as received. Therefore the core uses no offset in this
- * case. It still uses the wear of the newest readable record.
+ * before an erase. An older record would then count erased bytes as received. Therefore, if a record cannot be read,
+ * the core does not use the offset of any record. It still uses the wear points of the newest readable record.
  */
 enum { RECORD_SIZE = 48, AT_WEAR = 2, AT_GENERATION = 4, AT_DIGEST = 8, AT_OFFSET = 40, AT_CRC = 44 };
 
@@ -22,7 +22,8 @@ enum { RECORD_SIZE = 48, AT_WEAR = 2, AT_GENERATION = 4, AT_DIGEST = 8, AT_OFFSE
  * erases both pages before it writes its first record. */
 static const uint16_t magic = 0x3252;
 
-/* Returns the bytes from the start of one record to the start of the next: whole write units. */
+/* Returns the distance in bytes from the start of one record to the start of the next record, a multiple of the write
+ * unit. */
 static uint32_t stride(const struct ota_device *device) {
     return ota_round_up(RECORD_SIZE, device->config->write_unit);
 }

@@ -2,8 +2,8 @@
  * Layer 1 of the core: functions that use only their arguments. They do not use `struct ota_device`.
  *
  * The list shows the layers and their files, from the lowest layer to the highest. Each header includes only the layer
- * below it. A function calls only functions of its own file or of an earlier file in the list. `scripts/lint` checks
- * that the calls between the files form no circle.
+ * below it. A function calls only functions of its own file, and of files that are earlier in the list. `scripts/lint`
+ * checks that the calls between the files form no circle.
  *
  *   1 values.h    crc32.c, text.c, config.c (checks a configuration), envelope.c (parses an envelope)
  *   2 image.h     record.c (the download's offset across a power cut), wear.c (limits the erases), image.c (the slot),

@@ -1,15 +1,17 @@
 #include "image.h"
 
 /*
- * Limits how often each page of the slot is erased, for all hosts together. `device->wear` is a sum of points. A charge
- * adds points, and time reduces them. The core refuses a BEGIN or an APPLY whose charge would exceed OTA_WEAR_LARGEST.
+ * Limits how often each page of the slot is erased. The limit applies to all hosts together. `device->wear` is a sum of
+ * points. A charge adds points, and time reduces them. The core refuses a BEGIN or an APPLY whose charge would exceed
+ * OTA_WEAR_LARGEST.
  *
  * A round is a series of erases at ascending offsets. A round erases each page at most once, so the core charges only
  * the first erase of a round (image.c). The first erase after a boot starts a new round, because the core does not know
  * which pages were erased before the boot. The core also charges APPLY, because the bootloader's swap erases pages.
  *
- * The records (record.c) keep the points across a reboot. Otherwise a host could set the points to 0 with a trial. The
- * core records a charge before the erase. Otherwise a reboot between the erase and the record would lose the charge.
+ * The records (record.c) keep the points across a reboot. Without the records, a host could set the points to 0 with a
+ * trial. The core records a charge before the erase. If the record followed the erase, a reboot between the two would
+ * lose the charge.
  *
  * The core does not know how long the device was without power. Therefore each boot reduces the points by one, so that
  * a device that restarts often can still be updated. A trial boot does not reduce the points, because a host can cause

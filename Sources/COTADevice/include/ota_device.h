@@ -111,7 +111,7 @@ struct ota_config {
     uint16_t erase_step;
 
     /* The memory of the decoder for encoded images, which only the core may use. NULL: the device accepts only plain
-     * images. With OTA_ENCODINGS 0, the core does not use this member and the next one. */
+     * images. With OTA_ENCODINGS 0, the core does not use `decoder` and `base_size`. */
     struct ota_decoder *decoder;
     /* The number of bytes of OTA_AREA_BASE, or 0 if the firmware cannot or must not read the running image. The area
      * must not contain secrets, such as the keys in MCUboot's trailer. `base_size` + `slot_size` must be below 2^32. */
@@ -193,12 +193,12 @@ struct ota_port {
 
     /* APPLY: marks the slot for the next boot, by ONE atomic write. If `confirm` is not called during a trial boot, the
      * boot after it must start the old image. Store the security counter and the digest of the manifest together with
-     * the mark. After the boot, pass them in `ota_config`. The digest is `running_digest`. The counter is
-     * `trial_security_counter` on a trial boot, otherwise `security_counter`. For OTA_BOOT_PERMANENT, also raise the
+     * the mark. After the boot, pass them in `ota_config`. The digest is `running_digest`. On a trial boot, the counter
+     * is `trial_security_counter`. On any other boot, it is `security_counter`. For OTA_BOOT_PERMANENT, also raise the
      * stored counter of the permanent image now. Return false if the write failed and nothing is marked. */
     bool (*mark)(void *context, enum ota_boot boot, const struct ota_manifest *manifest);
     /* CONFIRM: makes the running image permanent, by ONE atomic write. After the write, raise the stored counter of the
-     * permanent image to `security_counter`. The core passes `ota_config.trial_security_counter` and
+     * permanent image to `security_counter`. The core passes the values `ota_config.trial_security_counter` and
      * `ota_config.running_digest`. Return false if the write failed. The trial then continues. */
     bool (*confirm)(void *context, uint32_t security_counter, const uint8_t *digest);
     /* Ends the trial: the next boot must start the old image. If the bootloader starts the old image after each trial
@@ -287,10 +287,12 @@ struct ota_device {
     uint32_t security_counter;
 
 #if OTA_ENCODINGS
-    /* The BEGIN whose base a job compares: the requested offset, and the base's size and digest prefix. */
+    /* The arguments of the BEGIN whose base a job compares with the running image: the requested offset, the size of
+     * the base, and the prefix of the base's digest. */
     uint32_t begin_from, begin_base_size;
     uint8_t begin_base_prefix[OTA_PREFIX_SIZE];
-    /* The last base that was equal to the start of the running image; size 0: none since `ota_device_start`. */
+    /* The size and the digest prefix of the last base that was equal to the start of the running image. Size 0: no base
+     * was equal since `ota_device_start`. */
     uint32_t base_size;
     uint8_t base_prefix[OTA_PREFIX_SIZE];
 #endif

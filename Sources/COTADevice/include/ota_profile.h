@@ -31,8 +31,8 @@ enum ota_att_error {
 
 enum ota_characteristic { OTA_INFO = 2, OTA_CONTROL = 3, OTA_DATA = 4, OTA_PROGRESS = 5, OTA_VERSION = 6 };
 
-/* The 128-bit UUIDs c7e1000N-63a0-486d-9bcb-a18d79d9acd9: N is 1 for the service, otherwise the value of
- * `enum ota_characteristic`. The least significant byte is first, as in Zephyr's BT_UUID_INIT_128 and NimBLE's
+/* The 128-bit UUIDs c7e1000N-63a0-486d-9bcb-a18d79d9acd9. For the service, N is 1. For a characteristic, N is its value
+ * in `enum ota_characteristic`. The least significant byte is first, as in Zephyr's BT_UUID_INIT_128 and NimBLE's
  * BLE_UUID128_INIT. */
 #define OTA_UUID128(n) 0xd9, 0xac, 0xd9, 0x79, 0x8d, 0xa1, 0xcb, 0x9b, 0x6d, 0x48, 0xa0, 0x63, (n), 0x00, 0xe1, 0xc7
 #define OTA_UUID128_SERVICE OTA_UUID128(0x01)
