@@ -31,11 +31,12 @@ package struct DeviceInfo: Equatable {
     package var running: [UInt8]?
     /// The partial upload that the device stores; nil if the device stores no partial upload.
     package var held: Held?
-    /// The size of the largest base that the device can use to decode an LZMA2 stream, in bytes; 0: it decodes only streams without a base.
-    /// Nil if the device decodes no LZMA2 stream.
+    /// The size in bytes of the largest base that the device can use to decode an LZMA2 stream. The value is 0 if the device decodes only
+    /// streams without a base. The value is nil if the device does not decode LZMA2 streams.
     package var largestBase: UInt32?
 
-    /// A partial upload: the first bytes of an image, which the device has received. It can also be the complete image.
+    /// A partial upload: the number of bytes that the device has received from the start of an image. This number can also be the size of
+    /// the image.
     package struct Held: Equatable {
         /// The first 8 bytes of the SHA-256 of the image's manifest.
         package var manifestDigestPrefix: [UInt8]
@@ -98,7 +99,7 @@ package struct DeviceInfo: Equatable {
         case 10:
             held = Held(manifestDigestPrefix: Array(try value.read(8)), offset: Int(try value.read(UInt32.self)))
         case 11:
-            // The first byte is the number of the encoding. A device with another encoding receives plain images.
+            // The first byte is the number of the encoding. If the device does not have the encoding LZMA2, it receives plain images.
             let encoding: UInt8 = try value.read()
             let largest: UInt32 = try value.read()
             if encoding == Request.lzma2 { largestBase = largest }

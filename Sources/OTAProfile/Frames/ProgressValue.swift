@@ -3,8 +3,8 @@ import OTAFirmware
 /// The value of the characteristic Progress: `[state u8][status u8][position]`, 12 bytes.
 package struct ProgressValue: Equatable {
     package var state: DeviceState
-    /// `flashFailed` if a flash error moved the device from the state *image* to the state *accepted*, `notDecoded` if an encoded image did
-    /// so that the device cannot decode; otherwise `ok`.
+    /// The reason why the device has left the state *image* for the state *accepted*: `flashFailed` after a flash error, `notDecoded` after
+    /// bytes of an encoded image that the device could not decode. In all other cases, the status is `ok`.
     package var status: DeviceStatus
     package var position: Position
 
@@ -42,7 +42,8 @@ package enum DeviceState: UInt8 {
 
 /// The device's position in the open object: `[next u16][offset u32][CRC-32 u32]`, little-endian, 10 bytes.
 ///
-/// The open object is the envelope or the image that the last BEGIN opened.
+/// The open object is the envelope or the image that the last BEGIN opened. For an encoded image, the position in the answer to BEGIN
+/// counts the bytes of the image. All later positions count the bytes of the stream.
 package struct Position: Equatable {
     /// The sequence number of the chunk that the device expects next.
     package var next: UInt16

@@ -15,8 +15,8 @@ package enum Request: Equatable {
     case begin(TransferObject, size: Int, from: UInt32, digestPrefix: [UInt8])
     /// Opens the image for transfer as an LZMA2 stream.
     ///
-    /// The device answers with the offset in the image at which the stream must start. This offset is at most `from`. Size and digest of
-    /// the image are those in the accepted manifest. `base` is the image that the device must run, or nil.
+    /// The device answers with the offset in the image at which the stream must start. This offset is at most `from`. The size and the
+    /// digest of the image are in the accepted manifest. `base` is the image that the device must run; nil if the stream has no base.
     case beginEncoded(from: UInt32, base: Base?)
     /// The flush: requests the device's ``Position``.
     ///
@@ -47,7 +47,7 @@ package enum Request: Equatable {
         }
     }
 
-    /// The number of the object in BEGIN of an encoded image. (The same object as `TransferObject.image`, in another form.)
+    /// The number of the object in BEGIN of an encoded image. An encoded image is the object `TransferObject.image` in another form.
     private static let encodedImage: UInt8 = 3
     /// The number of the encoding LZMA2, in BEGIN and Info.
     static let lzma2: UInt8 = 1

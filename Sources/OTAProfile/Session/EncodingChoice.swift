@@ -7,16 +7,17 @@ import OTAUpdate
 /// The push tries the forms in this order: as the difference from a base (at most three bases), compressed without a base, and plain. A
 /// form that failed is not tried again.
 struct EncodingChoice {
-    /// A form to try: with a base, or without.
+    /// An encoded form of the image. If `base` is not nil, the form is the difference from the base. If `base` is nil, the form is the
+    /// compressed image.
     struct Form: Equatable {
         var base: BaseImage?
 
-        /// The base as BEGIN names it.
+        /// The base in the form that BEGIN requires; nil if the form has no base.
         var requestBase: Request.Base? {
             base.map { Request.Base(size: UInt32(clamping: $0.size), digestPrefix: $0.digest.prefix) }
         }
     }
-    /// An encoded image that is small enough.
+    /// An encoded image that is small enough to send (`worthwhilePercent`), with its positions.
     struct Stream {
         var image: EncodedImage
         var positions: StreamPositions
@@ -26,26 +27,28 @@ struct EncodingChoice {
     private static let mostBases = 3
     /// The maximum size of an encoded image, in per cent of the plain bytes.
     private static let worthwhilePercent = 95
-    /// The maximum number of times that a push encodes. A hostile device could continue at a new offset on each link.
+    /// The maximum number of requests to the encoder in a push. Without this limit, a hostile device could cause a new request on each
+    /// link, because it can continue at a new offset each time.
     private static let mostRequests = 256
 
-    /// The forms that have not failed, in order. Empty: the image is sent plain.
+    /// The encoded forms that have not failed, in the order in which the push tries them. If the array is empty, the image is sent plain.
     private var forms: [Form] = []
     private var isChosen = false
     private let imageSize: Int
-    /// The reason why no form is left.
+    /// The reason why no encoded form is left; nil if a form is left.
     private(set) var plainBecause: TransferReport.PlainReason?
-    /// The request that the encoder works on.
+    /// The request that the encoder works on; nil if the encoder has no request.
     private var pending: EncodingRequest?
     private var ready: (request: EncodingRequest, stream: Stream)?
     private var requests = 0
 
     init(imageSize: Int) { self.imageSize = imageSize }
 
-    /// The form that the next BEGIN uses; nil: plain.
+    /// The encoded form that the next BEGIN uses; nil if the next BEGIN uses the plain form.
     var form: Form? { forms.first }
 
-    /// Chooses the forms for a device. After the first call, only removes the forms that the device does not decode any more.
+    /// Chooses the encoded forms for a device. Only the first call adds forms. A later call only removes the forms that the device cannot
+    /// decode.
     ///
     /// - Returns: messages for the user about bases that are too large for the device.
     mutating func choose(for device: DeviceSnapshot, _ options: UpdateOptions) -> [String] {
@@ -53,7 +56,7 @@ struct EncodingChoice {
         if let limit { giveUp(limit) }
         defer { isChosen = true }
         guard limit == nil, let largest = device.info.largestBase else { return [] }
-        // Another device, or other firmware, can answer on a later link.
+        // Another device, or other firmware, can answer on a later link. So the limits of the device may have changed.
         if isChosen { forms.removeAll { $0.base?.size ?? 0 > largest } }
         guard !isChosen else { return [] }
         let bases = Self.bases(options.bases, device)
@@ -64,7 +67,7 @@ struct EncodingChoice {
         }
     }
 
-    /// Returns the reason why the device, the options or the image allow no encoding; nil: they allow it.
+    /// Returns the reason why the image must be sent plain; nil if the device, the options and the image allow an encoded form.
     private func reasonForPlain(
         _ device: DeviceSnapshot, _ options: UpdateOptions
     ) -> TransferReport.PlainReason? {
@@ -73,10 +76,10 @@ struct EncodingChoice {
         return imageSize > EncodedImage.maximumSize ? .tooLarge : nil
     }
 
-    /// Returns the images that may run on the device, the most probable one first.
+    /// Returns the images that may run on the device. The most probable image is the first one.
     ///
-    /// The first one is in the bundle whose manifest digest the device reports. Then come the images in bundles of the device's version, and
-    /// the images that are not in a bundle.
+    /// First comes the image in the bundle whose manifest digest the device reports. Then come the images in bundles of the device's
+    /// product and version. Last come the images that are not in a bundle.
     private static func bases(_ bases: [BaseImage], _ device: DeviceSnapshot) -> [BaseImage] {
         let known = bases.filter { $0.size > 0 }
         let running = known.filter { device.info.running != nil && $0.manifestDigest?.prefix == device.info.running }
@@ -89,7 +92,7 @@ struct EncodingChoice {
     // MARK: Requests to the encoder
 
     /// Returns the request that the encoder must perform for a stream from `offset`. Nil if the stream is ready, if the encoder still works
-    /// on a request, or if no form is left.
+    /// on a request, if `offset` is the end of the image, or if no encoded form is left.
     mutating func request(from offset: Int) -> EncodingRequest? {
         guard let form, pending == nil, offset < imageSize else { return nil }
         let request = EncodingRequest(offset: offset, base: form.base)
@@ -104,15 +107,16 @@ struct EncodingChoice {
         return request
     }
 
-    /// Returns the stream of the current form from `offset`; nil if it is not ready.
+    /// Returns the stream of the current form from `offset`; nil if this stream is not ready.
     func stream(from offset: Int) -> Stream? {
         guard let form, let ready, ready.request == EncodingRequest(offset: offset, base: form.base) else { return nil }
         return ready.stream
     }
 
-    /// Stores the answer of the encoder. If it shows that the current form is of no use, removes the form.
+    /// Stores the result of the encoder. If the result shows that the current form cannot be used or is not smaller than the plain image,
+    /// removes the form. If `result` is nil, there is no encoder, so removes all forms.
     ///
-    /// - Returns: a message for the user about an error; otherwise nil.
+    /// - Returns: a message for the user about an error; nil if there is no error.
     mutating func receive(
         _ request: EncodingRequest, _ result: Result<EncodedImage, EncodingFailure>?
     ) -> String? {
@@ -144,7 +148,7 @@ struct EncodingChoice {
 
     // MARK: Failures
 
-    /// Removes the current form after it failed. If no form is left, the image is sent plain: not encoded.
+    /// Removes the current form after it failed. If no encoded form is left, the image is sent plain.
     ///
     /// - Parameter reason: the reason to report if the image is sent plain.
     mutating func drop(_ reason: TransferReport.PlainReason) {
@@ -154,7 +158,7 @@ struct EncodingChoice {
         if forms.isEmpty { plainBecause = reason }
     }
 
-    /// Removes all forms. The image, or its rest, is sent plain.
+    /// Removes all encoded forms. The image, or the rest of the image, is then sent plain.
     mutating func giveUp(_ reason: TransferReport.PlainReason) {
         if !isChosen || !forms.isEmpty { plainBecause = reason }
         isChosen = true

@@ -44,7 +44,7 @@ struct Preflight {
 
     /// Compares each field of the bundle with the device's properties, and checks that the device supports `options`.
     ///
-    /// - Returns: the warning `downgrade` for the user if the bundle's version is lower than the running version; otherwise nil.
+    /// - Returns: the warning `downgrade` for the user if the bundle's version is lower than the running version; nil if it is not lower.
     /// - Throws: the error of the first field or option that does not fit the device.
     func check(_ device: DeviceSnapshot) throws(UpdateError) -> UpdateProgress? {
         let info = device.info

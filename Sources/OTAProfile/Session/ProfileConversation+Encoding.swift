@@ -2,14 +2,14 @@ import OTAFirmware
 import OTASigning
 import OTAUpdate
 
-/// The encoded image of a push: as the difference from the running image, or compressed.
+/// The transfer of an encoded image in a push. The encoded image is the difference from the running image, or the compressed image.
 ///
-/// An encoded image that fails costs bytes, and never the update. After a failure, the push continues at the device's offset in the next form
+/// A failure of an encoded image does not fail the push. After such a failure, the push continues at the device's offset with the next form
 /// of ``EncodingChoice``. The last form is the plain image.
 extension ProfileConversation {
-    /// The maximum time that the device waits for an encoded image.
+    /// The maximum time that the conversation waits for the encoder.
     private static let encodingLimit = Duration.seconds(60)
-    /// The number of times that the device may fail to decode before the rest of the image is sent plain.
+    /// The number of decoding failures of the device after which the conversation sends the rest of the image plain.
     private static let mostUndecoded = 2
 
     /// Requests the first encoded image on a link. The encoder works while the conversation sends the envelope.
@@ -51,8 +51,8 @@ extension ProfileConversation {
         continueEncoded(at: position)
     }
 
-    /// Sends the encoded image from the device's offset. If the stream from there is not ready, the conversation waits for it. If the encoder
-    /// has shown that the form is of no use, sends BEGIN in the next form.
+    /// Sends the encoded image from the device's offset. If the stream from this offset is not ready, waits for the encoder. If the result
+    /// of the encoder has removed the form that the last BEGIN used, sends BEGIN with the next form.
     private mutating func continueEncoded(at position: Position) {
         push?.expectedOffset = position.offset
         requestStream()
@@ -72,7 +72,8 @@ extension ProfileConversation {
         beginImage(from: UInt32(clamping: position.offset))
     }
 
-    /// Sends BEGIN in the next form, because the device refused the current one.
+    /// Sends BEGIN with the next form, because the device refused the encoded image. If the device refused the base, the next form is the
+    /// next one in ``EncodingChoice``. After all other refusals, it is the plain image.
     mutating func encodingRefused(from: UInt32, _ status: DeviceStatus) {
         guard let push else { return }
         if status == .wrongBase, let image = push.begunForm?.base {
@@ -87,7 +88,8 @@ extension ProfileConversation {
         beginImage(from: from)
     }
 
-    /// Begins the image again at the end of the last acknowledged chunk of the encoding, because the device could not decode the stream.
+    /// Begins the transfer of the image again, because the device could not decode the stream. The transfer continues at the offset in the
+    /// image at which the last LZMA2 chunk ends that the device has acknowledged completely.
     mutating func notDecoded() {
         if let transfer { push?.note(transfer) }
         transfer = nil
@@ -98,7 +100,8 @@ extension ProfileConversation {
         beginImage(from: UInt32(clamping: push.acknowledgedOffset))
     }
 
-    /// Sends the rest of the image plain, if the last links were lost during an encoded transfer without progress.
+    /// Selects the plain form for the rest of the image, if the last links were lost during an encoded transfer without progress. Returns
+    /// whether it has selected the plain form.
     package mutating func fallBack() -> Bool {
         guard let push, push.encoding.form != nil, push.fruitlessLinks >= RetryPolicy.attempts else { return false }
         self.push?.encoding.giveUp(.noProgress)

@@ -26,7 +26,7 @@ struct Push {
     var encoding: EncodingChoice
     /// The form of the last BEGIN of the image; nil: plain, or no BEGIN was sent.
     var begunForm: EncodingChoice.Form?
-    /// The form that the user knows from the last report `encoding`.
+    /// The form in the last report `encoding`; nil if no such report was sent.
     var reportedForm: EncodingChoice.Form?
     var hasReportedPlain = false
     /// The offset from which the next stream probably starts.
@@ -90,8 +90,8 @@ extension ProfileConversation {
     /// Starts a push with the device's status on a new link.
     ///
     /// If the device already runs the bundle's image permanently, the push ends. If the device runs this image on trial, the push continues
-    /// with `confirmOrLeave(_:)`. Otherwise the conversation compares the bundle with the device's properties, and begins the transfer of
-    /// the envelope.
+    /// with `confirmOrLeave(_:)`. If the device does not run this image, the conversation compares the bundle with the device's properties,
+    /// and begins the transfer of the envelope.
     mutating func beginPush(_ snapshot: DeviceSnapshot) {
         guard let push else { return }
         do throws(UpdateError) {
@@ -218,7 +218,7 @@ extension ProfileConversation {
             if offset == 0, push.options.resume == .expected { report(.nothingToResume) }
             report(.phase(.transfer))
         } else if offset > push.furthestOffset {
-            // The device has decoded more of an encoded image than it had acknowledged.
+            // The device had decoded more bytes of an encoded image than it could acknowledge. These bytes count as progress now.
             shared.budget?.advanced(by: offset - push.furthestOffset)
             push.furthestOffset = offset
             push.fruitlessLinks = 0
@@ -274,7 +274,7 @@ extension ProfileConversation {
 
     /// Handles a notification of the characteristic Progress.
     mutating func progressNotified(_ bytes: [UInt8]) {
-        // A malformed notification is ignored, because the answer to the next SYNC has the position, too.
+        // Ignore a malformed notification, because the answer to the next SYNC has the position, too.
         guard let object = transfer?.object, let progress = try? ProgressValue(parsing: bytes) else { return }
         if object == .image, progress.status == .flashFailed {
             // While a SYNC waits for its answer, the conversation cannot send BEGIN, because only one request may be open. The answer to
@@ -299,7 +299,9 @@ extension ProfileConversation {
         if let verdict = transfer?.flushed(to: position, at: shared.now) { handleVerdict(verdict, since: before) }
     }
 
-    /// - Parameter before: the acknowledged offset in `transfer` before the position that led to the verdict.
+    /// Handles the verdict on a position that the device reported.
+    ///
+    /// - Parameter before: the acknowledged offset of `transfer` before the position was reported.
     private mutating func handleVerdict(_ verdict: ObjectTransfer.Verdict, since before: Int) {
         guard let transfer else { return }
         switch verdict {

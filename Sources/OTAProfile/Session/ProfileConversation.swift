@@ -2,7 +2,7 @@ import OTAFirmware
 package import OTASigning
 package import OTAUpdate
 
-/// The host side of the GATT OTA profile (docs/ota-profile.md, "What the host does").
+/// The host's side of the GATT OTA profile (docs/ota-profile.md, "What the host does").
 ///
 /// On each link, the conversation first reads the device's status with a ``Survey``. It then continues the `UpdateTask` from this status.
 /// Only one request at a time waits for its answer. While a SYNC waits for its answer, the conversation continues to send chunks.
@@ -43,11 +43,11 @@ package struct ProfileConversation: Conversation {
     private var exchange: Exchange?
     /// The transfer of the envelope or the image; nil if no transfer is in progress.
     var transfer: ObjectTransfer?
-    /// The device's position after BEGIN of an encoded image, while the encoder still works on the stream from there; otherwise nil. At the
-    /// time `due`, the conversation stops waiting, and sends the image plain.
+    /// The device's position in the answer to BEGIN of an encoded image, while the conversation waits for the stream from this position.
+    /// Nil at all other times. At the time `due`, the conversation stops waiting for the stream, and sends the image plain.
     var awaited: (position: Position, due: Duration)?
-    /// The plan of a dry run, while the encoder still computes the size of the encoded image; otherwise nil. At the time `due`, the
-    /// conversation stops waiting.
+    /// The plan of a dry run, while the conversation waits for the size of the encoded image. Nil at all other times. At the time `due`,
+    /// the conversation stops waiting, and ends the dry run with this plan.
     var planned: (plan: UpdatePlan, due: Duration)?
     /// The device's status at the start of the current link; nil until the survey is complete.
     private(set) var snapshot: DeviceSnapshot?
@@ -250,8 +250,9 @@ package struct ProfileConversation: Conversation {
         switch (request, status) {
         case (.finish(.image), .digestMismatch): digestMismatched()
         case (.beginEncoded(let from, _), _): encodingRefused(from: from, status)
-        // The device has received the whole stream, and has not the whole image. A SYNC has one of these statuses after an encoded image
-        // could not be decoded, because the device then leaves the state *image*.
+        // The device could not decode the encoded image. The answer to FINISH has the status *badState* if the device has received the
+        // whole stream, but does not have the whole image. The answer to SYNC has one of the two statuses below because the device has
+        // left the state *image*.
         case (.finish(.image), .badState) where push?.isEncoded == true,
             (.sync, .badState) where transfer?.positions != nil && push?.hasFlashFailed == false,
             (.sync, .notDecoded) where transfer?.positions != nil:

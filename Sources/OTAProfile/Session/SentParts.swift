@@ -1,11 +1,13 @@
-/// The parts of the image that a push has sent: each from a BEGIN to the next one, plain or encoded.
+/// The parts of the image that a push has sent. A part contains the bytes that the push sends after one BEGIN, until
+/// the next BEGIN. Each part is plain or encoded.
 ///
-/// The parts convert the device's offset in the image, which each BEGIN reports, to a number of bytes on the link.
+/// In the answer to each BEGIN, the device reports an offset in the image. The parts convert this offset to a number of
+/// sent bytes, so that the push can count the bytes that the device has lost.
 struct SentParts {
     private struct Part {
         /// The offset in the image at which the part starts.
         let start: Int
-        /// Nil for a plain part.
+        /// The positions of an encoded part; nil for a plain part.
         let positions: StreamPositions?
         /// The number of bytes of the part that were sent, and that the device has not lost.
         var sent = 0
@@ -28,13 +30,14 @@ struct SentParts {
             guard kept == 0 else { break }
             parts.removeLast()
         }
-        // Bytes that an earlier run sent are a part, too, because the device can lose them in this run.
+        // The bytes that an earlier run sent also form a part, because the device can lose these bytes during this run.
         if parts.isEmpty, offset > 0 { parts.append(Part(start: 0, positions: nil, sent: offset)) }
         parts.append(Part(start: offset, positions: positions))
         return lost
     }
 
-    /// Records the offset of the next byte: in the image for a plain part, in the stream for an encoded part.
+    /// Records the offset of the next byte to send. For a plain part, this is an offset in the image. For an encoded
+    /// part, it is an offset in the stream.
     mutating func note(sentOffset: Int) {
         guard let last = parts.last else { return }
         parts[parts.count - 1].sent = last.positions == nil ? sentOffset - last.start : sentOffset

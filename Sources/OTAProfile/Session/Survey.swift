@@ -81,7 +81,8 @@ struct DeviceSnapshot {
 
     /// The maximum restart time and the maximum trial time that the host accepts, in seconds (docs/ota-profile.md, "What the host does").
     ///
-    /// Info has 16 bits for each time, so a device could report up to 18 hours. The host replaces a longer time by the maximum.
+    /// Info has 16 bits for each time, so a device could report up to 18 hours. If a reported time is longer than the maximum, the host
+    /// uses the maximum.
     private static let (mostRestartSeconds, mostTrialSeconds) = (600, 3600)
 
     /// The maximum time that the session waits for the device after APPLY, CONFIRM or DISCARD.

@@ -1,8 +1,8 @@
 /// The chunks in flight, with the object's offset and CRC-32 after each chunk.
 ///
-/// Sequence numbers count modulo 65536. A *rewind* is the device's request to send chunks again after a loss, and adds 4096 to the next
-/// sequence number. So the device recognizes a chunk that was queued before the rewind, and drops this stale chunk
-/// (docs/ota-profile.md, "Data, and how order is kept").
+/// Sequence numbers count modulo 65536. A *rewind* is the device's request to send chunks again after a loss. With each rewind, the next
+/// sequence number increases by 4096. So the device recognizes a chunk that the host queued before the rewind, and drops this stale
+/// chunk (docs/ota-profile.md, "Data, and how order is kept").
 package struct ChunkWindow {
     /// An offset in the object, in bytes, and the CRC-32 of the bytes before it.
     package struct Mark: Equatable {
@@ -56,7 +56,7 @@ package struct ChunkWindow {
 
     /// Returns whether all chunks before `sequence` are acknowledged.
     ///
-    /// A window has at most 2047 chunks. So a larger difference modulo 65536 means that `acknowledged` is before `sequence`.
+    /// A window has at most 2047 chunks. So if the difference modulo 65536 is larger than 2047, `acknowledged` is before `sequence`.
     package func isAcknowledged(upTo sequence: UInt16) -> Bool { acknowledged &- sequence < 2048 }
 
     /// Updates the window from a position that the device reported. If the result is `stale` or `disagrees`, the window does not change.

@@ -2,7 +2,8 @@ import OTAFirmware
 
 /// The transfer of one object, the envelope or the image.
 ///
-/// An image can be encoded. Then the offsets, sizes and bytes of the transfer are those of the encoded image, which is a stream.
+/// An image can be encoded. An encoded image is a stream of LZMA2 chunks (``StreamPositions``). The offsets, sizes and bytes of its
+/// transfer are those of the stream.
 ///
 /// The transfer selects the next chunks, and decides when a flush is due. A flush is the request SYNC for the device's position.
 /// The transfer also checks each position that the device reports. The limits are in docs/ota-profile.md, "What the host does".
@@ -26,12 +27,12 @@ package struct ObjectTransfer {
     /// The length in bytes of the sequence number at the start of each Data value.
     package static let sequenceLength = 2
 
-    /// The number of chunks of an encoded image that may start in the Data values in flight. The device needs up to 16 KiB of decoding and
-    /// flash for each, so this limits the time until it answers a SYNC.
+    /// The maximum number of LZMA2 chunks of an encoded image that may start in the Data values in flight. The device may decode and write
+    /// up to 16 KiB for each of these chunks. So this maximum limits the time until the device answers a SYNC.
     package static let mostStarts = 4
-    /// The number of chunks of an encoded image that start in the Data values in flight before a flush is due.
+    /// The number of LZMA2 chunks that start in the Data values in flight at which a flush is due.
     ///
-    /// The last of `mostStarts` chunks is sent while the flush waits for its answer.
+    /// This number is lower than `mostStarts`, so that the host can send one more LZMA2 chunk while it waits for the answer to the SYNC.
     package static let startsPerFlush = 3
 
     package let object: TransferObject
@@ -81,7 +82,7 @@ package struct ObjectTransfer {
     /// The offset of the next chunk in the object, in bytes.
     package var sentOffset: Int { window.sentMark.offset }
     /// The number of bytes of the plain object that the device has certainly received. For an encoded image, these are the decoded bytes of
-    /// all chunks of the encoding that the device has acknowledged completely.
+    /// all LZMA2 chunks that the device has acknowledged completely.
     package var acknowledgedPlainOffset: Int {
         positions?.completeImage(at: acknowledgedOffset) ?? acknowledgedOffset
     }
@@ -116,15 +117,15 @@ package struct ObjectTransfer {
         return chunks
     }
 
-    /// Whether a flush is due because of the number of sent chunks.
+    /// Whether a flush is due because enough chunks were sent, or because enough LZMA2 chunks start in the Data values in flight.
     private var hasSentEnough: Bool { chunksSinceFlush >= Self.chunksPerFlush || startsInFlight >= Self.startsPerFlush }
 
-    /// The number of chunks of the encoded image that start in the Data values in flight; 0 for a plain object.
+    /// The number of LZMA2 chunks that start in the Data values in flight; 0 for a plain object.
     private var startsInFlight: Int { positions?.starts(in: acknowledgedOffset..<sentOffset) ?? 0 }
 
     /// The end of the next Data value in the object; nil if no value may be sent now.
     ///
-    /// At most one chunk of an encoded image may start in a value, and at most `mostStarts` in the values in flight.
+    /// At most one LZMA2 chunk of an encoded image may start in a value, and at most `mostStarts` LZMA2 chunks in the values in flight.
     private var nextEnd: Int? {
         let start = sentOffset
         guard start < bytes.count else { return nil }
@@ -163,8 +164,8 @@ package struct ObjectTransfer {
         lastFlushAt = now
         guard let verdict = reading(of: position) else { return .mismatch }
         defer { flush = nil }
-        // The position can also acknowledge chunks that were sent after the SYNC. If no chunk is in flight now, no further SYNC is due for
-        // these chunks.
+        // The position can also acknowledge chunks that were sent after the SYNC. If no chunk is in flight now, the device has acknowledged
+        // all of these chunks, so no further SYNC is due for them.
         if inFlight == 0 { chunksSinceFlush = 0 }
         guard verdict == .agreed, let flush, !flush.rewound else { return verdict }
         return window.isAcknowledged(upTo: flush.sequence) ? .agreed : .mismatch

@@ -10,8 +10,8 @@ package struct StreamPositions: Equatable, Sendable {
 
     /// Creates the positions of a stream.
     ///
-    /// - Returns: nil if the chunks do not cover the stream's bytes and the image from the stream's offset to the end, in order, or if a
-    ///   chunk has more decoded bytes than a device accepts.
+    /// - Returns: nil in two cases. First: the chunks, in order, do not cover exactly the bytes of the stream and the bytes of the image
+    ///   from `encoded.offset` to the end. Second: a chunk has more decoded bytes than `longestChunk`.
     /// - Parameter imageSize: the size of the whole image in bytes.
     package init?(_ encoded: EncodedImage, imageSize: Int) {
         var last = EncodedImage.Chunk(imageEnd: encoded.offset, streamEnd: 0)
@@ -26,7 +26,7 @@ package struct StreamPositions: Equatable, Sendable {
         chunks = encoded.chunks
     }
 
-    /// The largest number of image bytes in a chunk: 64 KiB in an uncompressed chunk, which LZMA2 allows.
+    /// The maximum number of image bytes in a chunk: 64 KiB. LZMA2 allows this number in an uncompressed chunk.
     private static let longestChunk = 65536
 
     /// The number of chunks that end at or before an offset in the stream.
@@ -34,13 +34,15 @@ package struct StreamPositions: Equatable, Sendable {
 
     /// The end of the image bytes of all complete chunks before an offset in the stream.
     ///
-    /// A device that has accepted the stream up to this offset has certainly decoded these bytes, and often more.
+    /// A device that has accepted the stream up to this offset has certainly decoded these bytes of the image. It often has decoded more
+    /// bytes.
     package func completeImage(at stream: Int) -> Int {
         let complete = completeChunks(at: stream)
         return complete == 0 ? offset : chunks[complete - 1].imageEnd
     }
 
-    /// Estimates the offset in the image for an offset in the stream. Inside a chunk, the estimate is proportional.
+    /// Estimates the offset in the image for an offset in the stream. At the end of a chunk, the offset is exact. Inside a chunk, the
+    /// estimate is proportional.
     package func image(at stream: Int) -> Int {
         let complete = completeChunks(at: stream)
         let start = start(of: complete)
@@ -49,7 +51,8 @@ package struct StreamPositions: Equatable, Sendable {
         return start.imageEnd + imageBytes * (stream - start.streamEnd) / streamBytes
     }
 
-    /// Estimates the offset in the stream for an offset in the image. Inside a chunk, the estimate is proportional, and rounded up.
+    /// Estimates the offset in the stream for an offset in the image. At the end of a chunk, the offset is exact. Inside a chunk, the
+    /// estimate is proportional, and rounded up.
     package func stream(at image: Int) -> Int {
         let complete = chunks.partitionPoint { $0.imageEnd <= image }
         let start = start(of: complete)
