@@ -4,9 +4,9 @@ package import OTAFirmware
 ///
 /// `UpdateSession` opens and closes the links. The conversation exchanges the packets on an open link.
 ///
-/// In each call, the conversation appends its actions to `shared`. It can also decide that the session reconnects, finishes or fails. After
-/// a decision to reconnect, the session calls `linkEnded()`, and calls `begin()` when the new link is open. After a decision to finish or
-/// to fail, the session does not call the conversation again.
+/// In each call, the conversation appends its actions to `shared`. The conversation can also decide that the session reconnects, finishes
+/// or fails. After a decision to reconnect, the session calls `linkEnded()`, and calls `begin()` when the new link is open. After a
+/// decision to finish or to fail, the session does not call the conversation again.
 package protocol Conversation: Sendable {
     /// The value of `UpdateReport.updateProtocol`.
     static var updateProtocol: UpdateProtocol { get }
@@ -37,10 +37,12 @@ package protocol Conversation: Sendable {
     ///
     /// In this method, the conversation must not append actions or make a decision.
     mutating func linkEnded()
-    /// Handles `ConversationState.encoded`, while a link is open.
+    /// Handles a new result of the encoder, which is in `ConversationState.encoded`. The session calls this method only while a link is
+    /// open.
     mutating func encoded()
-    /// Tries to continue the task with a simpler transfer, because no attempt to connect is left. Returns false if the conversation has no
-    /// simpler transfer, or if the last links were not lost during the current transfer.
+    /// Selects a simpler transfer, such as a plain image instead of an encoded image. The session calls this method when no attempt to
+    /// connect is left. If the result is true, the session connects again. The result is false if there is no simpler transfer, or if the
+    /// last links were not lost during the current transfer.
     ///
     /// In this method, the conversation must not append actions or make a decision.
     mutating func fallBack() -> Bool
@@ -92,7 +94,8 @@ package struct ConversationState: Sendable {
     /// The partial upload that the task `discard` removes or has removed; nil: the device has not reported a partial upload.
     package var discarded: DeviceDescription.HeldImage?
 
-    /// The answer to the last action `encode`, until the conversation uses it. It can arrive while no link is open.
+    /// The result of the last action `encode`; nil if no result has arrived, or if the conversation has already used the result. The member
+    /// `result` is nil if the runner has no encoder. A result can arrive while no link is open.
     package var encoded: (request: EncodingRequest, result: Result<EncodedImage, EncodingFailure>?)?
 
     /// The number of the last request. Before the first request, this is a random number.
@@ -120,13 +123,14 @@ package struct ConversationState: Sendable {
         return number
     }
 
-    /// Sets the time of the current call. The budget does not count the time in the restart window, because the window has its own limit.
+    /// Sets the time of the current call. The budget does not count the time in the restart window, because the restart window has its own
+    /// time limit.
     mutating func pass(to now: Duration) {
         self.now = now
         budget?.pass(to: now, counts: restartDeadline == nil)
     }
 
-    /// Returns the actions, the decision and the progress of one call, and resets them.
+    /// Returns the actions, the decision and the progress of the current call, and removes them from the state.
     mutating func endTurn() -> (actions: [UpdateAction], decision: Decision?, hasProgressed: Bool) {
         defer { (actions, decision, hasProgressed) = ([], nil, false) }
         return (actions, decision, hasProgressed)

@@ -2,7 +2,8 @@
 ///
 /// After a failure, the policy allows three more attempts. Progress of the session resets the count of failures.
 ///
-/// Each wait is twice as long as the previous wait, plus random jitter. The jitter prevents that two hosts always retry at the same time.
+/// Each wait is twice as long as the previous wait, up to `longestWait`. A random jitter is added to each wait, so that two hosts do not
+/// always retry at the same time.
 public struct RetryPolicy: Sendable, Equatable {
     /// The shortest wait, without the jitter. It is not zero, because BlueZ fails to connect immediately after a disconnection.
     public static let shortestWait = Duration.milliseconds(500)
@@ -24,7 +25,8 @@ public struct RetryPolicy: Sendable, Equatable {
         return failures > Self.attempts ? nil : wait(random: &random)
     }
 
-    /// Counts a failed attempt, and always allows another attempt. Use this method if the time is limited, and not the number of attempts.
+    /// Counts a failed attempt, and always allows another attempt. Use this method if a time limit ends the attempts, so that their number
+    /// need not be limited.
     ///
     /// - Returns: the wait before the next attempt.
     public mutating func failedWithinTime(random: inout some RandomNumberGenerator) -> Duration {
@@ -78,8 +80,8 @@ package struct ProgressBudget: Sendable, Equatable {
     package static let spareTime = Duration.seconds(20 * 60)
     /// The lowest accepted rate, in bytes per second.
     package static let slowestRate = 32
-    /// The maximum time that the budget counts between two events. A session never waits so long, so a longer time means that the computer
-    /// was suspended.
+    /// The maximum time that the budget counts between two events. A session never waits longer than this time. So if more time has
+    /// passed, the computer was suspended.
     package static let longestStep = Duration.seconds(120)
 
     /// The size of all images, in bytes.
@@ -123,7 +125,7 @@ package struct ProgressBudget: Sendable, Equatable {
 
     /// Resets the count of rewinds, because the device acknowledged an offset above the previously acknowledged offset.
     ///
-    /// This is not always progress: after a loss, the acknowledged offset can be below the highest offset of the push.
+    /// The new offset is not always progress. After a loss, it can still be below the highest acknowledged offset of the push.
     package mutating func acknowledged() { rewinds = 0 }
 
     /// Counts a request for bytes that were sent before.

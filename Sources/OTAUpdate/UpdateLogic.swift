@@ -5,7 +5,8 @@ public import OTAFirmware
 /// The value has no clock, socket, file, task or lock. The caller passes the current time with each event. So the same code runs in real
 /// and in virtual time, and a test can inject a fault after each event. `UpdateSession` is the implementation.
 public protocol UpdateLogic: Sendable {
-    /// The time at which the caller must pass the event `deadlinePassed`, as the time since the start of the session; nil: no time limit.
+    /// The deadline of the current step, as the time since the start of the session; nil if the current step has no deadline. When the
+    /// deadline has passed, the caller must call `handle(_:at:)` with the event `deadlinePassed`.
     var deadline: Duration? { get }
 
     /// Handles an event.
@@ -40,7 +41,7 @@ public enum UpdateAction: Sendable, Equatable {
     /// Performs a command on the open link. If no link is open, the runner discards the command.
     case link(LinkCommand)
     /// Encodes the image of the push. The runner encodes while the session continues, and answers with the event `encoded`. A session waits
-    /// for the answer before it requests the next one.
+    /// for this event before it requests the next encoding.
     case encode(EncodingRequest)
     case report(UpdateProgress)
     /// The last action: the session has succeeded.
@@ -49,7 +50,7 @@ public enum UpdateAction: Sendable, Equatable {
     case fail(UpdateError)
 }
 
-/// The request of a session for the image of its push in encoded form, from an offset to the end.
+/// A request of a session to encode the image of its push, from an offset to the end of the image.
 public struct EncodingRequest: Sendable, Equatable {
     /// The position of the first image byte to encode, in bytes.
     public var offset: Int
@@ -68,9 +69,10 @@ public enum UpdateProgress: Sendable, Equatable {
     /// The device has acknowledged `offset` of `total` image bytes. This run has sent `sent` bytes over the link, including the bytes that
     /// it sent again.
     case transferred(offset: Int, total: Int, sent: Int)
-    /// The next part of the image, of `plainBytes` bytes, is sent encoded in `bytes` bytes. Nil as the base: the image is only compressed.
+    /// The next part of the image is sent encoded. The part has `plainBytes` bytes, and its encoded form has `bytes` bytes. If `base` is
+    /// nil, the part is only compressed.
     ///
-    /// The session reports this event when the first encoded part begins, and when the base of the next part is another one.
+    /// The session reports this event when the first encoded part begins, and when a later part begins with another base.
     case encoding(base: BaseImage?, bytes: Int, plainBytes: Int)
     /// The image, or the rest of the image, is sent plain. Not reported for the reasons `asked` and `notOffered`.
     case plain(TransferReport.PlainReason)

@@ -53,8 +53,8 @@ public struct UpdatePlan: Sendable, Equatable {
     public var discards: Int?
     /// The size of the encoded image that the push would send in place of `bytes`, in bytes; nil: the push would send the image plain.
     public var encodedBytes: Int?
-    /// The base of the encoded image; nil if the image would only be compressed. The device compares the base with its running image only in
-    /// a push, so it can still refuse the base.
+    /// The base of the encoded image; nil if the image would only be compressed. The device compares the base with its running image only
+    /// in a push, so it can still refuse the base.
     public var base: BaseImage?
 
     public init(resumeFrom: Int? = nil, bytes: Int, discards: Int? = nil) {
@@ -87,7 +87,7 @@ public struct ErasedSlot: Sendable, Equatable {
 public enum ImageEncoding: String, Sendable, CaseIterable {
     /// The image bytes themselves.
     case plain
-    /// An LZMA2 stream (docs/ota-profile.md, "Encoded images"): the image compressed, or as the difference from a base.
+    /// An LZMA2 stream (docs/ota-profile.md, "Encoded images"): the compressed image, or the difference from a base.
     case lzma2
 }
 
@@ -115,22 +115,22 @@ public struct TransferReport: Sendable, Equatable {
     public var imageBytes = 0
     /// The number of bytes that this run sent, including the bytes that it sent again.
     public var sentBytes = 0
-    /// The number of bytes that this run sent again. Each lost link or gap adds the host's sent offset minus the device's offset.
+    /// The number of bytes that this run sent again. For each lost link and each gap, the difference between the host's sent offset and the
+    /// device's offset is added.
     ///
-    /// After a lost link, a device reports its offset in the image. If the image was encoded, the offset in the encoded image is an
-    /// estimate, because it can be between two chunks of the encoding.
+    /// After a lost link, a device reports its offset in the image. If the image was encoded, the session estimates the offset in the
+    /// encoded image, because the device's offset can be inside an LZMA2 chunk.
     public var resentBytes = 0
-    /// `lzma2` if this run sent at least a part of the image encoded.
+    /// `lzma2` if this run sent at least a part of the image encoded; `plain` if not.
     public var encoding = ImageEncoding.plain
-    /// The running image of the device, if this run sent at least a part of the image as the difference from it; otherwise nil.
+    /// The base, if this run sent at least a part of the image as the difference from a base; nil if not.
     public var base: BaseImage?
-    /// The number of encoded bytes from which the device decoded the image: the bytes of each encoded image that this run sent, as far as
-    /// the device used them.
+    /// The number of encoded bytes that this run sent and that the device did not lose. Bytes that were sent again are counted only once.
     public var encodedBytes = 0
     /// The reason why this run sent the image, or the last part of the image, plain. Nil: this part was encoded, or nothing was sent over
     /// the OTA profile. Over SMP, images are always plain, and the value is nil.
     public var plainBecause: PlainReason?
-    /// The number of bases that the device refused, because it runs another image.
+    /// The number of bases that the device refused because the device runs another image.
     public var baseRefused = 0
     /// The length of the longest chunk with its header, in bytes. Over the OTA profile, a chunk is a Data value, and the header is the
     /// sequence number. Over SMP, a chunk is a packet.
@@ -148,9 +148,10 @@ public struct TransferReport: Sendable, Equatable {
     public var bytesPerSecond: Double? {
         duration > .zero ? Double(imageBytes - resumedFrom) / (duration / .seconds(1)) : nil
     }
-    /// The average rate of the bytes on the link, without the bytes that were sent again, in bytes per second. Nil as `bytesPerSecond`.
+    /// The average rate of the bytes on the link, in bytes per second. The bytes that were sent again are not counted. Nil in the same
+    /// cases as `bytesPerSecond`.
     ///
-    /// For a plain image, it is `bytesPerSecond`.
+    /// For a plain image, the value is equal to `bytesPerSecond`.
     public var linkBytesPerSecond: Double? {
         duration > .zero ? Double(sentBytes - resentBytes) / (duration / .seconds(1)) : nil
     }
@@ -167,7 +168,7 @@ public struct DeviceDescription: Sendable, Equatable {
         /// The running image is on trial. If the image is not confirmed, the device rolls back.
         case trial
     }
-    /// A partial upload: the received bytes of an incomplete image.
+    /// A partial upload: the number of bytes that the device has received from the start of an image.
     public struct HeldImage: Sendable, Equatable {
         /// The first 8 bytes of the SHA-256 of the manifest to which the partial upload belongs.
         public var manifestDigestPrefix: [UInt8]
@@ -202,7 +203,7 @@ public struct DeviceDescription: Sendable, Equatable {
 
         public init() {}
     }
-    // In these properties, nil means that the protocol does not report the value. Some docstrings give another meaning.
+    // If the docstring of a property below does not explain nil, nil means that the protocol does not report the value.
     public var product: String?
     public var hardware: Int?
     /// The security counter of the confirmed image. During a trial, this is the counter of the old image.

@@ -37,7 +37,8 @@ public struct UpdateSession: UpdateLogic {
     ///
     /// - Parameters:
     ///   - seed: the seed of the session's random numbers.
-    ///   - choose: creates the conversation from the properties of the first link. If `choose` throws an error, the session fails with it.
+    ///   - choose: creates the conversation from the properties of the first link. If `choose` throws an error, the session fails with
+    ///     this error.
     package init(
         seed: UInt64, choose: @escaping @Sendable (LinkProperties) throws(UpdateError) -> any Conversation
     ) {
@@ -108,7 +109,8 @@ public struct UpdateSession: UpdateLogic {
     private mutating func linkUp(_ properties: LinkProperties) {
         guard case .connecting = state else { return }
         if conversation != nil {
-            // A link over UDP or a serial port opens even without a device. So it is reported only after the first answer of the device.
+            // A link over UDP or a serial port opens even without a device. So the event `reconnected` is reported only if the device has
+            // answered in this session.
             if isDeviceReached { actions.append(.report(.reconnected)) }
         } else {
             do throws(UpdateError) {
@@ -182,8 +184,8 @@ public struct UpdateSession: UpdateLogic {
         if !isDeviceReached, let code = error.withoutRetry {
             return fail(UpdateError(code, error.detail))
         }
-        // In the restart window, the time is limited instead of the number of attempts. The window begins before the request to restart or
-        // to confirm is sent, because the link can be lost before the answer.
+        // In the restart window, the time is limited, and the number of attempts is not limited. The window begins when the request to
+        // restart or to confirm is sent, because the link can be lost before the answer arrives.
         if let end = conversation?.shared.restartDeadline {
             guard now < end else {
                 return fail(UpdateError(.didNotReturn, "the device did not return after its restart"))

@@ -62,7 +62,7 @@ public struct UpdateOptions: Sendable, Equatable {
     /// A push never continues a partial upload of another bundle or image. To recognize a partial upload, the device compares the SHA-256
     /// of the manifest (GATT OTA profile) or of the image (SMP).
     public enum Resume: Sendable, Equatable {
-        /// Continues a partial upload of the same bundle or image. Otherwise starts at 0.
+        /// Continues a partial upload of the same bundle or image. If the device has no such partial upload, starts at 0.
         case automatic
         /// Acts as `automatic`, and reports `nothingToResume` if the transfer starts at 0.
         case expected
@@ -88,9 +88,10 @@ public struct UpdateOptions: Sendable, Equatable {
     ///
     /// Only the GATT OTA profile has encoded images.
     public var isPlain: Bool
-    /// The images that the device may run. If the device confirms one of them, the session sends only the difference from it.
+    /// The images that the device may run. If the device accepts one of them as the base, the session sends only the difference from this
+    /// base.
     ///
-    /// The session tries at most three of them, and then compresses the image.
+    /// The session tries at most three of them. If the device accepts none, the session sends the compressed image.
     public var bases: [BaseImage]
 
     public init(
