@@ -24,7 +24,8 @@ package protocol LoopClient: AnyObject {
 package final class EventLoop: SerialExecutor, @unchecked Sendable {
     private struct Queue {
         var work: [Work] = []
-        /// Whether the thread waits in poll(2) or is about to wait. If true, a caller that adds work must wake the thread.
+        /// Whether the thread waits in poll(2), or will wait in poll(2) without another look at the queue. If true, a caller that adds
+        /// work must wake the thread.
         var asleep = false
         var stopping = false
     }
@@ -163,7 +164,7 @@ package final class EventLoop: SerialExecutor, @unchecked Sendable {
         let left = ContinuousClock.now.duration(to: deadline)
         guard left > .zero else { return 0 }
         // The timeout is rounded up, so that the deadline has passed when poll(2) returns. The timeout is at most 60 s, because a larger
-        // number of milliseconds could exceed `CInt`. If the deadline is later, the loop waits again in the next round.
+        // number of milliseconds could exceed `CInt`. If the deadline is more than 60 s away, the loop waits again in the next round.
         return left > .seconds(60) ? 60_000 : CInt(left / .milliseconds(1)) + 1
     }
 

@@ -27,7 +27,7 @@ package actor OpenDescriptor {
 
     /// Writes all bytes, and waits while the system's buffer is full. On a datagram socket, the bytes become one datagram.
     ///
-    /// Only one task may write at a time, because the bytes of two tasks would otherwise be mixed.
+    /// Only one task may write at a time. If two tasks wrote at the same time, their bytes would be mixed.
     package func write(_ bytes: [UInt8]) async throws(DescriptorError) {
         var written = 0
         repeat {
@@ -63,8 +63,8 @@ package final class LoopDescriptor {
     /// throws.
     ///
     /// - Parameter release: releases resources of the descriptor, such as a lock. `release` runs immediately before the descriptor is
-    ///   closed. Use `release` for a lock of flock(2). Otherwise a child process could keep the lock: a child process has copies of all
-    ///   descriptors until it calls exec.
+    ///   closed. Use `release` to unlock a lock of flock(2). Without the explicit unlock, a child process could keep the lock after this
+    ///   program has closed the descriptor: a child process has copies of all descriptors until it calls exec.
     /// - Throws: `system` if a system call fails.
     package init(
         adopting descriptor: CInt, on loop: EventLoop, release: @escaping @Sendable (CInt) -> Void = { _ in }
@@ -106,8 +106,8 @@ package final class LoopDescriptor {
         }
     }
 
-    /// Calls `body`, which makes a system call, and returns the result. Returns nil if the system call would block, or if a signal has
-    /// interrupted the system call.
+    /// Calls `body`, which makes a system call, and returns the result of the system call. Returns nil if the system call would block,
+    /// or if a signal has interrupted it.
     ///
     /// - Parameters:
     ///   - what: the text for an error message, such as `read failed`.
