@@ -13,8 +13,8 @@ public enum ConsoleFraming {
     static let continuation: [UInt8] = [0x04, 0x14]
     static let lineFeed = UInt8(ascii: "\n")
     /// The maximum number of Base64 characters in a text line, as in the Python package `smp`. A full line has 123 bytes: 2 bytes at the
-    /// start, 120 characters and a line feed. Base64 has groups of four characters. The next possible number, 124, would leave no byte
-    /// for an additional carriage return, because a line has at most 127 bytes.
+    /// start, 120 characters and a line feed. Base64 has groups of four characters. With the next possible number, 124, a full line would
+    /// have 127 bytes, the maximum. No byte would be left for an additional carriage return.
     static let longestText = 120
 
     /// The maximum length of a packet, in bytes. The frame's length field has 16 bits, and its value includes the 2 bytes of the CRC.
@@ -113,7 +113,7 @@ public struct ConsoleDecoder: Sendable {
 
 /// Computes CRC-16/XMODEM: polynomial 0x1021, initial value 0, no reflection.
 ///
-/// The CRC of "123456789" is 0x31C3. If a message ends with its own CRC (big-endian), the CRC of message and CRC together is 0.
+/// The CRC of "123456789" is 0x31C3. The CRC of a message followed by the message's own CRC (big-endian) is 0.
 private enum CRC16 {
     static func checksum(_ bytes: some Sequence<UInt8>) -> UInt16 {
         bytes.reduce(into: 0) { crc, byte in

@@ -50,8 +50,8 @@ private enum SerialPort {
         }
     }
 
-    /// Locks the port against other programs in two ways. Terminal programs check the lock of flock(2). After the request
-    /// TIOCEXCL, the kernel prevents other programs from opening the port.
+    /// Locks the port against other programs in two ways. Terminal programs check the lock of flock(2). After the ioctl request TIOCEXCL,
+    /// the kernel refuses to open the port for other programs.
     ///
     /// - Throws: `unavailable` if the path is not a serial port, `inUse` if another program has locked the port.
     private static func take(_ port: CInt, _ address: SerialAddress) throws(LinkError) {
