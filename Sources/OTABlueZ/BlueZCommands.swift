@@ -27,8 +27,8 @@ actor BlueZCommands {
     private let pairs: Bool
     private let characteristics: [Channel: GATTCharacteristic]
     private var writers: [Channel: AcquiredWriter] = [:]
-    /// The channels without a socket of bluetoothd. The values for these channels are sent as D-Bus messages, one value per
-    /// message.
+    /// The channels without a socket, because bluetoothd does not provide one. This actor sends each value for these channels in a
+    /// separate D-Bus message.
     private var withoutSocket: Set<Channel> = []
     /// The writes that wait for the device's response. A channel has at most one pending write, because bluetoothd refuses a second
     /// pending write to the same characteristic.

@@ -16,8 +16,8 @@ public final class BlueZTransport: Transport {
     ///   - services: the UUIDs of the update services. ``BLEAddress/only`` selects the device that advertises one of these services.
     ///   - adapter: the name of the adapter, such as `hci1`. Nil: the first powered adapter.
     ///   - responder: answers the pairing requests of a device that requires pairing.
-    ///   - links: records the links that this program must end. If this program is killed, another program can read the record and end
-    ///     these links.
+    ///   - links: records the links that this program must end. If this program is killed, another program can read the recorded links
+    ///     and end them.
     ///   - limit: the time limit of each step before a link is open. The steps are: wait for the adapter, scan, end an earlier link,
     ///     connect, discover the services.
     ///   - admits: checks the found device before each link is opened. If `admits` throws an error, `runLink` throws the same error as a
@@ -38,7 +38,8 @@ public final class BlueZTransport: Transport {
     ///
     /// - Parameters:
     ///   - client: the client. All links of the transport open over this client.
-    ///   - isUrgent: whether the next link opens before the waiting links of the other transports. Nil: it is not urgent.
+    ///   - isUrgent: returns whether the next link opens before the waiting links of the other transports. Nil: the links of this
+    ///     transport are not urgent.
     package init(
         _ address: BLEAddress, services: Set<UInt128>, adapter: String?, pairing responder: PairingResponder,
         sharing client: SharedBlueZClient, limit: Duration = .seconds(10),
@@ -51,8 +52,8 @@ public final class BlueZTransport: Transport {
         request.admits = admits
         request.limit = limit
         request.isUrgent = isUrgent
-        // If another program has a link to the device, end this link first. Otherwise the subscriptions and sockets of the other program
-        // would block this program.
+        // If another program has a link to the device, end this link first. If the link stayed connected, the subscriptions and sockets
+        // of the other program would block this program.
         request.takesOver = true
         state = TransportState(request, client)
     }

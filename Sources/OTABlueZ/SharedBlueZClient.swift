@@ -4,8 +4,8 @@ package import Logging
 
 /// A client of bluetoothd for all transports of this program.
 ///
-/// Only one task at a time may connect over an adapter (`AdapterRadio.takeTurn`). Transports with different clients do not know each other's
-/// turns, so their attempts would fail with `InProgress` and take longer.
+/// Only one task at a time may connect over an adapter (`AdapterRadio.takeTurn`). Transports with different clients do not know each
+/// other's turns, so their attempts would fail with `InProgress` and take longer.
 package actor SharedBlueZClient {
     private let bus: DBusBus
     private let logger: Logger
@@ -24,7 +24,7 @@ package actor SharedBlueZClient {
     package func client() async throws(BlueZError) -> BlueZClient {
         while let opening {
             if case .success(let client) = await opening.value, await client.isOpen { return client }
-            // During the wait, another caller may have started to open the next client.
+            // During the wait, another caller may have started to open the next client. Keep the task of this caller.
             if self.opening == opening { self.opening = nil }
         }
         let (bus, logger, links) = (bus, logger, links)
@@ -40,7 +40,8 @@ package actor SharedBlueZClient {
         return try await task.value.get()
     }
 
-    /// Returns the name of the adapter that a connection uses: `name`, or else the first powered adapter. Nil if there is no such adapter.
+    /// Returns the name of the adapter that a connection uses; nil if this adapter does not exist or is not powered. If `name` is nil, a
+    /// connection uses the first powered adapter. If `name` is not nil, it uses the adapter with this name.
     package func adapter(_ name: String?) async throws(BlueZError) -> String? {
         let adapters = try await client().adapters
         return adapters.first { $0.isPowered && (name == nil || $0.name == name) }?.name
