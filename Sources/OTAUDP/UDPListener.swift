@@ -71,7 +71,7 @@ package actor UDPListener {
         }
     }
 
-    /// Sends a datagram. The datagram is lost if the socket's buffer is full. The network can also lose the datagram.
+    /// Sends a datagram. If the socket's buffer is full, the datagram is lost without an error. The network can also lose the datagram.
     package func send(_ value: [UInt8], to peer: SocketAddress) {
         guard let descriptor = try? descriptor.value else { return }
         _ = peer.withPointer { sendto(descriptor, value, value.count, 0, $0, $1) }
