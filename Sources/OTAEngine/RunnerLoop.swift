@@ -113,7 +113,7 @@ struct RunnerLoop<Session: UpdateLogic, TransportType: Transport, C: Clock> wher
         }
     }
 
-    /// Closes the link. After that, the loop receives one `down` message.
+    /// Closes the link. The loop then receives exactly one `down` message.
     ///
     /// If the link is open, the link's child task posts this message. If the link is not open yet, this method posts the message, and the
     /// loop discards all later messages of the child task.

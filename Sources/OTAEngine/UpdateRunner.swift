@@ -11,9 +11,10 @@ public struct UpdateRunner<C: Clock>: Sendable where C.Duration == Duration {
     private let encoder: Encoder?
     private let report: @Sendable (UpdateProgress, Duration) -> Void
 
-    /// Encodes the image of the push for a session. The runner calls it in a child task, and the session continues meanwhile.
+    /// A function that encodes the image of a push for the session. The runner calls the function in a child task, and the session
+    /// continues during the call.
     ///
-    /// The run ends only after the encoder has returned. Therefore an encoder returns soon after its task is cancelled.
+    /// The run ends only after the encoder has returned. Therefore an encoder must return soon after its task is cancelled.
     public typealias Encoder = @Sendable (EncodingRequest) async -> Result<EncodedImage, EncodingFailure>
 
     /// Creates a runner.
