@@ -2,7 +2,7 @@ public import OTAUpdate
 
 /// A transport to one device, such as BLE, UDP, a serial line or the simulator.
 public protocol Transport: Sendable {
-    /// Opens a link, and runs it until the link is closed or lost, or until the task is cancelled.
+    /// Opens a link, and runs the link until it is closed or lost, or until the task is cancelled.
     ///
     /// - Parameters:
     ///   - opened: is called once with the open link, before the first event.
@@ -21,8 +21,8 @@ public typealias LinkSink = @Sendable (LinkEvent) -> Void
 public protocol Link: Sendable {
     var properties: LinkProperties { get }
 
-    /// Queues a command and returns immediately. The queue itself has no limit. The session limits the number of queued commands with
-    /// its window.
+    /// Queues a command and returns immediately. The queue has no limit. The number of queued commands stays small, because the session
+    /// limits the number of chunks in flight.
     func submit(_ command: LinkCommand)
 
     /// Ends the link and returns immediately. A second call has no effect.
