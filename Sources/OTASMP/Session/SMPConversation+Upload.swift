@@ -27,7 +27,8 @@ extension SMPConversation {
 
     /// Handles an image that the device has received completely but does not list.
     ///
-    /// If the received bytes may be damaged (`SMPPush.uncertain`), sends the image again from 0, once. Otherwise the session fails.
+    /// If the received bytes may be damaged (`SMPPush.uncertain`), sends the image again from 0, but only once. In all other cases, the
+    /// session fails.
     private mutating func notListed(_ image: SMPImage) {
         guard let push, push.uncertain.contains(image.number), !push.sentAgain.contains(image.number) else {
             return fail(

@@ -236,9 +236,8 @@ package struct SMPConversation: Conversation {
     /// If the device does not reassemble packets, each packet must fit in one value. After the error, the caller reconnects, because the
     /// next link may have longer values.
     ///
-    /// If it is unknown whether the device reassembles packets, the request is normally sent in several values. In this case, the function
-    /// returns the error only if an earlier link had values that were long enough for the request, because a new link may have such values
-    /// again.
+    /// If it is unknown whether the device reassembles packets, the request is normally sent in several values. The function then returns
+    /// the error only if an earlier link had values that were long enough, because a new link may have such values again.
     ///
     /// A query never causes the error, because the session can continue without the answer to a query.
     private func excess(of request: SMPRequest) -> LinkError? {
