@@ -107,7 +107,7 @@ static enum ota_status begin_chunk(struct ota_device *device, bool *is_waiting) 
     return is_valid ? OTA_OK : OTA_NOT_DECODED;
 }
 
-/* Copies the bytes at hand that belong to a copied chunk. */
+/* Writes the bytes at hand of a copied chunk to the image. */
 static enum ota_status step_copied(struct ota_device *device) {
     struct ota_decoder *decoder = device->config->decoder;
     uint32_t count;

@@ -92,8 +92,8 @@ enum ota_status ota_dictionary_copy(struct ota_device *device, uint32_t distance
 
 /* ---- lzma.c ---- */
 
-/* Returns the next encoded byte of the chunk. If no byte is at hand, or if the chunk has no byte left, returns 0 and
- * sets `is_short`. */
+/* Returns the next encoded byte of the chunk. If no byte is at hand (decoder.c), or if the chunk has no byte left,
+ * returns 0 and sets `is_short`. */
 uint8_t ota_lzma_input(struct ota_decoder *decoder);
 
 /* Resets the state and the probabilities. */
@@ -103,7 +103,8 @@ void ota_lzma_reset(struct ota_decoder *decoder);
 enum { OTA_LZMA_START = 5 };
 bool ota_lzma_start(struct ota_decoder *decoder);
 /* Decodes one symbol, and appends its bytes to the image: at least 1, and at most `plain_left`. Returns OTA_OK,
- * OTA_NOT_DECODED or OTA_FLASH_FAILED. The caller ensures that the symbol's encoded bytes are at hand. */
+ * OTA_NOT_DECODED or OTA_FLASH_FAILED. The caller ensures that all encoded bytes of the symbol are at hand
+ * (decoder.c). */
 enum ota_status ota_lzma_symbol(struct ota_device *device);
 /* Returns whether the chunk ends correctly. The caller has already decoded all plain bytes of the chunk. */
 bool ota_lzma_ends(struct ota_decoder *decoder);

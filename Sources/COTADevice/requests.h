@@ -11,7 +11,7 @@ struct ota_request {
     struct ota_connection *connection;
     uint8_t opcode, tag;
     const uint8_t *arguments;
-    uint16_t size; /* of the arguments */
+    uint16_t size; /* the number of bytes of `arguments` */
     uint32_t now;
 };
 

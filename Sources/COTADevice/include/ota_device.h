@@ -75,7 +75,7 @@ struct ota_config {
     /* enum ota_image_format: the format that the bootloader boots. Use OTA_FORMAT_ANY only for a device that boots
      * every format (a simulated device), or if the callback `permits` checks the format. */
     uint8_t image_format;
-    uint16_t hardware;    /* revision */
+    uint16_t hardware;    /* the hardware revision */
     /* The maximum size of an image in bytes: the size of the slot without the part that the bootloader uses. For
      * MCUboot use OTA_MCUBOOT_LARGEST_IMAGE. The core refuses 0, and a value above `ota_largest_image`. */
     uint32_t largest_image;
