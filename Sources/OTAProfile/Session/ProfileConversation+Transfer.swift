@@ -339,8 +339,8 @@ extension ProfileConversation {
 
     /// Begins the transfer of an object again after a position mismatch or a flash error.
     ///
-    /// Both count as mismatches. After the first mismatch, the transfer of the image continues at the last acknowledged offset. After the
-    /// second mismatch, the transfer starts at 0. The third mismatch fails the session.
+    /// A position mismatch and a flash error both count as mismatches. After the first mismatch, the transfer of the image continues at the
+    /// last acknowledged offset. After the second mismatch, the transfer starts at 0. The third mismatch fails the session.
     ///
     /// - Parameters:
     ///   - code: the error code for the third mismatch.
