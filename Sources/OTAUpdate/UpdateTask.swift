@@ -91,7 +91,7 @@ public struct UpdateOptions: Sendable, Equatable {
     /// The images that the device may run. If the device accepts one of them as the base, the session sends only the difference from this
     /// base.
     ///
-    /// The session tries at most three of them. If the device accepts none, the session sends the compressed image.
+    /// The session tries at most three of them. If the device accepts none of them, the session sends the compressed image.
     public var bases: [BaseImage]
 
     public init(
