@@ -47,7 +47,7 @@ struct SMPPlan {
         func first(_ state: ImageState) -> SMPImage? { states.first { $0.1 == state }?.0 }
         if let absent = first(.absent) { return blocker.map { .blocked($0) } ?? .upload(absent) }
         if ending == .uploadOnly, runOnTrial { return .leaveOnTrial }
-        if ending == .uploadOnly { return first(.running) == nil || first(.held) != nil ? .leaveHeld : .finish }
+        if ending == .uploadOnly { return allRun ? .finish : .leaveHeld }
         if let held = first(.held), let digest = digest(of: held) {
             return blocker.map { .blocked($0) } ?? .mark(held, digest: digest)
         }

@@ -34,6 +34,22 @@ import Testing
         #expect(again.report?.transfer?.sentBytes == 0)
     }
 
+    @Test("an upload-only push of two images ends done if one of them runs and the other is marked for boot")
+    func uploadsOnlyWithAnImageThatIsMarked() throws {
+        let (main, radio) = (try ExampleImage.make(), try ExampleImage.make((2, 0, 0, 9), bytes: 2000))
+        var marked = radio.listed()
+        (marked.pending, marked.confirmed) = (true, false)
+        let slots = PlayedSlots(
+            running: [
+                0: main.listed(), 1: PlayedSlots.Image(digest: [UInt8](repeating: 2, count: 32), version: "1.9.0"),
+            ],
+            others: [1: marked], known: [:])
+        let task = UpdateTask.push([SMPImage(main), SMPImage(radio, number: 1)], UpdateOptions(ending: .uploadOnly))
+        let played = PlayedDevice(task) { frame, _ in slots.answer(frame) }
+        #expect(played.report?.outcome == .done, "\(String(describing: played.outcome))")
+        #expect(slots.uploads.isEmpty && slots.resets == 0)
+    }
+
     // A device would accept such an image, but its list would not have it.
     @Test("an image without a SHA-256 is refused unless the device lists SHA-512 digests")
     func refusesAnImageThatWouldNotBeListed() throws {
