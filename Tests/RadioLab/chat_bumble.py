@@ -37,6 +37,7 @@ class Peer:
     def __init__(self, name="Bumble", identity=0x10203040, session="public"):
         self.name, self.identity, self.session = name, struct.pack("<I", identity), session
         self.frames, self.ended, self.connection, self.as_central = asyncio.Queue(), asyncio.Event(), None, False
+        self.link = NONCE[:4]
 
     async def open(self, adapter):
         from bumble import device
@@ -103,8 +104,8 @@ class Peer:
             own_address_type=OwnAddressType.PUBLIC, advertising_interval_min=50, advertising_interval_max=50
         )
 
-    async def find(self, service):
-        """Waits for an advertisement with this service. Returns the address, and the identity in the advertised data."""
+    async def find(self, service, name=None):
+        """Waits for an advertisement with this service, and a scan response with this name. Returns the address, and the identity in the advertised data."""
         from bumble.core import UUID, AdvertisingData
         from bumble.hci import OwnAddressType
 
@@ -113,7 +114,8 @@ class Peer:
         def heard(seen):
             services = seen.data.get(AdvertisingData.COMPLETE_LIST_OF_128_BIT_SERVICE_CLASS_UUIDS) or []
             data = seen.data.get(AdvertisingData.MANUFACTURER_SPECIFIC_DATA)
-            if UUID(service) in services and data and not found.done():
+            other = name and seen.data.get(AdvertisingData.COMPLETE_LOCAL_NAME) != name
+            if UUID(service) in services and data and not other and not found.done():
                 company, payload = data
                 head, identity = struct.unpack("<H4s", payload)
                 assert company == COMPANY and head == tag("public") | (CALL if service == SERVICE else 0), (company, payload)
@@ -153,6 +155,7 @@ class Peer:
 
     async def send(self, *frames):
         for frame in frames:
+            frame = self.link + frame
             if self.as_central:
                 await self.remote.write_value(frame, with_response=True)
             else:
@@ -169,14 +172,21 @@ class Peer:
         raise AssertionError(f"the peer accepted {frame.hex()}")
 
     async def receive(self):
-        return await asyncio.wait_for(self.frames.get(), 10)
+        """Returns the next frame, without the number of the link. As the peripheral, this peer reads the number from the central's hello."""
+        value = await asyncio.wait_for(self.frames.get(), 10)
+        if value[4] == HELLO:
+            self.link = NONCE[:4] if self.as_central else value[-8:-4]
+        assert value[:4] == self.link, value.hex()
+        return value[4:]
 
     def proof(self, of_central, theirs):
         ours = self.identity + NONCE
         parts = ours + theirs if self.as_central else theirs + ours
-        return bytes([PROOF]) + code(self.session, bytes([of_central]) + parts)[:16]
+        return bytes([PROOF]) + code(self.session, bytes([of_central]) + parts)[:12]
 
     def hello(self):
+        if self.as_central:
+            self.link = NONCE[:4]
         return bytes([HELLO, 1]) + self.identity + NONCE
 
     async def greet(self, at=position(1)):

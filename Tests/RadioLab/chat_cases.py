@@ -4,12 +4,13 @@ import asyncio
 import signal
 import subprocess
 import time
+from pathlib import Path
 
 import bluez
 import chat_bumble
 import picture
 from cases import case
-from chat_bumble import DISCOVERY, MALFORMED, NOT_EXPECTED, OTHER_SESSION, SERVICE, position, text
+from chat_bumble import DISCOVERY, HELLO, MALFORMED, NOT_EXPECTED, OTHER_SESSION, SERVICE, position, text
 from lab import Process, until
 from peripheral_bumble import INSUFFICIENT_AUTHENTICATION
 from screen import Screen
@@ -56,6 +57,11 @@ class Peer(Process):
         assert self.wait(10) == 0
         assert self.err.text() == "", self.err.text()
 
+    def fails(self, count):
+        """Waits until the program ends, because this number of messages has not arrived."""
+        assert self.wait(60) == 1
+        assert self.err.text() == f"Error: {count} message{'s were' if count > 1 else ' was'} not delivered", self.err.text()
+
 
 def address(adapter):
     return bluez.ask(lambda bus: bus.objects())[f"/org/bluez/{adapter}"][bluez.ADAPTER]["Address"]
@@ -77,10 +83,10 @@ def example_chat(lab):
         caller.writes(answerer.name, "hello", "Grüße, 你好 👋")
         answerer.hears(f"{caller.name}: hello")
         answerer.hears(f"{caller.name}: Grüße, 你好 👋")
-        caller.hears("Delivered: message 2" if caller is alice else "Delivered: message 3")
+        caller.hears(f"Delivered to {answerer.name}: message {2 if caller is alice else 3}")
         answerer.writes("hi")
         caller.hears(f"{answerer.name}: hi")
-        answerer.hears("Delivered: message 1" if caller is alice else "Delivered: message 3")
+        answerer.hears(f"Delivered to {caller.name}: message {1 if caller is alice else 3}")
         if caller is alice:
             alice.writes("/leave")
             bob.hears("Alice left the chat.")
@@ -100,7 +106,7 @@ def example_chat_cut(lab):
     alice, bob = meet(lab)
     alice.writes("Bob", "hello")
     bob.hears("Alice: hello")
-    alice.hears("Delivered: message 1")
+    alice.hears("Delivered to Bob: message 1")
     for number, (sender, receiver, pause) in enumerate(((alice, bob, 0.3), (bob, alice, 1.5)), 1):
         text = ("你好 Grüße " * 5000).encode()[: 65536 - 5].decode(errors="ignore") + f"end {number}"
         sender.writes(text)
@@ -109,7 +115,7 @@ def example_chat_cut(lab):
         lab.air("cut")
         receiver.hears(f"Link lost: the {'other peer' if receiver is alice else 'device'} disconnected.")
         receiver.hears(f"{sender.name}: {text}", seconds=20)
-        sender.hears(f"Delivered: message {3 - number}")
+        sender.hears(f"Delivered to {receiver.name}: message {3 - number}")
         lab.figure(f"{len(text.encode())} bytes with a lost link after {time.monotonic() - begun:.1f} s")
     lab.bluetoothd("stop")
     alice.writes("sent without bluetoothd")
@@ -122,13 +128,13 @@ def example_chat_cut(lab):
     assert len([it for it in alice.out.lines if it.startswith("Bob: ")]) == 1
 
 
-def on_bumble(script):
+def on_bumble(script, limit=50):
     """Runs a script with a Bumble peer on hci1."""
 
     async def run():
         it = await chat_bumble.Peer().open("hci1")
         try:
-            await asyncio.wait_for(script(it), 50)
+            await asyncio.wait_for(script(it), limit)
         finally:
             await it.close()
 
@@ -159,7 +165,7 @@ def example_chat_with_a_peripheral_on_another_stack(lab):
         await shows(bob, "Bumble: Grüße 👋")
         bob.writes("hi " + "é" * 400)
         assert await it.receive_text(1) == ("hi " + "é" * 400).encode()
-        await shows(bob, "Delivered: message 1")
+        await shows(bob, "Delivered to Bumble: message 1")
         await it.send(text(2, 1, b"gap", True))
         await shows(bob, "The chat ended: a frame has a wrong position.")
         await it.end()
@@ -194,7 +200,7 @@ def example_chat_with_a_central_on_another_stack(lab):
         assert await it.receive_text(1, offset=1300) == message[1300:].encode()
         await it.send(text(1, 0, b"hello", True))
         assert await it.receive() == position(2)
-        await shows(bob, "Delivered: message 1", "Bumble: hello")
+        await shows(bob, "Delivered to Bumble: message 1", "Bumble: hello")
         assert await it.is_refused(b"\x07") == MALFORMED
         await shows(bob, "The chat ended: a frame is malformed.")
 
@@ -236,8 +242,79 @@ def example_chat_intruder(lab):
         assert it.frames.empty()
 
     on_bumble(script)
-    bob.quits()
+    bob.writes("/quit")
+    bob.fails(1)
     assert not [it for it in bob.out.lines if it.startswith(("Connected", "Bumble: ", "Delivered"))]
+
+
+@case(limit=90, example=NAME)
+def example_chat_stranger(lab):
+    """A stranger calls first, with the tag and the identity of the real caller, and stays silent. The real caller gets through, also
+    after a lost link, while the stranger continues."""
+    lab.air("plug", 3)
+    until(Path("/sys/class/bluetooth/hci2").exists, 10, "hci2")
+    lab.power("hci2", True)
+    bob, there = Peer(lab, "hci0", "Bob"), address("hci2")
+
+    async def script(it):
+        # The session is public for everybody near: a stranger copies the tag of an advertisement.
+        it.session = "other"
+        await it.advertise(session="public")
+        await shows(bob, f"Bumble ({it.address}) is in range")
+        _, identity = await it.find(DISCOVERY)
+        alice = await asyncio.to_thread(Peer, lab, "hci2", "Alice")
+        await shows(bob, f"Alice ({there}) is in range")
+        _, it.identity = await it.find(DISCOVERY, name="Alice")
+        await it.advertise(session="public")
+        await it.advertise(called=identity, session="public")
+        hello = await it.receive()
+        assert hello[0] == HELLO
+        begun = time.monotonic()
+        alice.writes("Bob", "hello")
+        await asyncio.to_thread(bob.hears, "Alice: hello", 40)
+        lab.figure(f"the message of the real caller after {time.monotonic() - begun:.1f} s")
+        await asyncio.to_thread(lab.air, "cut")
+        await asyncio.to_thread(alice.hears, "Link lost: the other peer disconnected.")
+        await it.advertise(called=identity, session="public")
+        begun = time.monotonic()
+        alice.writes("again")
+        await asyncio.to_thread(bob.hears, "Alice: again", 30)
+        lab.figure(f"after a lost link, {time.monotonic() - begun:.1f} s")
+        await asyncio.to_thread(alice.quits)
+
+    on_bumble(script, 80)
+    bob.hears("Alice left the chat.")
+    bob.quits()
+
+
+@case(limit=90, example=NAME)
+def example_chat_leave_without_link(lab):
+    """A peer that leaves while the link is lost brings its goodbye with the next link. The other peer reports what it has not delivered."""
+    alice, bob = meet(lab)
+    for leaver, other in ((alice, bob), (bob, alice)):
+        alice.writes("Bob", "hello")
+        bob.hears("Alice: hello")
+        alice.hears("Connected to Bob.")
+        lab.air("set", "range", 0)
+        for peer, end in ((alice, "other peer"), (bob, "device")):
+            peer.hears(f"Link lost: the {end} disconnected.")
+        other.writes("lost")
+        leaver.writes("/leave")
+        leaver.hears("You left the chat.")
+        time.sleep(3)
+        lab.air("set", "range", 1)
+        other.hears(f"{leaver.name} left the chat.", 30)
+        other.hears(f"Not delivered to {leaver.name}: 1 message.")
+        if leaver is alice:
+            # The message arrives in the next chat.
+            bob.writes("Alice")
+            alice.hears("Bob: lost", 30)
+            alice.writes("/leave")
+            bob.hears("Alice left the chat.")
+            time.sleep(7)
+    alice.writes("/quit")
+    alice.fails(1)
+    bob.quits()
 
 
 @case(limit=60, example=NAME)
@@ -260,7 +337,7 @@ def example_chat_secure(lab):
             time.sleep(9)
     for number, answer in enumerate(("no", "yes"), 1):
         bob.hears(f"Alice: hello after {answer}")
-        alice.hears(f"Delivered: message {number}")
+        alice.hears(f"Delivered to Bob: message {number}")
     lab.air("cut")
     bob.writes("hi")
     alice.hears("Bob: hi")
@@ -312,7 +389,8 @@ def example_chat_sessions(lab):
     time.sleep(2)
     alice.writes("Bob")
     alice.hears("No peer Bob is in range.")
-    alice.quits()
+    alice.writes("/quit")
+    alice.fails(1)
     bob.quits()
     assert len(alice.out.lines) == 2 and len(bob.out.lines) == 1
     assert lab.run_example(NAME, "--name", "", exit_code=64)[1].startswith("Error: '' is not a name of 1 to 20 bytes")
@@ -321,15 +399,33 @@ def example_chat_sessions(lab):
 
 @case(limit=60, example=NAME)
 def example_chat_script(lab):
-    """With standard input from a pipe, the program sends each line to the named peer, and ends after the last one has arrived."""
+    """With standard input from a pipe, the program sends each line to the named peer, also a line without an end, and ends after the last
+    one has arrived. If the other peer leaves before that, the exit code is 1."""
     alice = Peer(lab, "hci1", "Alice", "--with", "Bob")
-    alice.writes("one", "two")
+    alice.writes("one")
+    alice.process.stdin.write("two")
     alice.process.stdin.close()
     bob = Peer(lab, "hci0", "Bob")
     bob.hears("Alice: one")
     bob.hears("Alice: two")
     assert alice.wait(10) == 0
     bob.hears("Alice left the chat.")
+
+    alice = Peer(lab, "hci1", "Alice", "--with", address("hci0"))
+    alice.writes("three")
+    bob.hears("Alice: three")
+    alice.hears("Connected to Bob.")
+    lab.air("set", "range", 0)
+    alice.hears("Link lost: the other peer disconnected.")
+    alice.writes("four", "five")
+    alice.process.stdin.close()
+    bob.writes("/leave")
+    bob.hears("You left the chat.")
+    time.sleep(3)
+    lab.air("set", "range", 1)
+    alice.hears("Bob left the chat.", 30)
+    alice.hears("Not delivered to Bob: 2 messages.")
+    alice.fails(2)
     bob.quits()
 
 

@@ -38,6 +38,8 @@ public enum ChatError: Error, Sendable, Hashable, CaseIterable {
     case wrongLength
     /// The message is not valid UTF-8.
     case notText
+    /// More than ``Conversation/maximumWaiting`` bytes would wait for an acknowledgement. A peer does not send this error.
+    case tooMuchWaits
 
     /// The ATT error. The codes 0x80 to 0x9F are for applications (Core Specification, Vol 3, Part F, 3.4.1.1).
     public var attributeError: AttributeError {
@@ -48,6 +50,7 @@ public enum ChatError: Error, Sendable, Hashable, CaseIterable {
         case .wrongPosition: AttributeError(code: 0x83)
         case .wrongLength: AttributeError(code: 0x84)
         case .notText: AttributeError(code: 0x85)
+        case .tooMuchWaits: AttributeError(code: 0x86)
         }
     }
 
@@ -69,6 +72,7 @@ extension ChatError: CustomStringConvertible {
         case .wrongPosition: "a frame has a wrong position"
         case .wrongLength: "a message must have 1 to \(Conversation.maximumLength) bytes"
         case .notText: "a message is not valid UTF-8"
+        case .tooMuchWaits: "more than \(Conversation.maximumWaiting) bytes would wait for the other peer"
         }
     }
 }

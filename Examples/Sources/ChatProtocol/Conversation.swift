@@ -1,10 +1,12 @@
 /// The messages between this peer and another one. The value outlives the link: after a lost link, both peers send their positions, and the
 /// transfer continues at these positions. So no message is lost, and none arrives twice.
-///
-/// One message is on its way at a time. The next message starts when the receiver has acknowledged the previous one.
 public struct Conversation: Sendable {
     /// The maximum length of a message in bytes of UTF-8.
     public static let maximumLength = 65536
+    /// The maximum number of bytes that wait for an acknowledgement.
+    public static let maximumWaiting = Outbox.limit
+    /// A receiver reports its position at least after this number of bytes, so that a sender of a long message sees the progress.
+    private static let reportLength = 4096
 
     /// The effects of a received frame.
     public struct Outcome: Sendable, Hashable {
@@ -14,31 +16,38 @@ public struct Conversation: Sendable {
         public var message: String?
         /// The numbers of this peer's messages that the other peer has received.
         public var delivered: [UInt32] = []
+        /// Whether the other peer has left the chat.
+        public var isGoodbye = false
+        /// Whether the other peer has received this peer's goodbye.
+        public var isGoodbyeDelivered = false
+        /// Whether bytes have arrived that were not known, at this peer or at the other one.
+        public var isProgress = false
 
         public init() {}
-
-        fileprivate init(frames: [Frame], message: String? = nil, delivered: [UInt32] = []) {
-            self.frames = frames
-            self.message = message
-            self.delivered = delivered
-        }
     }
 
-    /// The messages that are not acknowledged. The first one has the number `firstSequence`.
-    private var outgoing: [[UInt8]] = []
-    private var firstSequence: UInt32 = 1
+    private var outbox = Outbox()
     private var incomingSequence: UInt32 = 1
     private var incoming: [UInt8] = []
     /// The maximum length of a frame on the current link. Nil: no link.
     private var frameLength: Int?
     /// Whether the other peer has sent its position on this link.
-    private var isSynchronized = false
+    public private(set) var isSynchronized = false
+    /// The last reported offset of the message on its way.
+    private var reported: UInt16 = 0
 
     public init() {}
 
-    public var hasUndelivered: Bool { !outgoing.isEmpty }
+    /// The number of messages that the other peer has not acknowledged.
+    public var undelivered: Int { outbox.undelivered }
     /// The number of the last message of this peer. 0: no message.
-    public var lastSequence: UInt32 { firstSequence - 1 + UInt32(outgoing.count) }
+    public var lastNumber: UInt32 { outbox.texts }
+    /// Whether the other peer may not know that this peer has left.
+    public var owesGoodbye: Bool { outbox.endsWithGoodbye }
+    /// Whether the other peer has acknowledged everything.
+    public var isSettled: Bool { outbox.isEmpty }
+    /// The goodbye of a peer that cannot wait for the acknowledgement of its messages.
+    public var goodbye: Frame? { outbox.goodbye }
 
     /// Starts a link, and returns this peer's position.
     public mutating func link(frameLength: Int) -> Frame {
@@ -47,72 +56,97 @@ public struct Conversation: Sendable {
         return position
     }
 
-    public mutating func unlink() { frameLength = nil }
+    public mutating func unlink() { (frameLength, isSynchronized) = (nil, false) }
 
-    /// Adds a message, and returns the frames to send now. The number of the message is ``lastSequence``.
+    /// Adds a message, and returns the frames to send now. The number of the message is ``lastNumber``.
     public mutating func send(_ text: String) throws(ChatError) -> [Frame] {
         let bytes = Array(text.utf8)
         guard 1...Self.maximumLength ~= bytes.count else { throw .wrongLength }
-        outgoing.append(bytes)
-        return outgoing.count == 1 && isSynchronized ? frames(from: 0) : []
+        guard outbox.count + bytes.count <= Self.maximumWaiting else { throw .tooMuchWaits }
+        return queue { $0.add(bytes) }
+    }
+
+    /// Leaves the chat. Returns the frames to send now.
+    public mutating func leave() -> [Frame] { queue { $0.addGoodbye() } }
+
+    /// Enters the chat again, before the other peer knows that this peer has left.
+    public mutating func enter() { outbox.removeGoodbye() }
+
+    private mutating func queue(_ add: (inout Outbox) -> Void) -> [Frame] {
+        let wasEmpty = outbox.isEmpty
+        add(&outbox)
+        return wasEmpty ? frames(from: 0) : []
+    }
+
+    private mutating func frames(from offset: UInt16) -> [Frame] {
+        guard let frameLength, isSynchronized else { return [] }
+        reported = offset
+        return outbox.frames(from: Int(offset), frameLength: frameLength)
     }
 
     public mutating func receive(_ frame: Frame) throws(ChatError) -> Outcome {
         switch frame {
         case .position(let position): return try acknowledge(position)
         case .text(let position, let bytes, let isLast): return try append(bytes, at: position, isLast)
-        case .hello, .proof, .goodbye: throw .malformedFrame
+        case .goodbye(let sequence): return end(at: sequence)
+        case .hello, .proof: throw .malformedFrame
         }
     }
 
     private var position: Frame { .position(Position(incomingSequence, UInt16(incoming.count))) }
 
     private mutating func acknowledge(_ position: Position) throws(ChatError) -> Outcome {
-        // The first position of a link is the current one. A later position may be late: it has no effect.
-        guard position.sequence >= firstSequence else {
-            guard isSynchronized else { throw .wrongPosition }
-            return Outcome()
+        var outcome = Outcome()
+        if isSynchronized {
+            // A position may be late: it then has no effect.
+            if outbox.isOld(position) { return outcome }
+            if outbox.isInFirst(position) {
+                outcome.isProgress = position.offset > reported
+                reported = max(reported, position.offset)
+                return outcome
+            }
         }
-        let count = Int(position.sequence - firstSequence)
         // While a link is synchronized, only the first message is on its way.
-        guard count <= (isSynchronized ? min(1, outgoing.count) : outgoing.count),
-            Int(position.offset) < (count < outgoing.count ? outgoing[count].count : 1)
-        else { throw .wrongPosition }
-        if isSynchronized, count == 0 { return Outcome() }
-        let delivered = Array(firstSequence..<position.sequence)
-        outgoing.removeFirst(count)
-        firstSequence = position.sequence
+        let arrived = try outbox.acknowledge(position, atMost: isSynchronized ? 1 : .max)
+        (outcome.delivered, outcome.isGoodbyeDelivered) = (arrived.texts, arrived.goodbye)
+        outcome.isProgress = isSynchronized || !outcome.delivered.isEmpty
         isSynchronized = true
-        return Outcome(frames: frames(from: Int(position.offset)), delivered: delivered)
+        outcome.frames = frames(from: position.offset)
+        return outcome
     }
 
     private mutating func append(_ bytes: [UInt8], at position: Position, _ isLast: Bool) throws(ChatError) -> Outcome {
-        // A frame of an earlier link may arrive after the reconnection. Its bytes are then known.
-        guard position.sequence >= incomingSequence else { return Outcome() }
+        var outcome = Outcome()
+        // A repeated frame has no effect.
+        guard position.sequence >= incomingSequence else { return outcome }
         let start = Int(position.offset)
         let end = start + bytes.count
         guard position.sequence == incomingSequence, start <= incoming.count else { throw .wrongPosition }
         guard end <= (isLast ? Self.maximumLength : Self.maximumLength - 1) else { throw .wrongLength }
         let rest = bytes.dropFirst(incoming.count - start)
+        outcome.isProgress = isLast || !rest.isEmpty
         guard isLast else {
+            let before = incoming.count / Self.reportLength
             incoming += rest
-            return Outcome()
+            if incoming.count / Self.reportLength > before { outcome.frames = [self.position] }
+            return outcome
         }
         guard end >= incoming.count, incomingSequence < .max else { throw .wrongPosition }
         guard let message = String(validating: incoming + rest, as: UTF8.self) else { throw .notText }
         incoming = []
         incomingSequence += 1
-        return Outcome(frames: [self.position], message: message)
+        outcome.message = message
+        outcome.frames = [self.position]
+        return outcome
     }
 
-    /// Returns the frames of the first message from this offset.
-    private func frames(from offset: Int) -> [Frame] {
-        guard let message = outgoing.first, let frameLength else { return [] }
-        let step = frameLength - Frame.textHeader
-        return stride(from: offset, to: message.count, by: step).map { start in
-            let end = min(start + step, message.count)
-            return .text(
-                Position(firstSequence, UInt16(start)), Array(message[start..<end]), isLast: end == message.count)
-        }
+    /// Processes a goodbye. A goodbye before its turn ends the chat without an acknowledgement: the sender quits, and its other messages do
+    /// not arrive. A repeated goodbye means that the sender has not received the acknowledgement.
+    private mutating func end(at sequence: UInt32) -> Outcome {
+        var outcome = Outcome()
+        outcome.isGoodbye = sequence >= incomingSequence - 1
+        if sequence == incomingSequence, incoming.isEmpty, sequence < .max { incomingSequence += 1 }
+        if sequence < incomingSequence { outcome.frames = [position] }
+        return outcome
     }
 }

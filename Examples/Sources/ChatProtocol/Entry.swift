@@ -3,11 +3,11 @@ public enum Entry: Sendable, Hashable {
     case notice(String)
     /// A change of the peers in range.
     case peer(String)
-    /// A message of this peer, with its number.
-    case sent(UInt32, String)
+    /// A message of this peer.
+    case sent(Receipt, String)
     case received(from: String, String)
-    /// The other peer has received the message with this number.
-    case delivered(UInt32)
+    /// The other peer, with this name, has received this message.
+    case delivered(Receipt, to: String)
 
     /// The line for a program without a terminal. Nil: the entry has no line.
     public var line: String? {
@@ -15,8 +15,20 @@ public enum Entry: Sendable, Hashable {
         case .notice(let text), .peer(let text): text
         case .sent: nil
         case .received(let name, let text): "\(name): \(text)"
-        case .delivered(let sequence): "Delivered: message \(sequence)"
+        case .delivered(let message, let name): "Delivered to \(name): message \(message.number)"
         }
+    }
+}
+
+/// The name of a message of this peer. Each other peer has a message 1, so the number alone is no name.
+public struct Receipt: Sendable, Hashable {
+    public var peer: PeerID
+    /// The number of the message. The messages to each peer are counted from 1.
+    public var number: UInt32
+
+    public init(_ peer: PeerID, _ number: UInt32) {
+        self.peer = peer
+        self.number = number
     }
 }
 

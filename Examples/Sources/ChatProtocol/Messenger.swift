@@ -1,6 +1,6 @@
 public import BlueZ
 
-/// A peer, without its radio and its terminal: an event goes in, and the actions of the program come out.
+/// A peer, without its radio, its clock and its terminal: an event goes in, and the actions of the program come out.
 ///
 /// The peer that writes the first message of a chat becomes the peripheral of the pair: it advertises a call. The other peer answers the call:
 /// it connects as the central. After a lost link, the same call makes the next link.
@@ -10,71 +10,82 @@ public struct Messenger: Sendable {
         case sighted(BluetoothAddress, name: String, Announcement)
         case vanished(BluetoothAddress)
         case typed(String)
-        /// A link exists. A central is subscribed; a peripheral has received the first frame and passes it next.
-        case linked(asCentral: Bool, frameLength: Int)
-        case received([UInt8])
+        /// Standard input has ended. The messenger quits when nothing waits for the other peer.
+        case inputEnded
+        /// A link exists. A central is subscribed; a peripheral has received the first value and passes it next.
+        case linked(LinkID, frameLength: Int)
+        case received(LinkID, [UInt8])
         /// The link has ended, or could not be made. The text is the reason.
-        case unlinked(String)
-        /// The time limit of the handshake.
-        case handshakeExpired
-        /// The pairing shows this number (six digits).
-        case compare(UInt32)
+        case unlinked(LinkID, String)
+        /// The pairing with a device shows this number (six digits). The first number identifies the question.
+        case compare(Int, BluetoothAddress, UInt32)
+        /// The pairing has ended without an answer to this question.
+        case withdrawn(Int)
+        /// The time is the messenger's ``deadline``.
+        case wake
     }
 
     public enum Action: Sendable, Hashable {
         case advertise(Announcement)
-        case connect(BluetoothAddress, after: Duration)
-        case transmit([Frame])
-        /// End the link after the transmitted frames, or end the attempt to connect.
-        case disconnect
-        /// Refuse the received frame.
+        case connect(LinkID, BluetoothAddress)
+        case transmit(LinkID, [[UInt8]])
+        /// End the link after the transmitted values, or end the attempt to connect. The program reports `unlinked`.
+        case disconnect(LinkID)
+        /// Refuse the received value.
         case refuse(ChatError)
-        case answer(Bool)
+        case answer(Int, Bool)
         case show(Entry)
         case quit
     }
 
-    private enum Link {
-        case connecting
-        case handshake(Handshake, frameLength: Int)
-        case open
-        case closing
-    }
-
-    private struct Pair {
+    /// This peer and another one.
+    struct Pair: Sendable {
         var name: String
-        var isPeripheral: Bool?
         var conversation = Conversation()
+        var link: LinkID?
+        /// Whether this peer calls. Nil: neither peer has written.
+        var isPeripheral: Bool?
+        /// Whether the other peer knows of the chat.
+        var hasLinked = false
+        /// The time since which the chat waits for the other peer.
+        var stalled: Duration?
+        /// The end of the call that only brings the goodbye.
+        var farewellEnd: Duration?
     }
 
-    private struct Sighting {
-        var name: String
-        var id: PeerID?
-        var isCalling = false
-    }
+    /// The time after which a chat ends that waits for the other peer, without progress.
+    public static let chatLimit = Duration.seconds(120)
+    static let farewellCallLimit = Duration.seconds(30)
+    /// The maximum time from the command `/quit` to ``Action/quit``.
+    public static let quitLimit = Duration.seconds(2)
 
     public let id: PeerID
-    private let session: Session
-    private var wanted: String?
-    private let nonce: @Sendable () -> [UInt8]
-    private var sightings: [BluetoothAddress: Sighting] = [:]
-    private var pairs: [PeerID: Pair] = [:]
-    private var chat: PeerID?
-    private var link: Link?
-    /// The address of the peripheral that this central connects to.
-    private var target: BluetoothAddress?
-    private var failures = 0
-    /// The devices that have failed to prove that they know the session. This peer does not answer their calls.
-    private var strangers: Set<BluetoothAddress> = []
-    /// The devices whose present calls this peer does not answer, because the user has left their chats.
-    private var left: Set<BluetoothAddress> = []
+    let session: Session
+    let nonce: @Sendable () -> [UInt8]
+    var now = Duration.zero
+    var devices = Devices()
+    var pairs: [PeerID: Pair] = [:]
+    var links: [LinkID: Link] = [:]
+    var attempts = 0
+    /// The peer in the open chat.
+    var chat: PeerID?
+    /// The name or the address of the only peer with which to open a chat.
+    var wanted: String?
     /// Messages that were typed before the wanted peer was in range.
-    private var early: [String] = []
-    private var question: UInt32?
+    var early: [String] = []
+    /// The number of lines that were not accepted.
+    public internal(set) var refusedLines = 0
+    /// The comparisons that the user has not answered. Only the first one is shown.
+    var questions: [(id: Int, address: BluetoothAddress, number: UInt32)] = []
+    var hasInputEnded = false
+    /// The time at which the messenger quits, also if the goodbye is not acknowledged. Nil: it does not quit.
+    var quitTime: Duration?
+    private var hasQuit = false
     private var advertised: Announcement?
-    private var actions: [Action] = []
+    var actions: [Action] = []
 
-    /// - Parameter wanted: the name of the peer to chat with as soon as it is in range.
+    /// - Parameter wanted: the name or the address of the peer to chat with as soon as it is in range. Until then, this peer accepts no other
+    ///   chat.
     public init(
         _ id: PeerID, _ session: Session, wanted: String? = nil,
         nonce: @escaping @Sendable () -> [UInt8] = { (0..<8).map { _ in .random(in: .min ... .max) } }
@@ -86,83 +97,129 @@ public struct Messenger: Sendable {
         advertised = announcement
     }
 
-    /// The current advertisement: a call while the peripheral of the open chat has no link, or the presence.
-    public var announcement: Announcement {
-        if let chat, pairs[chat]?.isPeripheral == true, !isOpen { return Announcement(.call(chat), session) }
-        return Announcement(.presence(id), session)
+    /// The current advertisement: a call while the peripheral of a pair has no link, or the presence.
+    public var announcement: Announcement { Announcement(called.map { .call($0) } ?? .presence(id), session) }
+
+    /// The peer that this peer calls.
+    var called: PeerID? {
+        guard quitTime == nil else { return nil }
+        if let chat, pairs[chat]?.isPeripheral == true, pairs[chat]?.link == nil { return chat }
+        return pairs.filter { $0.value.farewellEnd != nil && $0.value.link == nil }.keys.min { $0.value < $1.value }
     }
 
-    public var isOpen: Bool { if case .open = link { true } else { false } }
-    public var isAsking: Bool { question != nil }
+    public var isOpen: Bool { chat.flatMap { pairs[$0]?.conversation.isSynchronized } ?? false }
     /// The name of the peer in the open chat.
     public var chatName: String? { chat.flatMap { pairs[$0]?.name } }
-    public var hasUndelivered: Bool {
-        !early.isEmpty || chat.flatMap { pairs[$0]?.conversation.hasUndelivered } ?? false
-    }
+    /// The number of messages that have not arrived, at all peers.
+    public var undelivered: Int { pairs.values.reduce(early.count) { $0 + $1.conversation.undelivered } }
     /// The peers in range, in the order of their names.
-    public var peers: [(name: String, address: BluetoothAddress)] {
-        sightings.filter { $0.value.id != nil }.map { ($0.value.name, $0.key) }
-            .sorted { ($0.name, $0.address.value) < ($1.name, $1.address.value) }
-    }
+    public var peers: [(name: String, address: BluetoothAddress)] { devices.peers }
 
-    public mutating func handle(_ event: Event) -> [Action] {
-        actions = []
+    public mutating func handle(_ event: Event, at time: Duration) -> [Action] {
+        (now, actions) = (time, [])
         switch event {
-        case .sighted(let address, let name, let announcement): sight(address, name, announcement)
+        case .sighted(let address, let name, let announcement): sight(address, visible(name), announcement)
         case .vanished(let address):
-            if let gone = sightings.removeValue(forKey: address), gone.id != nil {
-                show(.peer("\(gone.name) is out of range"))
-            }
+            if let name = devices.vanish(address) { show(.peer("\(name) is out of range")) }
         case .typed(let text): type(text)
-        case .linked(let asCentral, let frameLength):
-            let handshake = Handshake(session, id, isCentral: asCentral, nonce: nonce())
-            link = .handshake(handshake, frameLength: frameLength)
-            if asCentral { actions.append(.transmit([handshake.hello])) }
-        case .received(let bytes):
-            do throws(ChatError) { try receive(Frame(bytes: bytes)) } catch { refuse(error) }
-        case .unlinked(let reason): unlink(reason)
-        case .handshakeExpired: if case .handshake = link { close("the other peer did not answer") }
-        case .compare(let number):
-            question = number
-            let digits = String(number)
-            show(
-                .notice(
-                    "Does the other peer show \(String(repeating: "0", count: 6 - digits.count))\(digits)? yes or no"))
+        case .inputEnded: hasInputEnded = true
+        case .linked(let id, let frameLength): link(id, frameLength)
+        case .received(let id, let bytes): receive(bytes, on: id)
+        case .unlinked(let id, let reason): unlink(id, reason)
+        case .compare(let id, let address, let number): compare(id, address, number)
+        case .withdrawn(let id): withdraw(id)
+        case .wake: break
         }
         update()
         return actions
     }
 
-    private mutating func show(_ entry: Entry) { actions.append(.show(entry)) }
+    /// The next time at which to call ``handle(_:at:)`` with ``Event/wake``.
+    public var deadline: Duration? {
+        let chatEnd = chat.flatMap { pairs[$0]?.stalled }.map { $0 + Self.chatLimit }
+        let attempt = canConnect ? devices.deadline(where: isWelcome) : nil
+        let times = [chatEnd, attempt, hasQuit ? nil : quitTime] + links.values.map(deadline)
+        return (times + pairs.values.map(\.farewellEnd)).compactMap(\.self).min()
+    }
 
-    /// Adds the actions that follow from the state: another advertisement, or the answer to a call.
+    mutating func show(_ entry: Entry) { actions.append(.show(entry)) }
+    mutating func notice(_ text: String) { show(.notice(text)) }
+
+    /// Adds the actions that follow from the state and from the time.
     private mutating func update() {
-        // If both peers call each other, the one with the smaller number answers.
-        if let chat, link == nil, id.value < chat.value,
-            sightings.values.contains(where: { $0.id == chat && $0.isCalling })
-        {
-            pairs[chat]?.isPeripheral = false
-        }
+        updateChat()
+        for (id, link) in links where deadline(of: link).map({ $0 <= now }) ?? false { expire(id, link) }
+        for (peer, pair) in pairs where pair.farewellEnd.map({ $0 <= now }) ?? false { pairs[peer]?.farewellEnd = nil }
+        if hasInputEnded, quitTime == nil, early.isEmpty, !isWaiting { quit() }
+        endQuitting()
         if advertised != announcement {
             advertised = announcement
             actions.append(.advertise(announcement))
         }
-        guard link == nil, let caller else { return }
-        link = .connecting
-        target = caller
-        // A second attempt waits, up to 8 s.
-        let delay = failures == 0 ? .zero : Duration.milliseconds(500) * (1 << min(failures - 1, 4))
-        actions.append(.connect(caller, after: delay))
+        guard canConnect, let caller = devices.caller(at: now, where: isWelcome) else { return }
+        attempts += 1
+        devices.attempt(caller)
+        links[.central(attempts)] = Link(.connecting, caller, at: now)
+        actions.append(.connect(.central(attempts), caller))
     }
 
-    /// The device whose call this peer answers now.
-    private var caller: BluetoothAddress? {
-        sightings.filter { address, sighting in
-            guard sighting.isCalling, !strangers.contains(address), !left.contains(address) else { return false }
-            guard let chat else { return true }
-            return pairs[chat]?.isPeripheral != true && (sighting.id == nil || sighting.id == chat)
-        }.keys.min { $0.value < $1.value }
+    private mutating func endQuitting() {
+        guard let quitTime, !hasQuit, now >= quitTime || !links.values.contains(where: isUnsettled) else { return }
+        hasQuit = true
+        // The other messages do not arrive any more, so the goodbye does not wait for them.
+        for pair in pairs.values where pair.conversation.undelivered > 0 {
+            if let goodbye = pair.conversation.goodbye { transmit([goodbye], on: pair.link) }
+        }
+        actions.append(.quit)
     }
+
+    private func deadline(of link: Link) -> Duration? {
+        link.deadline(isChat: link.peer != nil && link.peer == chat, stalled: link.peer.flatMap { pairs[$0]?.stalled })
+    }
+
+    /// Whether a chat or a link has messages on their way.
+    private var isWaiting: Bool {
+        links.values.contains(where: isUnsettled) || chat.flatMap { pairs[$0]?.conversation.isSettled } == false
+    }
+
+    private func isUnsettled(_ link: Link) -> Bool {
+        link.peer.flatMap { pairs[$0]?.conversation.isSettled } == false
+    }
+
+    /// Decides who calls, and ends a chat that has waited too long.
+    private mutating func updateChat() {
+        guard let chat, var pair = pairs[chat] else { return }
+        // While this peer answers a call, it does not call.
+        if pair.isPeripheral == nil, pair.conversation.undelivered > 0, canConnect { pair.isPeripheral = true }
+        let isStalled = pair.isPeripheral != nil && !(pair.conversation.isSynchronized && pair.conversation.isSettled)
+        pair.stalled = isStalled ? pair.stalled ?? now : nil
+        pairs[chat] = pair
+        if let stalled = pair.stalled, now >= stalled + Self.chatLimit {
+            let seconds = Self.chatLimit.components.seconds
+            leave("The chat ended: \(pair.name) did not answer for \(seconds) s.", .withoutGoodbye)
+        }
+    }
+
+    /// Whether no attempt to connect is under way.
+    private var canConnect: Bool { !links.contains { $0.key.isCentral && $0.value.state != .open } }
+
+    /// Whether to answer the call of a device.
+    private func isWelcome(_ address: BluetoothAddress, _ device: Devices.Device) -> Bool {
+        guard quitTime == nil,
+            !links.values.contains(where: { $0.isLink(with: address, device.id) })
+        else { return false }
+        // The other peer does not know that this peer has left.
+        if let peer = device.id, peer != chat, owesGoodbye(peer) { return true }
+        guard let chat, let pair = pairs[chat] else {
+            return wanted.map { Devices.matches($0, device.name, address) } ?? true
+        }
+        guard pair.link == nil else { return false }
+        // If both peers call each other, the one with the smaller number answers.
+        if pair.isPeripheral == true { return device.id == chat && id.value < chat.value }
+        return device.id == nil || device.id == chat
+    }
+
+    func owesGoodbye(_ peer: PeerID) -> Bool { pairs[peer]?.conversation.owesGoodbye ?? false }
 }
 
 extension Messenger.Event {
@@ -174,177 +231,5 @@ extension Messenger.Event {
             self = .sighted(device.address, name: device.name ?? "\(device.address)", announcement)
         case .disappeared(let device): self = .vanished(device.address)
         }
-    }
-}
-
-/// Devices in range, and commands.
-extension Messenger {
-    private mutating func sight(_ address: BluetoothAddress, _ name: String, _ announcement: Announcement) {
-        guard announcement.tag == Announcement(.presence(id), session).tag else { return }
-        let name = visible(name)
-        var sighting = sightings[address] ?? Sighting(name: name)
-        switch announcement.kind {
-        case .presence(let peer):
-            sighting.isCalling = false
-            left.remove(address)
-            guard peer != id else { break }
-            if sighting.id != peer {
-                sighting.name = name
-                show(.peer("\(name) (\(address)) is in range"))
-            }
-            sighting.id = peer
-        case .call(let callee): sighting.isCalling = callee == id
-        }
-        sightings[address] = sighting
-        if chat == nil, sighting.id != nil, sighting.name == wanted { open(address) }
-    }
-
-    private mutating func type(_ text: String) {
-        switch text {
-        case "": break
-        case "/quit": actions.append(.quit)
-        case "/leave":
-            guard chat != nil else { return show(.notice("No chat is open.")) }
-            if isOpen { actions.append(.transmit([.goodbye])) }
-            leave("You left the chat.")
-        case "/peers":
-            for (name, address) in peers { show(.notice("\(name) (\(address))")) }
-        case "yes" where isAsking, "no" where isAsking:
-            question = nil
-            actions.append(.answer(text == "yes"))
-            if text == "no" { leave("You refused the link.") }
-        default:
-            if chat != nil {
-                send(text)
-            } else if wanted != nil {
-                early.append(text)
-            } else if let (_, address) = peer(text) {
-                open(address)
-            } else {
-                show(.notice("No peer \(visible(text)) is in range."))
-            }
-        }
-    }
-
-    /// Finds a peer by its name or by its number in the list.
-    private func peer(_ text: String) -> (name: String, address: BluetoothAddress)? {
-        if let number = Int(text), peers.indices.contains(number - 1) { return peers[number - 1] }
-        return peers.first { $0.name == text }
-    }
-
-    private mutating func open(_ address: BluetoothAddress) {
-        guard let sighting = sightings[address], let peer = sighting.id else { return }
-        left.remove(address)
-        open(peer, sighting.name)
-    }
-
-    private mutating func open(_ peer: PeerID, _ name: String) {
-        chat = peer
-        pairs[peer, default: Pair(name: name)].name = name
-        wanted = nil
-        show(.notice("Chat with \(name)."))
-        for text in early { send(text) }
-        early = []
-    }
-
-    private mutating func send(_ text: String) {
-        guard let chat, var pair = pairs[chat] else { return }
-        do throws(ChatError) {
-            let frames = try pair.conversation.send(text)
-            if pair.isPeripheral == nil { pair.isPeripheral = !(link != nil && !isClosing) }
-            pairs[chat] = pair
-            show(.sent(pair.conversation.lastSequence, visible(text)))
-            if !frames.isEmpty { actions.append(.transmit(frames)) }
-        } catch { show(.notice("Not sent: \(error).")) }
-    }
-
-    private mutating func leave(_ notice: String) {
-        if let target, !isOpen { left.insert(target) }
-        if let chat {
-            // Without a link, the other peer may call on.
-            for (address, sighting) in sightings where sighting.id == chat {
-                sightings[address]?.isCalling = false
-                if !isOpen, sighting.isCalling { left.insert(address) }
-            }
-            pairs[chat]?.conversation.unlink()
-            pairs[chat]?.isPeripheral = nil
-        }
-        chat = nil
-        show(.notice(notice))
-        if link != nil, !isClosing {
-            link = .closing
-            actions.append(.disconnect)
-        }
-    }
-}
-
-/// The link.
-extension Messenger {
-    private var isClosing: Bool { if case .closing = link { true } else { false } }
-
-    private mutating func receive(_ frame: Frame) throws(ChatError) {
-        switch link {
-        case .handshake(var handshake, let frameLength):
-            // The peripheral expects the called peer. A central without an open chat accepts each peer.
-            let isCentral = target != nil
-            guard isCentral || chat.flatMap({ pairs[$0]?.isPeripheral }) == true else { throw .notExpected }
-            let answer = try handshake.receive(frame, from: chat)
-            link = .handshake(handshake, frameLength: frameLength)
-            if !answer.isEmpty { actions.append(.transmit(answer)) }
-            if let peer = handshake.authenticated { start(peer, frameLength) }
-        case .open:
-            guard let chat, var pair = pairs[chat] else { return }
-            guard frame != .goodbye else { return leave("\(pair.name) left the chat.") }
-            let outcome = try pair.conversation.receive(frame)
-            pairs[chat] = pair
-            if !outcome.frames.isEmpty { actions.append(.transmit(outcome.frames)) }
-            for sequence in outcome.delivered { show(.delivered(sequence)) }
-            if let message = outcome.message { show(.received(from: pair.name, visible(message))) }
-        case .connecting, .closing, nil: break
-        }
-    }
-
-    private mutating func start(_ peer: PeerID, _ frameLength: Int) {
-        if chat == nil { open(peer, target.flatMap { sightings[$0]?.name } ?? "Unknown") }
-        link = .open
-        failures = 0
-        if pairs[peer]?.isPeripheral == nil { pairs[peer]?.isPeripheral = target == nil }
-        show(.notice("Connected to \(pairs[peer]?.name ?? "")."))
-        if let position = pairs[peer]?.conversation.link(frameLength: frameLength) {
-            actions.append(.transmit([position]))
-        }
-    }
-
-    /// Refuses a frame, and ends the link. This peer does not call and does not answer a peer that has sent invalid frames.
-    private mutating func refuse(_ error: ChatError) {
-        actions.append(.refuse(error))
-        if isOpen {
-            leave("The chat ended: \(error).")
-        } else {
-            if error == .otherSession, let target { strangers.insert(target) }
-            close("\(error)")
-        }
-    }
-
-    private mutating func close(_ reason: String) {
-        show(.notice("Link refused: \(reason)."))
-        failures += 1
-        link = .closing
-        actions.append(.disconnect)
-    }
-
-    private mutating func unlink(_ reason: String) {
-        switch link {
-        case .open:
-            show(.notice("Link lost: \(reason)."))
-            if let chat { pairs[chat]?.conversation.unlink() }
-        case .connecting, .handshake:
-            failures += 1
-            if failures == 1 { show(.notice("No link: \(reason).")) }
-        case .closing, nil: break
-        }
-        link = nil
-        target = nil
-        if question != nil { question = nil }
     }
 }

@@ -14,6 +14,7 @@ struct BLEChat: AsyncParsableCommand {
             program quits after the last message has arrived.
 
             /peers lists the peers, /leave leaves the chat, /quit quits.
+            The exit code is 1 if a message has not arrived.
 
             ble-chat --name Alice                              shows the peers in range
             printf 'hello\\n' | ble-chat --name Alice --with Bob  sends one message to Bob
@@ -28,7 +29,7 @@ struct BLEChat: AsyncParsableCommand {
     @Option(help: "The name of the session. Only peers with the same session can chat.")
     var session = "public"
 
-    @Option(help: "Open the chat with the peer of this name when it is in range.")
+    @Option(help: "Wait for the peer with this name or address, and chat only with this peer.")
     var with: String?
 
     @Flag(help: "Encrypt the link. Both users compare a number once. Both peers need this option.")
@@ -44,9 +45,15 @@ struct BLEChat: AsyncParsableCommand {
         let terminal = isatty(STDIN_FILENO) == 1 ? try Terminal(showsCursor: true, hint: "ble-chat < FILE") : nil
         defer { terminal?.restore() }
         let messenger = Messenger(.random(), Session(session), wanted: with)
-        let program = ChatProgram(adapter: adapter, name: name, isSecure: secure, messenger)
+        let program = ChatProgram(adapter: adapter, name: name, isSecure: secure, terminal, messenger)
+        // The count is needed also after a signal.
+        let (counts, feed) = AsyncStream.makeStream(of: Int.self)
         do {
-            _ = try await untilSignal { try await program.run(on: terminal) }
+            _ = try await untilSignal { feed.yield(try await program.run()) }
         } catch let error as BlueZError { throw Failure(error) }
+        feed.finish()
+        for await count in counts where count > 0 {
+            throw Failure("\(count) \(count == 1 ? "message was" : "messages were") not delivered")
+        }
     }
 }

@@ -5,41 +5,38 @@ import ExampleSupport
 /// The link of a central, from the attempt to connect to the end of the link. It reports its progress as events of the messenger.
 struct CentralLink {
     private let task: Task<Void, Never>
-    private let outgoing: AsyncStream<Frame>.Continuation
-    /// Whether the messenger has got the event `linked`.
-    var isLinked = false
+    private let outgoing: AsyncStream<[UInt8]>.Continuation
+    /// Whether the link can still be cancelled without a loss of values.
+    private var isConnecting = true
 
     init(
-        _ client: BlueZClient, _ request: ConnectionRequest, isSecure: Bool, after delay: Duration,
+        _ client: BlueZClient, _ request: ConnectionRequest, isSecure: Bool, _ id: LinkID,
         _ report: @escaping @Sendable (Messenger.Event) -> Void
     ) {
-        let (frames, outgoing) = AsyncStream.makeStream(of: Frame.self)
+        let (values, outgoing) = AsyncStream.makeStream(of: [UInt8].self)
         self.outgoing = outgoing
         task = Task {
             do {
-                try await Task.sleep(for: delay)
                 try await client.withConnection(request) { connection in
                     if isSecure { try await connection.pair(authenticated: true) }
                     let characteristic = try connection.characteristic(
                         ChatService.characteristic, of: ChatService.uuid)
                     let notifications = try await connection.subscribe(to: characteristic)
-                    report(
-                        .linked(
-                            asCentral: true, frameLength: ChatService.maximumFrameLength(mtu: connection.mtu)))
+                    report(.linked(id, frameLength: ChatService.maximumFrameLength(mtu: connection.mtu)))
                     try await withThrowingTaskGroup(of: Void.self) { group in
                         group.addTask {
-                            for await value in notifications { report(.received(value)) }
+                            for await value in notifications { report(.received(id, value)) }
                             throw try await connection.waitForEnd().error
                         }
                         group.addTask {
-                            for await frame in frames { try await connection.write(frame.bytes, to: characteristic) }
+                            for await value in values { try await connection.write(value, to: characteristic) }
                         }
                         try await group.next()
                         group.cancelAll()
                     }
                 }
-                report(.unlinked("this peer closed the link"))
-            } catch { report(.unlinked(Self.reason(error))) }
+                report(.unlinked(id, "this peer closed the link"))
+            } catch { report(.unlinked(id, Self.reason(error))) }
         }
     }
 
@@ -48,13 +45,18 @@ struct CentralLink {
         return ChatError(error)?.description ?? Failure(error).description
     }
 
-    func send(_ frames: [Frame]) {
-        for frame in frames { outgoing.yield(frame) }
+    mutating func send(_ values: [[UInt8]]) {
+        isConnecting = false
+        for value in values { outgoing.yield(value) }
     }
 
-    /// Ends the link after the frames that are queued, or the attempt to connect.
+    /// Ends the link after the values that are queued, or the attempt to connect. A stranger may not answer a write, so the time is limited.
     func disconnect() {
-        if isLinked { outgoing.finish() } else { task.cancel() }
+        outgoing.finish()
+        Task { [task, isConnecting] in
+            if !isConnecting { try await Task.sleep(for: .seconds(5)) }
+            task.cancel()
+        }
     }
 
     func waitForEnd() async { await task.value }

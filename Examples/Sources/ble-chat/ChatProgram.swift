@@ -2,17 +2,14 @@ import BlueZ
 import ChatProtocol
 import ExampleSupport
 
-/// Runs a messenger: passes it the events of the adapter and the typed lines, and performs its actions.
+/// Runs a messenger: passes it the events of the adapter, the typed lines and the time, and performs its actions.
 struct ChatProgram {
     private enum Input: Sendable {
-        /// An event that does not belong to a link.
         case event(Messenger.Event)
-        /// An event of the link with this number.
-        case link(Int, Messenger.Event)
         case peripheral(PeripheralEvent)
         case typed([UInt8])
         case endOfInput
-        case compare(UInt32, AsyncStream<Bool>.Continuation)
+        case compare(Int, BluetoothAddress, UInt32, AsyncStream<Bool>.Continuation)
     }
 
     private enum Link {
@@ -20,36 +17,38 @@ struct ChatProgram {
         case peripheral(PeripheralConnection)
     }
 
-    private static let handshakeLimit = Duration.seconds(5)
-
     private let adapter: String?
     private let name: String
     private let isSecure: Bool
+    private let terminal: Terminal?
+    private let clock = Stopwatch()
     private var messenger: Messenger
     private var screen: ChatScreen
-    private var link: Link?
-    private var linkNumber = 0
-    private var answer: AsyncStream<Bool>.Continuation?
-    private var hasInputEnded = false
+    private var typing = TypingLine()
+    private var links: [LinkID: Link] = [:]
+    /// The answers to the comparisons that wait for the user.
+    private var answers: [Int: AsyncStream<Bool>.Continuation] = [:]
     private let inputs: AsyncStream<Input>
     private let feed: AsyncStream<Input>.Continuation
 
-    init(adapter: String?, name: String, isSecure: Bool, _ messenger: Messenger) {
+    init(adapter: String?, name: String, isSecure: Bool, _ terminal: Terminal?, _ messenger: Messenger) {
         self.adapter = adapter
         self.name = name
         self.isSecure = isSecure
+        self.terminal = terminal
         self.messenger = messenger
         screen = ChatScreen(name: name)
         (inputs, feed) = AsyncStream.makeStream()
     }
 
-    func run(on terminal: Terminal?) async throws {
+    /// Runs until the user quits, or until the task is cancelled. Returns the number of messages that have not arrived.
+    func run() async throws -> Int {
         let client = try await BlueZClient.open()
         let services = [ChatService.declaration(isSecure: isSecure)]
-        try await pairing(client) {
+        return try await pairing(client) {
             try await client.withPeripheral(over: adapter, offering: services) { peripheral in
                 let advertisement = messenger.announcement.advertisement(name: name)
-                try await peripheral.withAdvertisement(advertisement) { advertisement in
+                return try await peripheral.withAdvertisement(advertisement) { advertisement in
                     let sources = [
                         Task { await scan(client) },
                         Task { for try await event in peripheral.events { feed.yield(.peripheral(event)) } },
@@ -60,22 +59,25 @@ struct ChatProgram {
                     ]
                     defer { for source in sources { source.cancel() } }
                     var program = self
-                    try await program.loop(client, peripheral, advertisement, terminal)
+                    return try await program.loop(client, peripheral, advertisement)
                 }
             }
         }
     }
 
     /// Runs `body`. With `--secure`, answers pairing requests with the comparison of a number.
-    private func pairing(_ client: BlueZClient, _ body: () async throws -> Void) async throws {
+    private func pairing(_ client: BlueZClient, _ body: () async throws -> Int) async throws -> Int {
         guard isSecure else { return try await body() }
-        let responder = PairingResponder.numericComparison { [feed] _, number in
+        let responder = PairingResponder.numericComparison { [feed] device, number in
             let (answers, answer) = AsyncStream.makeStream(of: Bool.self)
-            feed.yield(.compare(number, answer))
+            let id = Int.random(in: 0 ... .max)
+            feed.yield(.compare(id, device.address, number, answer))
+            // The pairing may end without an answer.
+            defer { feed.yield(.event(.withdrawn(id))) }
             for await answer in answers { return answer }
             return false
         }
-        try await client.withPairing(over: adapter, responder, body)
+        return try await client.withPairing(over: adapter, responder, body)
     }
 
     /// Reports the peers in range. After a restart of bluetoothd, starts a new scan.
@@ -92,113 +94,117 @@ struct ChatProgram {
     }
 
     private mutating func loop(
-        _ client: BlueZClient, _ peripheral: Peripheral, _ advertisement: ActiveAdvertisement, _ terminal: Terminal?
-    ) async throws {
+        _ client: BlueZClient, _ peripheral: Peripheral, _ advertisement: ActiveAdvertisement
+    ) async throws -> Int {
         if terminal == nil { report("\(name) is in range of other peers over \(peripheral.adapterName)") }
-        draw(terminal)
+        draw()
+        var timer: Task<Void, Never>?
+        defer { timer?.cancel() }
         // A cancellation ends the inputs.
         for await input in inputs {
             for action in actions(for: input) {
-                switch (action, link) {
-                case (.advertise(let announcement), _):
+                switch action {
+                case .advertise(let announcement):
                     try await advertisement.change(to: announcement.advertisement(name: name))
-                case (.connect(let address, let delay), _): connect(client, address, after: delay)
-                case (.transmit(let frames), .central(let link)): link.send(frames)
-                case (.transmit(let frames), .peripheral):
-                    for frame in frames { peripheral.notify(frame.bytes, on: ChatService.attribute) }
-                case (.disconnect, .central(let link)): link.disconnect()
-                case (.disconnect, .peripheral(let connection)): peripheral.disconnect(connection)
-                case (.answer(let answer), _): self.answer?.yield(answer)
-                case (.show(let entry), _):
-                    screen.show(entry)
-                    if terminal == nil, let line = entry.line { report(line) }
-                case (.quit, _): feed.finish()
-                case (.refuse, _), (.transmit, nil), (.disconnect, nil): break
+                case .connect(let id, let address): connect(client, id, address)
+                case .quit: feed.finish()
+                default: perform(action, peripheral)
                 }
             }
-            if hasInputEnded, !messenger.hasUndelivered { feed.yield(.event(.typed("/quit"))) }
-            draw(terminal)
+            draw()
+            timer?.cancel()
+            timer = messenger.deadline.map { [feed] in clock.call(at: $0) { feed.yield(.event(.wake)) } }
         }
-        switch link {
-        case .central(let link):
-            if messenger.isOpen { link.send([.goodbye]) }
+        // After a signal, the goodbye is sent without a wait for its acknowledgement.
+        let actions = handle(.typed("/quit")) + messenger.handle(.wake, at: clock.now + Messenger.quitLimit)
+        for action in actions { perform(action, peripheral) }
+        for case .central(let link) in links.values {
             link.disconnect()
             await link.waitForEnd()
-        case .peripheral where messenger.isOpen:
-            peripheral.notify(Frame.goodbye.bytes, on: ChatService.attribute)
-        case .peripheral, nil: break
         }
         peripheral.disconnectAll()
-    }
-
-    private func draw(_ terminal: Terminal?) {
-        guard let terminal else { return }
-        let (width, height) = terminal.size
-        terminal.show(screen.lines(messenger, width: width, height: height))
+        return messenger.undelivered + (terminal == nil ? messenger.refusedLines : 0)
     }
 
     /// Passes an input to the messenger, and returns the actions.
     private mutating func actions(for input: Input) -> [Messenger.Action] {
         switch input {
-        case .event(let event): return messenger.handle(event)
-        case .link(linkNumber, let event):
-            if case .linked = event { startHandshake() }
-            if case .unlinked = event { link = nil }
-            return messenger.handle(event)
+        case .event(let event):
+            if case .unlinked(let id, _) = event { links[id] = nil }
+            if case .withdrawn(let id) = event { answers[id] = nil }
+            return handle(event)
         case .peripheral(.write(let request)): return received(request)
-        case .peripheral(.disconnected(let connection)):
-            guard case .peripheral(connection) = link else { return [] }
-            link = nil
-            return messenger.handle(.unlinked("the other peer disconnected"))
-        case .link, .peripheral: return []
-        case .typed(let bytes): return screen.type(bytes).flatMap { messenger.handle(.typed($0)) }
-        case .endOfInput:
-            hasInputEnded = true
-            return []
-        case .compare(let number, let answer):
-            self.answer = answer
-            return messenger.handle(.compare(number))
+        // A program of the central has ended, but the link remains.
+        case .peripheral(.subscribed(let connection, _, on: false)), .peripheral(.disconnected(let connection)):
+            let id = LinkID.peripheral(connection.number)
+            return links.removeValue(forKey: id) == nil ? [] : handle(.unlinked(id, "the other peer disconnected"))
+        case .peripheral: return []
+        case .typed(let bytes): return typing.type(bytes).flatMap { handle(.typed($0)) }
+        case .endOfInput: return handle(.typed(typing.end())) + handle(.inputEnded)
+        case .compare(let id, let address, let number, let answer):
+            answers[id] = answer
+            return handle(.compare(id, address, number))
         }
     }
 
-    private mutating func connect(_ client: BlueZClient, _ address: BluetoothAddress, after delay: Duration) {
-        linkNumber += 1
+    private mutating func handle(_ event: Messenger.Event) -> [Messenger.Action] {
+        messenger.handle(event, at: clock.now)
+    }
+
+    private mutating func connect(_ client: BlueZClient, _ id: LinkID, _ address: BluetoothAddress) {
         let request = ConnectionRequest(.address(address), adapter: adapter, services: [ChatService.uuid])
-        link = .central(
-            CentralLink(client, request, isSecure: isSecure, after: delay) { [feed, linkNumber] in
-                feed.yield(.link(linkNumber, $0))
-            })
+        links[id] = .central(CentralLink(client, request, isSecure: isSecure, id) { [feed] in feed.yield(.event($0)) })
     }
 
-    /// Starts the time limit of the handshake.
-    private mutating func startHandshake() {
-        if case .central(var central) = link {
-            central.isLinked = true
-            link = .central(central)
-        }
-        Task { [feed, linkNumber] in
-            try await Task.sleep(for: Self.handshakeLimit)
-            feed.yield(.link(linkNumber, .handshakeExpired))
+    private mutating func perform(_ action: Messenger.Action, _ peripheral: Peripheral) {
+        switch action {
+        case .transmit(let id, let values): send(values, on: id, peripheral)
+        case .disconnect(let id):
+            switch links[id] {
+            case .central(let link): link.disconnect()
+            case .peripheral(let connection): peripheral.disconnect(connection)
+            case nil: break
+            }
+        case .answer(let id, let isSame): answers.removeValue(forKey: id)?.yield(isSame)
+        case .show(let entry):
+            screen.show(entry)
+            if terminal == nil, let line = entry.line { report(line) }
+        case .advertise, .connect, .refuse, .quit: break
         }
     }
 
-    /// Passes a written frame to the messenger. The first frame of a central starts its link. Other centrals are refused until it ends.
+    private mutating func send(_ values: [[UInt8]], on id: LinkID, _ peripheral: Peripheral) {
+        switch links[id] {
+        case .central(var link):
+            link.send(values)
+            links[id] = .central(link)
+        case .peripheral:
+            for value in values { peripheral.notify(value, on: ChatService.attribute) }
+        case nil: break
+        }
+    }
+
+    /// Passes a written value to the messenger. The first value of a central starts its link.
     private mutating func received(_ request: WriteRequest) -> [Messenger.Action] {
+        guard request.offset == 0 else {
+            request.fail(with: .invalidOffset)
+            return []
+        }
+        let id = LinkID.peripheral(request.connection.number)
         var actions: [Messenger.Action] = []
-        if link == nil {
-            linkNumber += 1
-            link = .peripheral(request.connection)
-            startHandshake()
-            let frameLength = ChatService.maximumFrameLength(mtu: request.mtu ?? 23)
-            actions = messenger.handle(.linked(asCentral: false, frameLength: frameLength))
+        if links[id] == nil {
+            links[id] = .peripheral(request.connection)
+            actions = handle(.linked(id, frameLength: ChatService.maximumFrameLength(mtu: request.mtu ?? 23)))
         }
-        guard case .peripheral(request.connection) = link, request.offset == 0 else {
-            request.fail(with: ChatError.notExpected.attributeError)
-            return actions
-        }
-        actions += messenger.handle(.received(request.value))
+        actions += handle(.received(id, request.value))
         for case .refuse(let error) in actions { request.fail(with: error.attributeError) }
         request.succeed()
         return actions
+    }
+
+    private func draw() {
+        guard let terminal else { return }
+        let (width, height) = terminal.size
+        terminal.show(screen.lines(messenger, typing, width: width, height: height))
     }
 }

@@ -12,18 +12,6 @@ struct BLEUART: AsyncParsableCommand {
         subcommands: [Connect.self, Image.self, Serve.self], defaultSubcommand: Connect.self)
 }
 
-/// Measures the time from its creation, as the sessions need it.
-struct Stopwatch: Sendable {
-    private let start = ContinuousClock.now
-
-    var now: Duration { start.duration(to: .now) }
-
-    /// Starts a task that calls `body` at this time.
-    func call(at time: Duration, _ body: @escaping @Sendable () -> Void) -> Task<Void, Never> {
-        Task { if (try? await Task.sleep(until: start + time, clock: .continuous)) != nil { body() } }
-    }
-}
-
 /// Returns the result of `body`. Nil: `body` took more than this time, and was cancelled.
 func atMost<Result: Sendable>(
     _ time: Duration, _ body: @escaping @Sendable () async throws -> Result

@@ -6,11 +6,11 @@ import Testing
 struct FrameTests {
     private static let frames: [(Frame, [UInt8])] = [
         (.hello(PeerID(0x0403_0201), nonce: [9, 8, 7, 6, 5, 4, 3, 2]), [1, 1, 1, 2, 3, 4, 9, 8, 7, 6, 5, 4, 3, 2]),
-        (.proof(Array(1...16)), [2] + Array(1...16)),
+        (.proof(Array(1...12)), [2] + Array(1...12)),
         (.position(Position(0x0102_0304, 0x0506)), [3, 4, 3, 2, 1, 6, 5]),
         (.text(Position(1, 0x0102), [0xC3], isLast: false), [4, 1, 0, 0, 0, 2, 1, 0xC3]),
         (.text(Position(1, 0), Array("Hi".utf8), isLast: true), [5, 1, 0, 0, 0, 0, 0, 0x48, 0x69]),
-        (.goodbye, [6]),
+        (.goodbye(0x0102_0304), [6, 4, 3, 2, 1]),
     ]
 
     @Test("each frame has the documented bytes, and is read from them")
@@ -18,6 +18,11 @@ struct FrameTests {
         for (frame, bytes) in Self.frames {
             #expect(frame.bytes == bytes)
             #expect(try Frame(bytes: bytes) == frame)
+            #expect(Packet([9, 8, 7, 6], frame).bytes == [9, 8, 7, 6] + bytes)
+            #expect(try Packet(bytes: [9, 8, 7, 6] + bytes) == Packet([9, 8, 7, 6], frame))
+        }
+        for length in 0...4 {
+            #expect(throws: ChatError.malformedFrame) { try Packet(bytes: Array([1, 2, 3, 6].prefix(length))) }
         }
     }
 

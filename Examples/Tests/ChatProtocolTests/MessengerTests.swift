@@ -4,100 +4,18 @@ import Testing
 
 @Suite("Chat: two peers")
 struct MessengerTests {
-    private static let addresses = [1, 2].compactMap { BluetoothAddress("00:00:00:00:00:0\($0)") }
-
-    /// Two messengers and the air between them.
-    private struct Air {
-        var peers: [Messenger]
-        var shown: [[Entry]] = [[], []]
-        var central: Int?
-        private var isServed = false
-        private var queues: [[[UInt8]]] = [[], []]
-        var attempts: [Duration] = []
-        /// The number of frames until the link is lost.
-        var framesLeft = Int.max
-
-        init(_ sessions: [String] = ["public", "public"], ids: [UInt32] = [1, 2]) {
-            peers = zip(ids, sessions).map { Messenger(PeerID($0), Session($1), nonce: { Array(0..<8) }) }
-            for peer in 0...1 { advertise(peer, peers[peer].announcement) }
-            settle()
-        }
-
-        mutating func handle(_ peer: Int, _ event: Messenger.Event) {
-            for action in peers[peer].handle(event) {
-                switch action {
-                case .advertise(let announcement): advertise(peer, announcement)
-                case .connect(_, let delay):
-                    attempts.append(delay)
-                    (central, isServed) = (peer, false)
-                    handle(peer, .linked(asCentral: true, frameLength: 18))
-                case .transmit(let frames): if central != nil { queues[peer] += frames.map(\.bytes) }
-                case .disconnect:
-                    settle()
-                    cut()
-                case .show(let entry): shown[peer].append(entry)
-                case .refuse, .answer, .quit: break
-                }
-            }
-        }
-
-        private mutating func advertise(_ peer: Int, _ announcement: Announcement) {
-            handle(
-                1 - peer,
-                .sighted(MessengerTests.addresses[peer], name: ["Alice", "Bob"][peer], announcement))
-        }
-
-        /// Passes frames until none is left.
-        mutating func settle() {
-            while let peer = queues.firstIndex(where: { !$0.isEmpty }) {
-                guard framesLeft > 0 else {
-                    framesLeft = .max
-                    cut()
-                    continue
-                }
-                framesLeft -= 1
-                let bytes = queues[peer].removeFirst()
-                if peer == central, !isServed {
-                    isServed = true
-                    handle(1 - peer, .linked(asCentral: false, frameLength: 18))
-                }
-                handle(1 - peer, .received(bytes))
-            }
-        }
-
-        mutating func cut() {
-            guard let linked = central else { return }
-            let served = isServed
-            central = nil
-            queues = [[], []]
-            if served { handle(1 - linked, .unlinked("cut")) }
-            handle(linked, .unlinked("cut"))
-        }
-
-        mutating func type(_ peer: Int, _ texts: String...) {
-            for text in texts { handle(peer, .typed(text)) }
-            settle()
-        }
-
-        func messages(_ peer: Int) -> [String] {
-            shown[peer].compactMap { if case .received(_, let text) = $0 { text } else { nil } }
-        }
-
-        func delivered(_ peer: Int) -> [UInt32] {
-            shown[peer].compactMap { if case .delivered(let number) = $0 { number } else { nil } }
-        }
-    }
+    private static let address = Air.address(2)
 
     @Test("the peer that writes first is the peripheral, for either peer", arguments: [0, 1])
     func writerIsPeripheral(writer: Int) {
         var air = Air()
         #expect(air.peers[writer].peers.map(\.name) == [["Bob", "Alice"][writer]])
         air.type(writer, "1", "hello")
-        #expect(air.central == 1 - writer)
+        #expect(air.attempts.map(\.peer) == [1 - writer])
         air.type(1 - writer, "hi")
         #expect(air.messages(1 - writer) == ["hello"] && air.messages(writer) == ["hi"])
-        #expect(air.delivered(0) == [1] && air.delivered(1) == [1])
-        #expect(air.peers.allSatisfy { $0.isOpen && !$0.hasUndelivered })
+        #expect(air.delivered(0) == [Receipt(PeerID(2), 1)] && air.delivered(1) == [Receipt(PeerID(1), 1)])
+        #expect(air.peers.allSatisfy { $0.isOpen && $0.undelivered == 0 && $0.deadline == nil })
     }
 
     @Test("if both peers write first at the same time, the peer with the smaller number is the central")
@@ -106,24 +24,24 @@ struct MessengerTests {
         air.handle(0, .typed("Bob"))
         air.handle(1, .typed("Alice"))
         air.handle(0, .typed("hello"))
-        air.handle(1, .typed("hi"))
-        air.settle()
-        #expect(air.central == 1)
+        air.type(1, "hi")
+        #expect(air.attempts.map(\.peer) == [1])
         #expect(air.messages(0) == ["hi"] && air.messages(1) == ["hello"])
     }
 
-    @Test("all messages arrive once, although the link is lost after each possible number of frames", arguments: 1...40)
-    func survivesCuts(frames: Int) {
+    @Test("all messages arrive once, although the link is lost after each possible number of values", arguments: 1...50)
+    func survivesCuts(values: Int) {
         var air = Air()
-        let long = String(repeating: "é", count: 100)
-        air.framesLeft = frames
+        let long = String(repeating: "é", count: 60)
+        air.valuesLeft = values
         air.type(0, "Bob", "one", long)
         air.type(1, "two", long + "!")
         air.cut()
-        air.settle()
+        air.run(for: .seconds(2))
         air.type(0, "end")
+        air.run(for: .seconds(5))
         #expect(air.messages(1) == ["one", long, "end"] && air.messages(0) == ["two", long + "!"])
-        #expect(air.delivered(0) == [1, 2, 3] && air.delivered(1) == [1, 2])
+        #expect(air.delivered(0).map(\.number) == [1, 2, 3] && air.delivered(1).map(\.number) == [1, 2])
     }
 
     @Test(
@@ -137,12 +55,40 @@ struct MessengerTests {
             air.type(0, "/leave")
         } else {
             air.type(0, "Bob", "one", "/leave")
+            #expect(air.notices(0).last == "Not delivered to Bob: 1 message.")
         }
-        #expect(air.peers.allSatisfy { $0.chatName == nil } && air.central == nil)
+        #expect(air.peers.allSatisfy { $0.chatName == nil && !$0.isOpen })
         air.type(1, "Alice", "two")
-        #expect(air.central == 0)
+        air.run(for: .seconds(10))
         air.type(0, "three")
-        #expect(air.messages(1) == ["one", "three"] && air.messages(0) == ["two"] && air.delivered(0) == [1, 2])
+        #expect(air.messages(1) == ["one", "three"] && air.messages(0) == ["two"])
+        #expect(air.delivered(0).map(\.number) == [1, 2])
+    }
+
+    @Test("a peer can leave and call again at once, although the other peer has not seen the end of the call")
+    func callsAgain() {
+        var air = Air()
+        air.type(0, "Bob", "one")
+        air.delay = { .seconds(5) }
+        air.type(0, "/leave")
+        #expect(air.notices(1).last == "Alice left the chat.")
+        air.type(0, "Bob", "two")
+        air.run(for: .seconds(15))
+        #expect(air.messages(1) == ["one", "two"] && air.peers.allSatisfy(\.isOpen))
+        #expect(!air.notices(1).contains { $0.hasPrefix("No link") || $0.hasPrefix("Link refused") })
+    }
+
+    @Test(
+        "a peer that the other one has left can call it at once, while their link is still ending", arguments: [0, 1])
+    func callsDuringTheEnd(leaver: Int) {
+        var air = Air()
+        air.type(0, "Bob", "one")
+        air.handle(leaver, .typed("/leave"))
+        air.run(for: .milliseconds(20))
+        #expect(air.notices(1 - leaver).last == "\(["Alice", "Bob"][leaver]) left the chat.")
+        air.type(1 - leaver, ["Bob", "Alice"][1 - leaver], "two")
+        air.run(for: .seconds(5))
+        #expect(air.messages(leaver).last == "two" && !air.notices(1 - leaver).contains { $0.hasPrefix("Link lost") })
     }
 
     @Test("a peer of another session is not listed, and its call is not answered")
@@ -153,82 +99,84 @@ struct MessengerTests {
         #expect(air.shown[0].last == .notice("No peer Bob is in range."))
     }
 
-    @Test("a device that advertises the session, but does not know it, gets no message and no second link")
-    func refusesStrangers() {
-        var messenger = Messenger(PeerID(1), Session("red"))
-        let address = Self.addresses[1]
-        var presence = Announcement(.presence(PeerID(7)), Session("blue"))
-        var call = Announcement(.call(PeerID(1)), Session("blue"))
-        presence.tag = messenger.announcement.tag
-        call.tag = presence.tag
-        _ = messenger.handle(.sighted(address, name: "Bob", presence))
-        #expect(messenger.peers.map(\.name) == ["Bob"])
-        #expect(messenger.handle(.sighted(address, name: "Bob", call)) == [.connect(address, after: .zero)])
-        _ = messenger.handle(.linked(asCentral: true, frameLength: 18))
-        _ = messenger.handle(.received(Frame.hello(PeerID(7), nonce: Array(0..<8)).bytes))
-        let actions = messenger.handle(.received(Frame.proof([UInt8](repeating: 7, count: 16)).bytes))
-        #expect(actions.contains(.disconnect) && actions.contains(.refuse(.otherSession)))
-        #expect(messenger.chatName == nil)
-        #expect(messenger.handle(.unlinked("closed")) == [])
-        _ = messenger.handle(.sighted(address, name: "Bob", presence))
-        #expect(messenger.handle(.sighted(address, name: "Bob", call)) == [])
-    }
-
-    @Test("a central that writes without being called is refused")
+    @Test("a central that writes without being called is refused until its link ends")
     func refusesUncalledCentrals() {
         var messenger = Messenger(PeerID(1), Session("public"))
-        _ = messenger.handle(.linked(asCentral: false, frameLength: 18))
-        let actions = messenger.handle(.received(Frame.hello(PeerID(7), nonce: Array(0..<8)).bytes))
-        #expect(actions.contains(.refuse(.notExpected)) && actions.contains(.disconnect))
-    }
-
-    @Test("attempts that fail are repeated after 0.5 s, 1 s, and so on up to 8 s")
-    func waitsBetweenAttempts() {
-        var messenger = Messenger(PeerID(1), Session("public"))
-        let call = Announcement(.call(PeerID(1)), Session("public"))
-        var delays: [Duration] = []
-        var actions = messenger.handle(.sighted(Self.addresses[1], name: "Bob", call))
-        for _ in 0..<7 {
-            for case .connect(_, let delay) in actions { delays.append(delay) }
-            actions = messenger.handle(.unlinked("no answer"))
+        let hello = Packet([0, 1, 2, 3], .hello(PeerID(7), nonce: Array(0..<8))).bytes
+        let id = LinkID.peripheral(1)
+        #expect(messenger.handle(.linked(id, frameLength: 18), at: .zero) == [.disconnect(id)])
+        for _ in 0..<2 {
+            #expect(messenger.handle(.received(id, hello), at: .zero) == [.refuse(.notExpected)])
         }
-        #expect(delays == [0, 500, 1000, 2000, 4000, 8000, 8000].map { .milliseconds($0) })
-        #expect(messenger.handle(.vanished(Self.addresses[1])).isEmpty)
+        #expect(messenger.handle(.unlinked(id, "closed"), at: .zero) == [])
     }
 
-    @Test("a peer with a wanted name gets the messages that were typed before it was in range")
-    func waitsForTheWantedPeer() {
-        var messenger = Messenger(PeerID(1), Session("public"), wanted: "Bob")
-        _ = messenger.handle(.typed("early"))
-        #expect(messenger.hasUndelivered)
-        let presence = Announcement(.presence(PeerID(7)), Session("public"))
-        let actions = messenger.handle(.sighted(Self.addresses[1], name: "Bob", presence))
-        #expect(actions.contains(.show(.sent(1, "early"))))
-        #expect(actions.contains(.advertise(Announcement(.call(PeerID(7)), Session("public")))))
+    @Test("attempts that fail are repeated after 0.5 s, 1 s, and so on up to 30 s, with one notice")
+    func waitsBetweenAttempts() {
+        var air = Air()
+        air.call(from: Air.address(9), .refusesConnections)
+        air.run(for: .seconds(200))
+        let times = air.attempts.filter { $0.peer == 0 }.map(\.time)
+        let expected = [500, 1000, 2000, 4000, 8000, 16_000, 30_000, 30_000].map { Duration.milliseconds($0) }
+        // Each attempt takes 10.1 s.
+        let waits = zip(times, times.dropFirst()).map { $1 - $0 - .milliseconds(10_100) }
+        #expect(Array(waits.prefix(8)) == expected)
+        #expect(air.notices(0) == ["No link: cut."])
     }
 
     @Test("only yes and no answer the comparison of a number, which has six digits")
     func asks() {
         var messenger = Messenger(PeerID(1), Session("public"))
         let question = "Does the other peer show 000042? yes or no"
-        #expect(messenger.handle(.compare(42)) == [.show(.notice(question))])
-        #expect(messenger.handle(.typed("maybe")) == [.show(.notice("No peer maybe is in range."))])
-        #expect(messenger.handle(.typed("yes")) == [.answer(true)])
-        #expect(messenger.handle(.typed("no")) == [.show(.notice("No peer no is in range."))])
+        #expect(messenger.handle(.compare(7, Self.address, 42), at: .zero) == [.show(.notice(question))])
+        #expect(messenger.handle(.typed("maybe"), at: .zero) == [.show(.notice("No peer maybe is in range."))])
+        #expect(messenger.handle(.typed("yes"), at: .zero) == [.answer(7, true)])
+        #expect(messenger.handle(.typed("no"), at: .zero) == [.show(.notice("No peer no is in range."))])
+    }
+
+    @Test("two comparisons at the same time are shown one after the other, and each has its own answer")
+    func asksTwice() {
+        var messenger = Messenger(PeerID(1), Session("public"))
+        let other = Air.address(3)
+        _ = messenger.handle(.compare(1, Self.address, 111_111), at: .zero)
+        #expect(messenger.handle(.compare(2, other, 222_222), at: .zero) == [])
+        #expect(messenger.handle(.compare(3, other, 333_333), at: .zero) == [])
+        func question(_ number: String) -> Messenger.Action {
+            .show(.notice("Does the other peer show \(number)? yes or no"))
+        }
+        #expect(messenger.handle(.typed("yes"), at: .zero) == [.answer(1, true), question("222222")])
+        // The pairing has ended without an answer.
+        #expect(messenger.handle(.withdrawn(2), at: .zero) == [question("333333")])
+        let refused = Messenger.Action.show(.notice("You refused the link."))
+        #expect(messenger.handle(.typed("no"), at: .zero) == [.answer(3, false), refused])
     }
 
     @Test("after a refused comparison, the call of the other peer is not answered again until it has ended")
     func refuses() {
         var messenger = Messenger(PeerID(1), Session("public"))
-        let address = Self.addresses[1]
         let call = Announcement(.call(PeerID(1)), Session("public"))
         let presence = Announcement(.presence(PeerID(7)), Session("public"))
-        #expect(messenger.handle(.sighted(address, name: "Bob", call)) == [.connect(address, after: .zero)])
-        _ = messenger.handle(.compare(123_456))
-        #expect(messenger.handle(.typed("no")).prefix(1) == [.answer(false)])
-        #expect(messenger.handle(.unlinked("cancelled")) == [])
-        #expect(messenger.handle(.sighted(address, name: "Bob", call)) == [])
-        _ = messenger.handle(.sighted(address, name: "Bob", presence))
-        #expect(messenger.handle(.sighted(address, name: "Bob", call)) == [.connect(address, after: .zero)])
+        let first = LinkID.central(1)
+        #expect(
+            messenger.handle(.sighted(Self.address, name: "Bob", call), at: .zero) == [.connect(first, Self.address)])
+        _ = messenger.handle(.compare(1, Self.address, 123_456), at: .zero)
+        let actions = messenger.handle(.typed("no"), at: .zero)
+        #expect(actions.first == .answer(1, false) && actions.last == .disconnect(first))
+        #expect(messenger.handle(.unlinked(first, "cancelled"), at: .zero) == [])
+        #expect(messenger.handle(.sighted(Self.address, name: "Bob", call), at: .seconds(60)) == [])
+        _ = messenger.handle(.sighted(Self.address, name: "Bob", presence), at: .seconds(60))
+        #expect(
+            messenger.handle(.sighted(Self.address, name: "Bob", call), at: .seconds(60))
+                == [.connect(.central(2), Self.address)])
+    }
+
+    @Test("a comparison with another device that the user refuses does not end the open chat")
+    func refusesOtherDevices() {
+        var air = Air()
+        air.type(0, "Bob", "hello")
+        air.handle(0, .compare(1, Air.address(9), 123_456))
+        air.type(0, "no")
+        air.type(1, "hi")
+        #expect(air.answers[0] == [false] && air.peers[0].isOpen && air.messages(0) == ["hi"])
     }
 }

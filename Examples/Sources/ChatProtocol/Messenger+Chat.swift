@@ -1,0 +1,157 @@
+import BlueZ
+
+/// The user's part of a messenger: the peers in range, the chat, and the commands.
+extension Messenger {
+    enum Parting {
+        /// This peer leaves. The other peer gets a goodbye after all messages, over this link or over the next one.
+        case goodbye
+        /// The other peer has sent invalid frames. It gets the goodbye over the next link.
+        case goodbyeLater
+        /// The other peer has left. It ends the link.
+        case afterGoodbye
+        case withoutGoodbye
+    }
+
+    mutating func sight(_ address: BluetoothAddress, _ name: String, _ announcement: Announcement) {
+        guard announcement.tag == session.tag else { return }
+        if devices.sight(address, name, announcement.kind, own: id) { show(.peer("\(name) (\(address)) is in range")) }
+        if chat == nil, let wanted, let peer = devices[address]?.id, Devices.matches(wanted, name, address) {
+            open(peer, name)
+        }
+    }
+
+    mutating func type(_ text: String) {
+        switch text {
+        case "": break
+        case "/quit": quit()
+        case "/leave":
+            if chat == nil { notice("No chat is open.") } else { leave("You left the chat.", .goodbye) }
+        case "/peers":
+            for (name, address) in peers { notice("\(name) (\(address))") }
+        case "yes" where !questions.isEmpty, "no" where !questions.isEmpty: answer(text == "yes")
+        default:
+            if chat != nil {
+                send(text)
+            } else if wanted != nil {
+                let waiting = early.reduce(text.utf8.count) { $0 + $1.utf8.count }
+                guard waiting <= Conversation.maximumWaiting else {
+                    return refuseLine("Not sent: \(ChatError.tooMuchWaits).")
+                }
+                early.append(text)
+            } else if let address = devices.address(of: text), let device = devices[address], let peer = device.id {
+                open(peer, device.name)
+            } else {
+                refuseLine("No peer \(visible(text)) is in range.")
+            }
+        }
+    }
+
+    private mutating func refuseLine(_ text: String) {
+        refusedLines += 1
+        notice(text)
+    }
+
+    mutating func open(_ peer: PeerID, _ name: String) {
+        var pair = pairs[peer] ?? Pair(name: name)
+        pair.name = name
+        pair.conversation.enter()
+        (pair.isPeripheral, pair.hasLinked) = (pair.link.map { !$0.isCentral }, pair.link != nil)
+        (pair.stalled, pair.farewellEnd) = (nil, nil)
+        pairs[peer] = pair
+        (chat, wanted) = (peer, nil)
+        notice("Chat with \(name).")
+        for text in early { send(text) }
+        early = []
+    }
+
+    private mutating func send(_ text: String) {
+        guard let chat, var pair = pairs[chat] else { return }
+        do throws(ChatError) {
+            let frames = try pair.conversation.send(text)
+            pairs[chat] = pair
+            show(.sent(Receipt(chat, pair.conversation.lastNumber), visible(text)))
+            transmit(frames, on: pair.link)
+        } catch { refuseLine("Not sent: \(error).") }
+    }
+
+    /// Ends the chat. Messages that have not arrived remain, for the next chat with the same peer.
+    mutating func leave(_ text: String, _ parting: Parting) {
+        guard let peer = chat, var pair = pairs[peer] else { return }
+        chat = nil
+        var frames: [Frame] = []
+        switch parting {
+        case .goodbye where pair.hasLinked, .goodbyeLater where pair.hasLinked:
+            frames = pair.conversation.leave()
+            if pair.isPeripheral == true, pair.link == nil || parting == .goodbyeLater {
+                pair.farewellEnd = now + Self.farewellCallLimit
+            }
+        case .afterGoodbye: devices.endCalls(of: peer, pair.link.flatMap { links[$0]?.address }, at: now)
+        case .goodbye, .goodbyeLater, .withoutGoodbye: devices.ignoreCalls { $1.id == peer }
+        }
+        (pair.isPeripheral, pair.hasLinked, pair.stalled) = (nil, false, nil)
+        pairs[peer] = pair
+        if let id = pair.link {
+            links[id]?.since = now
+            if parting == .goodbye { transmit(frames, on: id) }
+            if parting == .goodbyeLater || parting == .withoutGoodbye { close(id) }
+        }
+        closeStartingLinks(to: peer)
+        notice(text)
+        reportUndelivered(pair)
+    }
+
+    private mutating func reportUndelivered(_ pair: Pair) {
+        let count = pair.conversation.undelivered
+        if count > 0 { notice("Not delivered to \(pair.name): \(count) \(count == 1 ? "message" : "messages").") }
+    }
+
+    /// Sends the goodbye after the messages, and quits when everything is acknowledged, at the latest after 2 s.
+    mutating func quit() {
+        guard quitTime == nil else { return }
+        quitTime = now + Self.quitLimit
+        if let peer = chat, var pair = pairs[peer] {
+            chat = nil
+            if pair.hasLinked { transmit(pair.conversation.leave(), on: pair.link) }
+            pairs[peer] = pair
+        }
+    }
+
+    // MARK: - Numeric comparison
+
+    mutating func compare(_ id: Int, _ address: BluetoothAddress, _ number: UInt32) {
+        questions.append((id, address, number))
+        for (id, link) in links where link.address == address && link.state == .connecting { links[id]?.since = now }
+        if questions.count == 1 { ask() }
+    }
+
+    private mutating func ask() {
+        guard let number = questions.first?.number else { return }
+        let digits = String(number)
+        let zeros = String(repeating: "0", count: max(0, 6 - digits.count))
+        notice("Does the other peer show \(zeros)\(digits)? yes or no")
+    }
+
+    mutating func withdraw(_ id: Int) {
+        let wasShown = questions.first?.id == id
+        questions.removeAll { $0.id == id }
+        if wasShown { ask() }
+    }
+
+    private mutating func answer(_ isSame: Bool) {
+        let (id, address, _) = questions.removeFirst()
+        actions.append(.answer(id, isSame))
+        if !isSame { refuse(address) }
+        ask()
+    }
+
+    /// Refuses a link before its start. An open chat with another peer continues.
+    private mutating func refuse(_ address: BluetoothAddress) {
+        devices.ignoreCalls { other, _ in other == address }
+        if let chat, pairs[chat]?.link == nil, (devices[address]?.id ?? chat) == chat {
+            leave("You refused the link.", .withoutGoodbye)
+        } else {
+            notice("You refused the link.")
+        }
+        for (id, link) in links where link.address == address && link.state == .connecting { close(id) }
+    }
+}

@@ -1,0 +1,13 @@
+/// Measures the time from its creation, for a value that has no clock.
+public struct Stopwatch: Sendable {
+    private let start = ContinuousClock.now
+
+    public init() {}
+
+    public var now: Duration { start.duration(to: .now) }
+
+    /// Starts a task that calls `body` at this time.
+    public func call(at time: Duration, _ body: @escaping @Sendable () -> Void) -> Task<Void, Never> {
+        Task { if (try? await Task.sleep(until: start + time, clock: .continuous)) != nil { body() } }
+    }
+}

@@ -1,0 +1,70 @@
+import BlueZ
+import ChatProtocol
+import Testing
+
+@Suite("Chat: a named peer, and the end of the input")
+struct WantedTests {
+    @Test(
+        "a peer with a wanted name or address gets the messages that were typed before, and no other peer gets them",
+        arguments: ["Bob", "00:00:00:00:00:02"])
+    func waits(wanted: String) {
+        var air = Air(["public", "public", "public"], wanted: [nil, nil, nil])
+        air.peers[0] = Messenger(PeerID(1), Session("public"), wanted: wanted)
+        air.type(0, "early")
+        #expect(air.peers[0].undelivered == 1)
+        // Carol calls before Bob is in range.
+        air.type(2, "Alice", "hello from Carol")
+        air.run(for: .seconds(10))
+        #expect(air.attempts.isEmpty && air.messages(0) == [] && air.peers[0].chatName == nil)
+        let presence = Announcement(.presence(PeerID(2)), Session("public"))
+        air.handle(0, .sighted(Air.address(2), name: "Bob", presence))
+        air.run(for: .seconds(2))
+        #expect(air.messages(1) == ["early"] && air.messages(2) == [])
+    }
+
+    @Test("the program quits when the last message has arrived, and the other peer gets the goodbye")
+    func quits() {
+        var air = Air()
+        for text in ["Bob", "one", "two"] { air.handle(0, .typed(text)) }
+        air.handle(0, .inputEnded)
+        air.run(for: .seconds(5))
+        #expect(air.hasQuit[0] && air.peers[0].undelivered == 0 && air.peers[0].refusedLines == 0)
+        #expect(air.messages(1) == ["one", "two"] && air.notices(1).last == "Alice left the chat.")
+    }
+
+    @Test("if the other peer leaves first, the program quits and counts the messages that have not arrived")
+    func countsAfterGoodbye() {
+        var air = Air()
+        air.type(0, "Bob", "one")
+        air.move(inRange: false)
+        air.handle(0, .typed("two"))
+        air.handle(0, .typed("three"))
+        air.handle(0, .inputEnded)
+        air.type(1, "/leave")
+        #expect(!air.hasQuit[0])
+        air.move(inRange: true)
+        air.run(for: .seconds(40))
+        #expect(air.hasQuit[0] && air.peers[0].undelivered == 2)
+        #expect(air.notices(0).suffix(2) == ["Bob left the chat.", "Not delivered to Bob: 2 messages."])
+    }
+
+    @Test("lines that are not sent count, too")
+    func countsRefusedLines() {
+        var air = Air()
+        air.type(0, "Carol", "Bob", String(repeating: "x", count: Conversation.maximumLength + 1))
+        #expect(air.peers[0].refusedLines == 2)
+        air.handle(0, .inputEnded)
+        #expect(air.hasQuit[0] && air.peers[0].undelivered == 0)
+    }
+
+    @Test("a peer that quits with messages on their way sends the goodbye before them, and quits within 2 s")
+    func quitsAtOnce() {
+        var air = Air()
+        air.type(0, "Bob", "one")
+        air.handle(0, .typed(String(repeating: "x", count: 5000)))
+        air.type(0, "two", "/quit")
+        air.run(for: .seconds(4))
+        #expect(air.hasQuit[0] && air.peers[0].undelivered == 2)
+        #expect(air.peers[1].chatName == nil && air.notices(1).last == "Alice left the chat.")
+    }
+}
