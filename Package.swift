@@ -139,6 +139,9 @@ let package = Package(
                 logging, system,
             ], swiftSettings: swift),
 
+        // Fleets: records, signatures, leases and the controller, as values. FoundationEssentials formats the times of the records.
+        .target(name: "OTAFleet", dependencies: ["OTAFirmware", "OTASigning"], swiftSettings: swift),
+
         // The command line.
         .systemLibrary(name: "CLinux"),
         .target(
@@ -177,6 +180,9 @@ let package = Package(
         .testTarget(
             name: "OTAClientTests",
             dependencies: ["OTAClient", "OTAFirmware", "OTASigning", "OTATransport", "OTAUpdate", system],
+            swiftSettings: swift),
+        .testTarget(
+            name: "OTAFleetTests", dependencies: ["OTAFleet", "OTAFirmware", "OTASigning", "OTAUpdate"],
             swiftSettings: swift),
         .testTarget(name: "OTAUpdateTests", dependencies: ["OTAUpdate"], swiftSettings: swift),
         .testTarget(
@@ -277,9 +283,9 @@ let package = Package(
 )
 
 // A release build optimizes the code under test. The tests themselves are not optimized, because the optimization takes longer than it
-// saves. Two test targets are exceptions, because they compute the most.
+// saves. Three test targets are exceptions, because they compute the most.
 for target in package.targets
-where target.type == .test && !["OTAProfileTests", "OTASimulatorTests"].contains(target.name) {
+where target.type == .test && !["OTAFleetTests", "OTAProfileTests", "OTASimulatorTests"].contains(target.name) {
     target.swiftSettings = (target.swiftSettings ?? []) + [.unsafeFlags(["-Onone"], .when(configuration: .release))]
 }
 
@@ -302,7 +308,7 @@ if sanitizer == "thread" {
     // These tests use no threads.
     let sequential = [
         "COTADeviceTests", "FuzzTargetsTests", "OTAArchiveTests", "OTAEncodingTests", "OTAFirmwareTests",
-        "OTAProfileTests", "OTASMPTests",
+        "OTAFleetTests", "OTAProfileTests", "OTASMPTests",
         "OTASignersTests", "OTASigningTests", "OTAUpdateTests",
     ]
     package.targets.removeAll { sequential.contains($0.name) }

@@ -1,0 +1,54 @@
+public import OTAFirmware
+
+/// The record that shows which of several controllers leads. The same times as for a device apply (``Lease``, ``LeaseWatch``).
+///
+/// The record only saves work. It is not signed, because two controllers that both write do no harm: they compute the same progress, each
+/// write is a compare-and-set, and each progress is signed.
+public struct LeaderRecord: Sendable, Hashable {
+    public let controller: KeyID
+    /// The run of the controller's process.
+    public let life: GatewayLife
+    /// The number of the leader's writes, from 1.
+    public private(set) var beat: Int
+
+    private var fields: RecordFields
+    private static let what = "the record of the leader"
+
+    public init(controller: KeyID, life: GatewayLife) {
+        self.controller = controller
+        self.life = life
+        beat = 1
+        fields = RecordFields(new: Self.what)
+    }
+
+    /// - Throws: `record-malformed`, `record-too-large`, `too-new`.
+    public init(parsing bytes: [UInt8]) throws(FleetError) {
+        let fields = try RecordFields(parsing: bytes, Self.what)
+        self.fields = fields
+        controller = try fields.required(
+            "controller", fields.value("controller") { Hex.decode($0).flatMap { KeyID(bytes: $0) } })
+        life = try fields.required("life", fields.value("life") { GatewayLife($0) })
+        beat = try fields.serial("beat")
+    }
+
+    /// - Throws: `record-too-large`.
+    public func encoded() throws(FleetError) -> [UInt8] {
+        var fields = fields
+        fields.set("controller", controller.description)
+        fields.set("life", life)
+        fields.set("beat", beat)
+        return try fields.encoded()
+    }
+
+    /// The next write of the same leader.
+    public func nextBeat() -> LeaderRecord {
+        var next = self
+        next.beat += 1
+        return next
+    }
+
+    /// Whether the two records are the same write. It decides after a lost acknowledgement.
+    public func isSameWrite(as other: LeaderRecord) -> Bool {
+        controller == other.controller && life == other.life && beat == other.beat
+    }
+}

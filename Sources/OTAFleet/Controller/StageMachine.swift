@@ -1,0 +1,136 @@
+/// Controls one rollout: starts the next stage, halts the rollout, and completes it.
+///
+/// The machine has no clock, no store and no key. The caller passes the records, signs the returned progress with the controller's key, and
+/// writes it by compare-and-set. Two controllers compute the same from the same records. A new leader starts the times again, so a change
+/// of the leader can only delay a stage.
+public struct StageMachine: Sendable {
+    /// The progress is written again after this time, even if it is the same. Gateways start nothing if it stays away for 10 minutes.
+    private static let rewriteTime = Duration.seconds(60)
+    /// Changed counts alone are written after this time.
+    private static let countTime = Duration.seconds(10)
+    /// The rollout is complete if no admitted device is unfinished for this time.
+    private static let completionTime = Duration.seconds(86400)
+
+    public private(set) var rollout: Verified<Rollout>
+    /// The newest progress that this machine knows.
+    public private(set) var progress: RolloutProgress
+    /// The lowest serial of the next progress.
+    private var nextSerial: Int
+    private var isStored: Bool
+    private var written: Duration?
+    /// Since when the conditions of the current stage hold, on the clock of this controller.
+    private var soaking: Duration?
+    private var finished: Duration?
+
+    /// - Parameters:
+    ///   - progress: the stored progress; nil if the rollout has no progress yet.
+    ///   - memory: the serials that this machine has accepted. The next progress has a higher serial, even if the store has lost records.
+    public init(_ rollout: Verified<Rollout>, progress: Verified<RolloutProgress>?, memory: SerialMemory) {
+        self.rollout = rollout
+        let seen = memory.progressSerial(of: rollout.value.name)
+        self.progress =
+            progress?.value
+            ?? RolloutProgress(rollout: rollout.value.name, serial: 0, rolloutSerial: rollout.value.serial)
+        isStored = progress != nil
+        nextSerial = max(seen, progress?.value.serial ?? 0) + 1
+    }
+
+    /// Records a newer version of the rollout. An older version is ignored.
+    public mutating func update(_ rollout: Verified<Rollout>) {
+        guard rollout.value.name == progress.rollout, rollout.value.serial > self.rollout.value.serial else { return }
+        self.rollout = rollout
+    }
+
+    /// Records the progress that another controller wrote. An older progress is ignored.
+    public mutating func observe(_ other: Verified<RolloutProgress>) {
+        guard other.value.rollout == progress.rollout, other.value.serial >= nextSerial else { return }
+        if other.value.stage != progress.stage || other.value.state != progress.state { restartTimes() }
+        progress = other.value
+        isStored = true
+        nextSerial = other.value.serial + 1
+    }
+
+    /// Returns the progress to sign and to write; nil if nothing is due.
+    ///
+    /// The machine does not change its progress before `wrote(_:at:)`.
+    public mutating func step(_ records: some Sequence<DeviceRecord>, at moment: Moment) -> RolloutProgress? {
+        let plan = rollout.value
+        var next = progress
+        next.rolloutSerial = max(plan.serial, progress.rolloutSerial)
+        let tally = Tally(records, of: plan, stage: next.stage)
+        next.counts = tally.all
+        if next.state != .running, plan.state == .running, plan.serial > progress.rolloutSerial {
+            // The operator resumed the rollout, and so accepted the failures until now.
+            next.state = .running
+            next.excused = RolloutProgress.Excused(ended: tally.all.ended, failed: tally.all.failed)
+            restartTimes()
+        }
+        if next.state == .running {
+            if shouldHalt(tally, next.excused) {
+                next.state = .halted
+            } else if plan.state == .running {
+                advance(&next, tally, at: moment)
+            }
+        }
+        var sameCounts = next
+        sameCounts.counts = progress.counts
+        let age = written.map { moment.now - $0 } ?? Self.rewriteTime
+        guard
+            !isStored || sameCounts != progress || age >= Self.rewriteTime
+                || next.counts != progress.counts && age >= Self.countTime
+        else { return nil }
+        next.serial = nextSerial
+        next.at = moment.wall
+        return next
+    }
+
+    /// Records that the store acknowledged the progress.
+    public mutating func wrote(_ written: RolloutProgress, at moment: Moment) {
+        if written.stage != progress.stage || written.state != progress.state { restartTimes() }
+        progress = written
+        isStored = true
+        nextSerial = max(nextSerial, written.serial + 1)
+        self.written = moment.now
+    }
+
+    private mutating func restartTimes() {
+        soaking = nil
+        finished = nil
+    }
+
+    private func shouldHalt(_ tally: Tally, _ excused: RolloutProgress.Excused?) -> Bool {
+        let halt = rollout.value.halt
+        func exceeds(ended: Int, failed: Int) -> Bool {
+            ended >= halt.minimum && failed * 100 > halt.failedPercent * ended
+        }
+        if let excused {
+            return exceeds(ended: tally.all.ended - excused.ended, failed: tally.all.failed - excused.failed)
+        }
+        // The current stage counts also alone, because many devices of earlier stages could hide its failures.
+        return exceeds(ended: tally.all.ended, failed: tally.all.failed)
+            || exceeds(ended: tally.stage.ended, failed: tally.stage.failed)
+    }
+
+    private mutating func advance(_ next: inout RolloutProgress, _ tally: Tally, at moment: Moment) {
+        let stages = rollout.value.stages
+        guard next.stage < stages.count - 1 else {
+            guard tally.all.ended > 0, tally.all.unfinished == 0 else {
+                finished = nil
+                return
+            }
+            let since = finished ?? moment.now
+            finished = since
+            if moment.now - since >= Self.completionTime { next.state = .complete }
+            return
+        }
+        let stage = stages[max(0, next.stage)]
+        let counts = tally.stage
+        guard counts.ended >= stage.minimum, counts.done * 100 >= stage.successPercent * counts.ended else {
+            soaking = nil
+            return
+        }
+        let since = soaking ?? moment.now
+        soaking = since
+        if moment.now - since >= .seconds(stage.soakSeconds) { next.stage += 1 }
+    }
+}

@@ -1,0 +1,39 @@
+/// The numbers of the devices of a rollout, computed from the records of all devices.
+///
+/// The numbers are always computed from all records. A stored number that each event increments would be wrong after a repeated event.
+public struct Tally: Sendable, Hashable {
+    /// The devices that the stages 0 to the current stage admit.
+    public private(set) var all = RolloutProgress.Counts()
+    /// The devices that the current stage admits, and no stage before it.
+    public private(set) var stage = RolloutProgress.Counts()
+
+    public init(_ records: some Sequence<DeviceRecord>, of rollout: Rollout, stage current: Int) {
+        for record in records {
+            guard let count = Self.count(of: record, rollout),
+                let first = rollout.firstStage(for: record.device, groups: record.groups), first <= current
+            else { continue }
+            all[keyPath: count] += 1
+            if first == current { stage[keyPath: count] += 1 }
+        }
+    }
+
+    /// Returns the count to which a device belongs; nil if the rollout does not select the device.
+    private static func count(
+        of record: DeviceRecord, _ rollout: Rollout
+    ) -> WritableKeyPath<RolloutProgress.Counts, Int>? {
+        guard record.rollout == rollout.name, record.state != .idle else {
+            let isSelected = rollout.selection.includes(
+                product: record.product, version: record.version, groups: record.groups)
+            return isSelected && record.state != .held && record.mayFollow(rollout.name, rollout.created)
+                ? \.waiting : nil
+        }
+        guard record.product == rollout.selection.product else { return nil }
+        switch record.state {
+        case .idle, .held: return nil
+        case .running: return \.running
+        case .waiting: return \.waiting
+        case .done: return \.done
+        case .givenUp: return record.reason?.blamesImage == true ? \.failed : \.refused
+        }
+    }
+}

@@ -1,0 +1,49 @@
+public import OTASigning
+
+/// The reason why a record, a signature or a step of a fleet is not accepted. Two errors are equal if their codes are equal.
+public struct FleetError: Error, Sendable, Equatable {
+    /// Identifies the error for scripts. The raw values do not change between releases.
+    public enum Code: String, Sendable, CaseIterable {
+        /// The record is not the JSON of a record of this kind, or a value breaks a rule.
+        case malformed = "record-malformed"
+        /// A newer version of otaflash wrote the record. The record must not be rewritten.
+        case tooNew = "too-new"
+        /// The record has more than 4096 bytes.
+        case tooLarge = "record-too-large"
+        /// No accepted key signed the record, or its signature is invalid.
+        case untrusted = "record-untrusted"
+        /// The record is older than a record that was already accepted.
+        case rollbackSeen = "rollback-seen"
+        /// The wall clock is before the creation of the rollout.
+        case clockNotSet = "clock-not-set"
+        /// The rollout is past its expiry.
+        case expired = "rollout-expired"
+        /// The bundle is not the bundle of the release.
+        case badRelease = "bad-release"
+        /// The change is not allowed in the record's state, or another gateway has the lease.
+        case staleRecord = "stale-record"
+        /// The change of a rollout is not allowed, for example because the rollout is aborted.
+        case badChange = "bad-rollout-change"
+        /// The key could not sign.
+        case signingFailed = "signing-failed"
+    }
+
+    public var code: Code
+    /// A description of the problem for the user, without a full stop at the end.
+    public var context: String
+    /// What the user can do, for example a command; nil if nothing helps.
+    public var hint: String?
+    /// The error of the key, for `signing-failed`.
+    public var cause: KeyError?
+
+    public init(_ code: Code, _ context: String, hint: String? = nil, cause: KeyError? = nil) {
+        self.code = code
+        self.context = context
+        self.hint = hint
+        self.cause = cause
+    }
+
+    public static func == (left: FleetError, right: FleetError) -> Bool { left.code == right.code }
+
+    static func malformed(_ context: String) -> FleetError { FleetError(.malformed, context) }
+}

@@ -1,0 +1,171 @@
+/// A job for a device: a verified rollout that is in force and admits the device, and its verified release. Only ``WishList`` creates it.
+public struct Wish: Sendable, Hashable {
+    public let rollout: Verified<Rollout>
+    public let release: Verified<FleetRelease>
+
+    fileprivate init(rollout: Verified<Rollout>, release: Verified<FleetRelease>) {
+        self.rollout = rollout
+        self.release = release
+    }
+}
+
+/// The rollouts that a gateway knows, with their releases and their progress.
+///
+/// The caller passes the bytes of each record that it reads or hears. The list verifies them, and refuses records that are older than
+/// records that this machine has seen.
+public struct WishList: Sendable {
+    private struct Entry: Sendable {
+        var rollout: Verified<Rollout>
+        var progress: Verified<RolloutProgress>?
+        /// When this gateway saw the serial of the progress for the first time.
+        var seen: Duration?
+    }
+
+    private let operators: OperatorKeys
+    private var entries: [RolloutName: Entry] = [:]
+    private var releases: [ReleaseID: Verified<FleetRelease>] = [:]
+    private var badReleases: Set<Verified<FleetRelease>> = []
+    /// The last accepted bytes of each record, so that a repeated record is not verified again.
+    private var accepted: [String: [UInt8]] = [:]
+    /// The serials that this machine has accepted. If a method returns true, write this value to the disk before the next push starts.
+    public private(set) var memory: SerialMemory
+
+    public init(operators: OperatorKeys, memory: SerialMemory) {
+        self.operators = operators
+        self.memory = memory
+    }
+
+    public var rollouts: [Verified<Rollout>] { entries.values.map(\.rollout).sorted { $0.value.name < $1.value.name } }
+
+    /// The accepted progress of a rollout.
+    public func progress(of rollout: RolloutName) -> Verified<RolloutProgress>? { entries[rollout]?.progress }
+
+    // MARK: - Records
+
+    /// Adds a rollout, or a newer version of it.
+    ///
+    /// - Parameter name: the name of the record in the store.
+    /// - Returns: whether `memory` changed.
+    /// - Throws: `record-untrusted`, `rollback-seen`; `record-malformed`, `record-too-large`, `too-new`. The known version stays in force.
+    public mutating func add(rollout bytes: [UInt8], named name: RolloutName) throws(FleetError) -> Bool {
+        let key = "rollout \(name)"
+        guard accepted[key] != bytes else { return false }
+        let rollout = try operators.rollout(bytes)
+        guard rollout.value.name == name else { throw Self.misplaced("rollout", rollout.value.name.text, name.text) }
+        let changes = try memory.accept(rollout)
+        accepted[key] = bytes
+        // The plan could name other controllers, so the progress must be verified again.
+        let progress = accepted.removeValue(forKey: "progress \(name)")
+        let seen = entries[name]?.seen
+        entries[name] = Entry(rollout: rollout)
+        if let progress, let seen { _ = try? add(progress: progress, of: name, seen: seen) }
+        return changes
+    }
+
+    /// Adds a release, or a newer version of it. The result and the errors are those of `add(rollout:named:)`.
+    public mutating func add(release bytes: [UInt8], named id: ReleaseID) throws(FleetError) -> Bool {
+        let key = "release \(id)"
+        guard accepted[key] != bytes else { return false }
+        let release = try operators.release(bytes)
+        guard release.value.id == id else { throw Self.misplaced("release", release.value.id.text, id.text) }
+        let changes = try memory.accept(release)
+        accepted[key] = bytes
+        releases[id] = release
+        return changes
+    }
+
+    /// Adds the progress of a rollout. The progress of an unknown rollout is ignored, because only the rollout names its controllers.
+    ///
+    /// The result and the errors are those of `add(rollout:named:)`.
+    public mutating func add(
+        progress bytes: [UInt8], of name: RolloutName, at moment: Moment
+    ) throws(FleetError) -> Bool { try add(progress: bytes, of: name, seen: moment.now) }
+
+    private mutating func add(progress bytes: [UInt8], of name: RolloutName, seen: Duration) throws(FleetError) -> Bool
+    {
+        let key = "progress \(name)"
+        guard let entry = entries[name], accepted[key] != bytes else { return false }
+        let progress = try OperatorKeys.progress(bytes, of: entry.rollout)
+        let changes = try memory.accept(progress)
+        accepted[key] = bytes
+        entries[name]?.progress = progress
+        entries[name]?.seen = seen
+        return changes
+    }
+
+    /// Starts no further push of this version of a release, because its bundle is missing or is not the bundle of the release.
+    public mutating func refuse(_ release: Verified<FleetRelease>) { badReleases.insert(release) }
+
+    private static func misplaced(_ what: String, _ name: String, _ place: String) -> FleetError {
+        FleetError(.untrusted, "the record of the \(what) \(name) is stored as \(place)")
+    }
+
+    // MARK: - Decisions
+
+    /// After this time without a new progress, a gateway starts no push. The controller writes the progress every 60 s.
+    private static let deadManTime = Duration.seconds(600)
+
+    /// Returns the job for a device, from the newest rollout that admits it; nil if no push may start.
+    ///
+    /// A device on trial is an exception: confirming its image is always right, so only the signatures count.
+    ///
+    /// - Parameters:
+    ///   - record: the record of the device, with the product and version that the gateway last read from it.
+    ///   - refusals: called with the reason if the clock or the expiry prevents a push.
+    public func wish(
+        for record: DeviceRecord, at moment: Moment, refusals: (FleetError) -> Void = { _ in }
+    ) -> Wish? {
+        let newestFirst = entries.values.sorted {
+            ($0.rollout.value.created, $0.rollout.value.name) > ($1.rollout.value.created, $1.rollout.value.name)
+        }
+        for entry in newestFirst {
+            let rollout = entry.rollout.value
+            guard let release = release(for: entry.rollout) else { continue }
+            let isOwn = record.rollout == rollout.name && (record.state == .running || record.state == .waiting)
+            if isOwn, record.state == .running, record.phase == .trial {
+                return Wish(rollout: entry.rollout, release: release)
+            }
+            guard rollout.state == .running, release.value.state == .published, !badReleases.contains(release),
+                // After a trial, the device already runs the version of the release.
+                rollout.selection.includes(
+                    product: record.product, version: record.version, groups: record.groups,
+                    ignoringVersion: isOwn),
+                isOwn || record.state == .running || record.mayFollow(rollout.name, rollout.created),
+                admits(record, entry, at: moment)
+            else { continue }
+            guard let wall = moment.wall else {
+                refusals(FleetError(.clockNotSet, "the clock of this machine is not set"))
+                return nil
+            }
+            do throws(FleetError) { try rollout.check(wall: wall) } catch {
+                refusals(error)
+                continue
+            }
+            return Wish(rollout: entry.rollout, release: release)
+        }
+        return nil
+    }
+
+    /// Returns whether a push under way must be interrupted, because the operator has aborted the rollout.
+    public func mustInterrupt(_ record: DeviceRecord) -> Bool {
+        guard record.state == .running, record.phase != .trial, let rollout = record.rollout else { return false }
+        return entries[rollout]?.rollout.value.state == .aborted
+    }
+
+    private func release(for rollout: Verified<Rollout>) -> Verified<FleetRelease>? {
+        guard let release = releases[rollout.value.release],
+            release.value.manifestDigest == rollout.value.manifestDigest,
+            release.value.product == rollout.value.selection.product
+        else { return nil }
+        return release
+    }
+
+    private func admits(_ record: DeviceRecord, _ entry: Entry, at moment: Moment) -> Bool {
+        guard let progress = entry.progress?.value, let seen = entry.seen, progress.state == .running,
+            moment.now - seen < Self.deadManTime,
+            // The controller has seen a newer version of the rollout than this gateway, which could be a pause.
+            progress.rolloutSerial <= entry.rollout.value.serial
+        else { return false }
+        return entry.rollout.value.admits(record.device, groups: record.groups, upTo: progress.stage)
+    }
+}

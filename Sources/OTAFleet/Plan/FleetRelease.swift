@@ -1,0 +1,124 @@
+public import OTAFirmware
+public import OTASigning
+
+/// A published bundle. An operator signs it.
+public struct FleetRelease: SignedPayload {
+    public enum State: String, Sendable, CaseIterable {
+        case published, withdrawn
+    }
+
+    public static let kind = SignedRecord.Kind.release
+
+    /// The first 8 bytes of `manifestDigest`.
+    public var id: ReleaseID { ReleaseID(manifest: manifestDigest) }
+    /// The number of this version of the record, from 1.
+    public private(set) var serial: Int
+    public private(set) var state: State
+    public let product: ProductName
+    public let version: SemanticVersion
+    public let securityCounter: UInt32
+    public let manifestDigest: SHA256Digest
+    /// The SHA-256 of the bundle file. It is also the name of the file in the store.
+    public let bundleDigest: SHA256Digest
+    /// The size of the bundle file, in bytes.
+    public let size: Int
+
+    /// The members as JSON. The next version keeps the members that this version of otaflash does not know.
+    private var fields: RecordFields
+
+    public var scopeProduct: ProductName? { product }
+
+    private static let what = "the release"
+
+    /// Creates the first version of the record of a bundle that the operator's own trusted keys verified.
+    public init(of bundle: VerifiedBundle) {
+        serial = 1
+        state = .published
+        product = bundle.manifest.product
+        version = bundle.manifest.version
+        securityCounter = bundle.manifest.securityCounter
+        manifestDigest = bundle.manifestDigest
+        bundleDigest = bundle.bundle.fileDigest
+        size = bundle.envelope.bytes.count + bundle.image.count
+        fields = RecordFields(new: Self.what)
+        fields.set("release", id)
+        fields.set("serial", serial)
+        fields.set("state", state.rawValue)
+        fields.set("product", product.text)
+        fields.set("version", version.text)
+        fields.set("counter", Int(securityCounter))
+        fields.set("manifest_sha256", manifestDigest.description)
+        fields.set("bundle_sha256", bundleDigest.description)
+        fields.set("size", size)
+    }
+
+    /// The next version of the record, with which no gateway starts a push of this release.
+    func withdrawn() -> FleetRelease {
+        var next = self
+        next.serial += 1
+        next.state = .withdrawn
+        next.fields.set("serial", next.serial)
+        next.fields.set("state", next.state.rawValue)
+        return next
+    }
+
+    /// - Throws: `record-malformed`, `too-new`.
+    public init(payload: [UInt8]) throws(FleetError) {
+        let fields = try RecordFields(parsing: payload, Self.what)
+        self.fields = fields
+        serial = try fields.serial()
+        state = try fields.required("state", fields.value("state") { State(rawValue: $0) })
+        product = try fields.required("product", fields.value("product") { ProductName($0) })
+        version = try fields.required("version", fields.value("version") { SemanticVersion($0) })
+        guard let counter = UInt32(exactly: try fields.required("counter", fields.integer("counter"))) else {
+            throw fields.wrong("counter", "below 2^32")
+        }
+        securityCounter = counter
+        manifestDigest = try fields.digest("manifest_sha256")
+        bundleDigest = try fields.digest("bundle_sha256")
+        size = try fields.required("size", fields.integer("size"))
+        guard try fields.value("release", { ReleaseID($0) }) == id else {
+            throw .malformed("'release' of \(Self.what) is not the start of 'manifest_sha256'")
+        }
+    }
+
+    public func payload() throws(FleetError) -> [UInt8] { try fields.encoded() }
+
+    /// Checks that a verified bundle is the bundle of this release. A gateway calls this before the first push.
+    ///
+    /// The comparison includes the values that the manifest already determines: the operator saw and signed these values, so a record that
+    /// disagrees with its manifest is wrong.
+    ///
+    /// - Throws: `bad-release`.
+    public func check(_ bundle: VerifiedBundle) throws(FleetError) {
+        func check<Value: Equatable>(_ what: String, _ expected: Value, _ found: Value) throws(FleetError) {
+            guard expected == found else {
+                throw FleetError(
+                    .badRelease, "the \(what) of the bundle is \(found); the release \(id) has \(expected)",
+                    hint: "otaflash release publish FILE.otaf")
+            }
+        }
+        try check("manifest's SHA-256", manifestDigest, bundle.manifestDigest)
+        try check("file's SHA-256", bundleDigest, bundle.bundle.fileDigest)
+        try check("product", product, bundle.manifest.product)
+        try check("version", version, bundle.manifest.version)
+        try check("security counter", securityCounter, bundle.manifest.securityCounter)
+    }
+}
+
+extension RecordFields {
+    func digest(_ name: String) throws(FleetError) -> SHA256Digest {
+        try required(
+            name,
+            value(name) { text in
+                Hex.decode(text).flatMap { Hex.encode($0) == text ? SHA256Digest(bytes: $0) : nil }
+            })
+    }
+
+    /// The serial number of a signed record, from 1.
+    func serial(_ name: String = "serial") throws(FleetError) -> Int {
+        let serial = try required(name, integer(name))
+        guard (1..<1 << 53).contains(serial) else { throw wrong(name, "1 or more, and below 2^53") }
+        return serial
+    }
+}

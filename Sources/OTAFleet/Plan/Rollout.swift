@@ -1,0 +1,216 @@
+public import OTAFirmware
+public import OTASigning
+
+/// The plan of an update of many devices, and the operator's wish for it. An operator signs it.
+public struct Rollout: SignedPayload {
+    public enum State: String, Sendable, CaseIterable {
+        case running
+        /// No new pushes; the pushes under way finish.
+        case paused
+        /// No new pushes; the pushes under way are interrupted if the image is not marked for boot yet.
+        case aborted
+    }
+
+    /// The condition on which the controller halts the rollout.
+    public struct Halt: Sendable, Hashable {
+        /// The highest accepted part of failed devices, in per cent of the ended devices, 0 to 100.
+        public let failedPercent: Int
+        /// The lowest number of ended devices for a halt, at least 1.
+        public let minimum: Int
+
+        /// Returns nil if a number is out of its range.
+        public init?(failedPercent: Int, minimum: Int) {
+            guard (0...100).contains(failedPercent), (1...1_000_000).contains(minimum) else { return nil }
+            self.failedPercent = failedPercent
+            self.minimum = minimum
+        }
+    }
+
+    public static let kind = SignedRecord.Kind.rollout
+    public static let maximumStages = 16
+    public static let maximumControllers = 8
+
+    public let name: RolloutName
+    /// The number of this version of the record, from 1.
+    public internal(set) var serial: Int
+    public internal(set) var state: State
+    public let release: ReleaseID
+    /// The full SHA-256 of the release's manifest.
+    public let manifestDigest: SHA256Digest
+    public let selection: Selection
+    /// At least one stage.
+    public let stages: [Stage]
+    public let halt: Halt
+    /// The highest number of attempts for each device, at least 1.
+    public let attempts: Int
+    /// The keys that sign the progress. The record has the whole keys, so that a gateway needs no other source for them.
+    public let controllers: [PublicKey]
+    public let created: Timestamp
+    public let expires: Timestamp
+
+    /// The members as JSON. The next version keeps the members that this version of otaflash does not know.
+    private var fields: RecordFields
+
+    public var scopeProduct: ProductName? { selection.product }
+
+    private static let what = "the rollout"
+
+    /// Creates the first version of a rollout.
+    ///
+    /// - Throws: `bad-rollout-change` if the release has another product, or a value is out of its range.
+    public init(
+        name: RolloutName, release: Verified<FleetRelease>, selection: Selection, stages: [Stage], halt: Halt,
+        attempts: Int,
+        controllers: [PublicKey], created: Timestamp, expires: Timestamp
+    ) throws(FleetError) {
+        self.name = name
+        serial = 1
+        state = .running
+        self.release = release.value.id
+        manifestDigest = release.value.manifestDigest
+        self.selection = selection
+        self.stages = stages
+        self.halt = halt
+        self.attempts = attempts
+        self.controllers = controllers
+        self.created = created
+        self.expires = expires
+        fields = RecordFields(new: Self.what)
+        setFields()
+        guard release.value.product == selection.product else {
+            throw FleetError(
+                .badChange,
+                "the release \(release.value.id) is for \(release.value.product), not for \(selection.product)")
+        }
+        guard release.value.state == .published else {
+            throw FleetError(.badChange, "the release \(release.value.id) is withdrawn")
+        }
+        if let problem { throw FleetError(.badChange, problem) }
+    }
+
+    /// What is wrong with the values; nil if nothing is wrong.
+    private var problem: String? {
+        guard (1...Self.maximumStages).contains(stages.count) else {
+            return "a rollout has 1 to \(Self.maximumStages) stages, not \(stages.count)"
+        }
+        guard (1...Self.maximumControllers).contains(controllers.count) else {
+            return "a rollout has 1 to \(Self.maximumControllers) controllers, not \(controllers.count)"
+        }
+        guard (1...1000).contains(attempts) else { return "the number of attempts is 1 to 1000, not \(attempts)" }
+        guard created < expires else { return "the rollout expires before it is created" }
+        guard manifestDigest.bytes.starts(with: Hex.decode(release.text) ?? []) else {
+            return "the release's ID is not the start of its manifest's SHA-256"
+        }
+        return nil
+    }
+
+    /// Returns the next version with another state.
+    ///
+    /// A running rollout can be "changed" to running again: the new serial resumes a rollout that the controller has halted.
+    ///
+    /// - Throws: `bad-rollout-change` if the rollout is aborted, or is paused already.
+    func changed(to state: State) throws(FleetError) -> Rollout {
+        guard self.state != .aborted else {
+            throw FleetError(
+                .badChange, "the rollout \(name) is aborted, which is final",
+                hint: "otaflash rollout create NAME --release \(release)")
+        }
+        guard state != .paused || self.state != .paused else {
+            throw FleetError(.badChange, "the rollout \(name) is already paused")
+        }
+        var next = self
+        next.serial += 1
+        next.state = state
+        next.fields.set("serial", next.serial)
+        next.fields.set("state", state.rawValue)
+        return next
+    }
+
+    /// Returns whether the stages 0 to `stage` admit a device.
+    public func admits(_ device: DeviceID, groups: [GroupName], upTo stage: Int) -> Bool {
+        firstStage(for: device, groups: groups).map { $0 <= stage } ?? false
+    }
+
+    /// Returns the first stage that admits a device; nil if no stage admits it.
+    public func firstStage(for device: DeviceID, groups: [GroupName]) -> Int? {
+        let place = Stage.place(of: device, in: name)
+        return stages.firstIndex { $0.admits(device, groups: groups, place: place) }
+    }
+
+    /// How far the clocks of two machines may differ, in seconds.
+    public static let clockTolerance: Int64 = 300
+
+    /// Checks the wall clock of this machine. The check limits how long a store that withholds newer records can keep a rollout alive.
+    ///
+    /// - Throws: `clock-not-set` if the clock is before the creation of the rollout; `rollout-expired`.
+    public func check(wall: Timestamp) throws(FleetError) {
+        guard wall >= created.advanced(by: -Self.clockTolerance) else {
+            throw FleetError(
+                .clockNotSet,
+                "the clock of this machine shows \(wall), but the rollout \(name) was created at \(created)",
+                hint: "set the clock: timedatectl set-ntp true")
+        }
+        guard wall <= expires.advanced(by: Self.clockTolerance) else {
+            throw FleetError(
+                .expired, "the rollout \(name) expired at \(expires)",
+                hint: "otaflash rollout create NAME --release \(release)")
+        }
+    }
+
+    // MARK: - JSON
+
+    /// - Throws: `record-malformed`, `too-new`.
+    public init(payload: [UInt8]) throws(FleetError) {
+        let fields = try RecordFields(parsing: payload, Self.what)
+        self.fields = fields
+        name = try fields.required("rollout", fields.value("rollout") { RolloutName($0) })
+        serial = try fields.serial()
+        state = try fields.required("state", fields.value("state") { State(rawValue: $0) })
+        release = try fields.required("release", fields.value("release") { ReleaseID($0) })
+        manifestDigest = try fields.digest("manifest_sha256")
+        selection = try Selection(fields.required("select", fields.fields("select")))
+        var stages: [Stage] = []
+        for json in try fields.required("stages", fields.json("stages")?.array) {
+            stages.append(try Stage(RecordFields(json, "a stage")))
+        }
+        self.stages = stages
+        let limits = try fields.required("halt", fields.fields("halt"))
+        let percent = try limits.required("failed_percent", limits.integer("failed_percent"))
+        let minimum = try limits.required("minimum", limits.integer("minimum"))
+        guard let halt = Halt(failedPercent: percent, minimum: minimum) else {
+            throw fields.wrong("halt", "in its range")
+        }
+        self.halt = halt
+        attempts = try fields.required("attempts", fields.integer("attempts"))
+        controllers = try fields.required("controllers", fields.list("controllers", Self.key))
+        created = try fields.required("created", fields.value("created") { Timestamp($0) })
+        expires = try fields.required("expires", fields.value("expires") { Timestamp($0) })
+        if let problem { throw .malformed(problem) }
+    }
+
+    public func payload() throws(FleetError) -> [UInt8] { try fields.encoded() }
+
+    private mutating func setFields() {
+        fields.set("rollout", name)
+        fields.set("serial", serial)
+        fields.set("state", state.rawValue)
+        fields.set("release", release)
+        fields.set("manifest_sha256", manifestDigest.description)
+        fields.set("select", selection.fields)
+        fields.set("stages", JSON.array(stages.map(\.json)))
+        var limits = RecordFields.nested("the halt")
+        limits.set("failed_percent", halt.failedPercent)
+        limits.set("minimum", halt.minimum)
+        fields.set("halt", limits)
+        fields.set("attempts", attempts)
+        fields.set("controllers", controllers.map { Hex.encode($0.bytes) })
+        fields.set("created", created)
+        fields.set("expires", expires)
+    }
+
+    /// Parses the 32 bytes of an Ed25519 key as 64 lower-case hex digits.
+    private static func key(_ text: String) -> PublicKey? {
+        guard let bytes = Hex.decode(text), Hex.encode(bytes) == text else { return nil }
+        return try? PublicKey(bytes: bytes)
+    }
+}

@@ -1,0 +1,118 @@
+public import OTAFirmware
+
+/// The progress of a rollout. A controller that the rollout names computes and signs it.
+public struct RolloutProgress: SignedPayload {
+    public enum State: String, Sendable, CaseIterable {
+        case running
+        /// Too many devices failed. No new pushes until the operator resumes the rollout.
+        case halted
+        case complete
+    }
+
+    /// The numbers of the devices that the rollout admits so far.
+    public struct Counts: Sendable, Hashable {
+        public var done = 0
+        public var running = 0
+        /// The devices that ended with a failure that the image can cause (``Reason/blamesImage``).
+        public var failed = 0
+        /// The devices that ended with another failure, such as a refusal, or used up their attempts.
+        public var refused = 0
+        /// The devices without a result, for example because no gateway hears them.
+        public var waiting = 0
+
+        public init() {}
+
+        public var ended: Int { done + failed + refused }
+        public var unfinished: Int { running + waiting }
+    }
+
+    /// The failures of devices before the operator resumed a halted rollout. They do not count for the next halt.
+    public struct Excused: Sendable, Hashable {
+        public let ended: Int
+        public let failed: Int
+
+        init(ended: Int, failed: Int) {
+            self.ended = ended
+            self.failed = failed
+        }
+    }
+
+    public static let kind = SignedRecord.Kind.progress
+
+    public let rollout: RolloutName
+    /// The number of this version of the record, from 1.
+    public internal(set) var serial: Int
+    /// The serial of the rollout that the controller used.
+    public internal(set) var rolloutSerial: Int
+    public internal(set) var state: State
+    /// The index of the current stage, from 0.
+    public internal(set) var stage: Int
+    public internal(set) var counts: Counts
+    public internal(set) var excused: Excused?
+    /// The time of the write, only for reports.
+    public internal(set) var at: Timestamp?
+
+    public var scopeProduct: ProductName? { nil }
+
+    private static let what = "the progress"
+
+    init(rollout: RolloutName, serial: Int, rolloutSerial: Int) {
+        self.rollout = rollout
+        self.serial = serial
+        self.rolloutSerial = rolloutSerial
+        state = .running
+        stage = 0
+        counts = Counts()
+    }
+
+    /// - Throws: `record-malformed`, `too-new`.
+    public init(payload: [UInt8]) throws(FleetError) {
+        let fields = try RecordFields(parsing: payload, Self.what)
+        rollout = try fields.required("rollout", fields.value("rollout") { RolloutName($0) })
+        serial = try fields.serial()
+        rolloutSerial = try fields.serial("rollout_serial")
+        state = try fields.required("state", fields.value("state") { State(rawValue: $0) })
+        stage = try fields.required("stage", fields.integer("stage"))
+        let numbers = try fields.required("counts", fields.fields("counts"))
+        func count(_ fields: RecordFields, _ name: String) throws(FleetError) -> Int {
+            let number = try fields.required(name, fields.integer(name))
+            guard number < 1 << 31 else { throw fields.wrong(name, "below 2^31") }
+            return number
+        }
+        var counts = Counts()
+        counts.done = try count(numbers, "done")
+        counts.running = try count(numbers, "running")
+        counts.failed = try count(numbers, "failed")
+        counts.refused = try count(numbers, "refused")
+        counts.waiting = try count(numbers, "waiting")
+        self.counts = counts
+        if let excused = try fields.fields("excused") {
+            self.excused = Excused(ended: try count(excused, "ended"), failed: try count(excused, "failed"))
+        }
+        at = try fields.value("at") { Timestamp($0) }
+    }
+
+    public func payload() throws(FleetError) -> [UInt8] {
+        var fields = RecordFields(new: Self.what)
+        fields.set("rollout", rollout)
+        fields.set("serial", serial)
+        fields.set("rollout_serial", rolloutSerial)
+        fields.set("state", state.rawValue)
+        fields.set("stage", stage)
+        var numbers = RecordFields.nested("the counts")
+        numbers.set("done", counts.done)
+        numbers.set("running", counts.running)
+        numbers.set("failed", counts.failed)
+        numbers.set("refused", counts.refused)
+        numbers.set("waiting", counts.waiting)
+        fields.set("counts", numbers)
+        if let excused {
+            var numbers = RecordFields.nested("the excused failures")
+            numbers.set("ended", excused.ended)
+            numbers.set("failed", excused.failed)
+            fields.set("excused", numbers)
+        }
+        fields.set("at", at)
+        return try fields.encoded()
+    }
+}

@@ -1,0 +1,79 @@
+public import OTAFirmware
+
+/// The devices that a rollout can update: their product, and optionally their running version and groups.
+public struct Selection: Sendable, Hashable {
+    /// A condition for the running version, such as `<1.4.0`.
+    public struct VersionCondition: Sendable, Hashable, CustomStringConvertible {
+        public enum Comparison: String, Sendable, CaseIterable {
+            case below = "<", atMost = "<=", equal = "=", atLeast = ">=", above = ">"
+        }
+
+        public static let rule = "one of < <= = >= > and a version, such as <1.4.0"
+        public let comparison: Comparison
+        public let version: SemanticVersion
+
+        /// Returns nil if `text` does not follow the `rule`.
+        public init?(_ text: some StringProtocol) {
+            let sign = text.prefix { "<=>".contains($0) }
+            guard let comparison = Comparison(rawValue: String(sign)),
+                let version = SemanticVersion(text.dropFirst(sign.count))
+            else { return nil }
+            self.comparison = comparison
+            self.version = version
+        }
+
+        public var description: String { comparison.rawValue + version.text }
+
+        /// Compares by the precedence of SemVer, which ignores build metadata.
+        func isSatisfied(by running: SemanticVersion) -> Bool {
+            let isAbove = running.takesPrecedence(over: version)
+            let isBelow = version.takesPrecedence(over: running)
+            return switch comparison {
+            case .below: isBelow
+            case .atMost: !isAbove
+            case .equal: !isAbove && !isBelow
+            case .atLeast: !isBelow
+            case .above: isAbove
+            }
+        }
+    }
+
+    public let product: ProductName
+    public let running: VersionCondition?
+    /// The device must be in at least one of these groups. An empty list means all devices.
+    public let groups: [GroupName]
+
+    public init(product: ProductName, running: VersionCondition? = nil, groups: [GroupName] = []) {
+        self.product = product
+        self.running = running
+        self.groups = groups
+    }
+
+    /// Returns whether the rollout can update a device. A device whose product is unknown is never selected. A device whose version is
+    /// unknown is not selected if there is a condition for the version.
+    ///
+    /// - Parameter ignoringVersion: whether the condition for the version does not apply, because the device already has a job.
+    public func includes(
+        product: ProductName?, version: SemanticVersion?, groups: [GroupName], ignoringVersion: Bool = false
+    ) -> Bool {
+        guard product == self.product else { return false }
+        if let running, !ignoringVersion {
+            guard let version, running.isSatisfied(by: version) else { return false }
+        }
+        return self.groups.isEmpty || !Set(self.groups).isDisjoint(with: groups)
+    }
+
+    init(_ fields: RecordFields) throws(FleetError) {
+        product = try fields.required("product", fields.value("product") { ProductName($0) })
+        running = try fields.value("running") { VersionCondition($0) }
+        groups = try fields.list("groups") { GroupName($0) } ?? []
+    }
+
+    var fields: RecordFields {
+        var fields = RecordFields.nested("the selection")
+        fields.set("product", product.text)
+        fields.set("running", running?.description)
+        fields.set("groups", groups.map(\.text))
+        return fields
+    }
+}

@@ -1,0 +1,132 @@
+public import OTAFirmware
+
+/// A change of a device's record. Each change is one write by compare-and-set.
+public enum DeviceChange: Sendable, Hashable {
+    /// Take the lease for a rollout, in the first or in a further attempt.
+    case lease(rollout: RolloutName, created: Timestamp, holder: Holder)
+    /// Take the lease from a holder that does not write any more (``LeaseWatch``).
+    case takeOver(rollout: RolloutName, created: Timestamp, holder: Holder)
+    /// End the attempt of a holder that does not write any more, without a new attempt now. `isLast`: no attempt is left.
+    case abandon(isLast: Bool)
+    /// Show that the holder is alive, with the progress of its push.
+    case beat(DeviceRecord.Phase, offset: Int?, total: Int?, by: Holder)
+    /// The device runs the image, confirmed.
+    case finish(version: SemanticVersion?, by: Holder)
+    /// The attempt ended without a result. The next attempt starts `after` seconds later.
+    case wait(Reason, after: Int, by: Holder)
+    /// The attempt ended, and no further attempt is made.
+    case giveUp(Reason, by: Holder)
+    /// Keep the device out of all rollouts, and the reverse.
+    case hold
+    case unhold
+    case group([GroupName])
+}
+
+extension DeviceRecord {
+    /// Returns the record after a change.
+    ///
+    /// | from | change | to |
+    /// |---|---|---|
+    /// | `idle`, `waiting`; `done`, `given-up` of an older rollout | lease | `running` |
+    /// | `running` | takeOver | `running` |
+    /// | `running` | abandon; abandon the last attempt | `waiting`; `given-up` |
+    /// | `running`, by the holder | beat; finish; wait; giveUp | `running`; `done`; `waiting`; `given-up` |
+    /// | all but `running`, `held` | hold | `held` |
+    /// | `held` | unhold | the state before `held` |
+    /// | all | group | the same |
+    ///
+    /// - Throws: `stale-record` for every other combination.
+    public func changed(_ change: DeviceChange, at wall: Timestamp?) throws(FleetError) -> DeviceRecord {
+        var next = self
+        next.at = wall
+        switch change {
+        case .lease(let rollout, let created, let holder):
+            guard state != .running, state != .held, mayFollow(rollout, created) else { throw stale("lease") }
+            next.startAttempt(of: rollout, created, by: holder)
+        case .takeOver(let rollout, let created, let holder):
+            guard state == .running, self.rollout == rollout || mayFollow(rollout, created) else {
+                throw stale("takeover")
+            }
+            next.startAttempt(of: rollout, created, by: holder)
+        case .abandon(let isLast):
+            guard state == .running else { throw stale("abandon") }
+            next.endAttempt(isLast ? .givenUp : .waiting, .holderGone)
+        case .beat(let phase, let offset, let total, let holder):
+            try expect(holder, "beat")
+            // The phase `trial` is final: other gateways must not treat the push as interruptible again.
+            next.phase = self.phase == .trial ? .trial : phase
+            next.offset = offset ?? self.offset
+            next.total = total ?? self.total
+            next.beat += 1
+        case .finish(let version, let holder):
+            try expect(holder, "finish")
+            next.endAttempt(.done, nil)
+            next.version = version ?? self.version
+        case .wait(let reason, let seconds, let holder):
+            try expect(holder, "wait")
+            next.endAttempt(.waiting, reason)
+            next.retryAfter = max(0, min(seconds, Self.longestWait))
+        case .giveUp(let reason, let holder):
+            try expect(holder, "give-up")
+            next.endAttempt(.givenUp, reason)
+        case .hold:
+            guard state != .running, state != .held else { throw stale("hold") }
+            next.heldState = state
+            next.state = .held
+        case .unhold:
+            guard state == .held else { throw stale("release") }
+            next.state = heldState ?? .idle
+            next.heldState = nil
+        case .group(let groups):
+            next.groups = Set(groups).sorted()
+        }
+        return next
+    }
+
+    /// The longest pause before the next attempt, in seconds.
+    public static let longestWait = 3600
+
+    /// Returns the pause after an attempt, in seconds: 60 s, doubled with each attempt, at most 1 h.
+    public static func pause(afterAttempt attempt: Int) -> Int { min(60 << min(max(attempt - 1, 0), 10), longestWait) }
+
+    /// Whether a job of this rollout may follow the job in the record: the next attempt of the same rollout, or a newer rollout.
+    ///
+    /// Otherwise two rollouts in force would update a device in turn, without an end.
+    public func mayFollow(_ rollout: RolloutName, _ created: Timestamp) -> Bool {
+        guard let own = self.rollout, let ownCreated = rolloutCreated else { return true }
+        if own == rollout { return state == .idle || state == .waiting }
+        return (created, rollout) > (ownCreated, own)
+    }
+
+    private mutating func startAttempt(of rollout: RolloutName, _ created: Timestamp, by holder: Holder) {
+        attempt = self.rollout == rollout ? attempt + 1 : 1
+        self.rollout = rollout
+        rolloutCreated = created
+        self.holder = holder
+        state = .running
+        phase = .connect
+        beat = 1
+        reason = nil
+        retryAfter = nil
+        offset = nil
+        total = nil
+    }
+
+    private mutating func endAttempt(_ state: State, _ reason: Reason?) {
+        self.state = state
+        self.reason = reason
+        phase = nil
+        beat += 1
+    }
+
+    private func expect(_ holder: Holder, _ what: String) throws(FleetError) {
+        guard state == .running, self.holder == holder else { throw stale(what) }
+    }
+
+    private func stale(_ what: String) -> FleetError {
+        let place = holder.map { " by gateway \($0.gateway)" } ?? ""
+        return FleetError(
+            .staleRecord, "the change '\(what)' is not allowed: device \(device) is \(state.rawValue)\(place)",
+            hint: "otaflash fleet devices")
+    }
+}

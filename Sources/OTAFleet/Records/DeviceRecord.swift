@@ -1,0 +1,152 @@
+public import OTAFirmware
+
+/// The gateway process that has the lease of a device.
+public struct Holder: Sendable, Hashable {
+    public let gateway: GatewayName
+    public let life: GatewayLife
+
+    public init(gateway: GatewayName, life: GatewayLife) {
+        self.gateway = gateway
+        self.life = life
+    }
+}
+
+/// The record of a device: the lease and the job in one, so that they cannot disagree.
+///
+/// A record is written only by compare-and-set on the revision that was read. `changed(_:at:)` has all permitted changes.
+public struct DeviceRecord: Sendable, Hashable {
+    public enum State: String, Sendable, CaseIterable {
+        /// The device had no job yet.
+        case idle
+        /// A gateway has the lease and pushes.
+        case running
+        /// The last attempt ended without a result. The next attempt starts after `retryAfter`.
+        case waiting
+        /// The device runs the image of the rollout, confirmed.
+        case done
+        /// No further attempt is made in this rollout.
+        case givenUp = "given-up"
+        /// The operator keeps the device out of all rollouts.
+        case held
+    }
+
+    /// The part of a push. From `trial` on, the push is not interrupted.
+    public enum Phase: String, Sendable, CaseIterable {
+        case connect, transfer, trial
+    }
+
+    public let device: DeviceID
+    public internal(set) var state: State
+    /// The product and version that a gateway last read from the device.
+    public var product: ProductName?
+    public var version: SemanticVersion?
+    /// The labels of the device, in ascending order.
+    public internal(set) var groups: [GroupName]
+
+    /// The rollout of the current or last job, and its creation time. A job of a rollout follows only on a job of an older rollout.
+    public internal(set) var rollout: RolloutName?
+    public internal(set) var rolloutCreated: Timestamp?
+    /// The number of the attempt in this rollout, from 1.
+    public internal(set) var attempt: Int
+    /// The gateway of the current or last attempt.
+    public internal(set) var holder: Holder?
+    /// The number of the holder's writes in this attempt, from 1.
+    public internal(set) var beat: Int
+    public internal(set) var phase: Phase?
+    /// The received bytes and the size of the image.
+    public internal(set) var offset: Int?
+    public internal(set) var total: Int?
+    /// Why the last attempt ended.
+    public internal(set) var reason: Reason?
+    /// The pause before the next attempt, in seconds from the time at which a gateway sees the record.
+    public internal(set) var retryAfter: Int?
+    /// The state before `held`.
+    public internal(set) var heldState: State?
+    /// The time of the write, only for reports.
+    public internal(set) var at: Timestamp?
+
+    private var fields: RecordFields
+
+    /// Creates the record of a device without a job.
+    public init(device: DeviceID) {
+        self.device = device
+        state = .idle
+        groups = []
+        attempt = 0
+        beat = 0
+        fields = RecordFields(new: Self.what)
+    }
+
+    private static let what = "the record of a device"
+
+    /// Parses a record.
+    ///
+    /// - Throws: `record-malformed`, `record-too-large`, `too-new`.
+    public init(parsing bytes: [UInt8]) throws(FleetError) {
+        let fields = try RecordFields(parsing: bytes, Self.what)
+        self.fields = fields
+        device = try fields.required("device", fields.value("device") { DeviceID($0) })
+        state = try fields.required("state", fields.value("state") { State(rawValue: $0) })
+        product = try fields.value("product") { ProductName($0) }
+        version = try fields.value("version") { SemanticVersion($0) }
+        groups = try fields.list("groups") { GroupName($0) } ?? []
+        rollout = try fields.value("rollout") { RolloutName($0) }
+        rolloutCreated = try fields.value("rollout_created") { Timestamp($0) }
+        attempt = try fields.integer("attempt") ?? 0
+        beat = try fields.integer("beat") ?? 0
+        let gateway = try fields.value("gateway") { GatewayName($0) }
+        let life = try fields.value("life") { GatewayLife($0) }
+        guard (gateway == nil) == (life == nil) else { throw .malformed("\(Self.what) has a gateway without a life") }
+        holder = gateway.flatMap { gateway in life.map { Holder(gateway: gateway, life: $0) } }
+        phase = try fields.value("phase") { Phase(rawValue: $0) }
+        offset = try fields.integer("offset")
+        total = try fields.integer("total")
+        reason = try fields.value("reason") { Reason($0) }
+        retryAfter = try fields.integer("retry_after")
+        heldState = try fields.value("held_state") { State(rawValue: $0) }
+        at = try fields.value("at") { Timestamp($0) }
+        guard state != .running || (rollout != nil && rolloutCreated != nil && holder != nil && attempt > 0) else {
+            throw .malformed("\(Self.what) is running without a rollout, a gateway or an attempt")
+        }
+        // The counters are small, so that no sum of them overflows.
+        guard attempt < 1 << 31, beat < 1 << 31, (retryAfter ?? 0) < 1 << 31 else {
+            throw .malformed("\(Self.what) has a number above \(1 << 31)")
+        }
+    }
+
+    /// Returns the record as JSON, with the unknown members of the parsed record.
+    ///
+    /// - Throws: `record-too-large`.
+    public func encoded() throws(FleetError) -> [UInt8] {
+        var fields = fields
+        fields.set("device", device)
+        fields.set("product", product?.text)
+        fields.set("version", version?.text)
+        fields.set("rollout", rollout)
+        fields.set("rollout_created", rolloutCreated)
+        fields.set("state", state.rawValue)
+        fields.set("held_state", heldState?.rawValue)
+        fields.set("phase", phase?.rawValue)
+        fields.set("attempt", attempt == 0 ? nil : attempt)
+        fields.set("gateway", holder?.gateway)
+        fields.set("life", holder?.life)
+        fields.set("beat", beat == 0 ? nil : beat)
+        fields.set("offset", offset)
+        fields.set("total", total)
+        fields.set("reason", reason)
+        fields.set("retry_after", retryAfter)
+        fields.set("groups", groups.map(\.text))
+        fields.set("at", at)
+        return try fields.encoded()
+    }
+
+    /// Whether this record is of the same attempt as `other`: the same rollout, attempt, gateway and life.
+    public func isSameAttempt(as other: DeviceRecord) -> Bool {
+        rollout == other.rollout && attempt == other.attempt && holder == other.holder
+    }
+
+    /// Whether the two records are the same write: the same attempt, and the same write in this attempt.
+    public func isSameWrite(as other: DeviceRecord) -> Bool {
+        isSameAttempt(as: other) && beat == other.beat && state == other.state
+    }
+}

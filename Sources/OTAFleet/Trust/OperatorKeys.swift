@@ -1,0 +1,129 @@
+public import OTAFirmware
+public import OTASigning
+
+/// A payload whose signature was verified. Only ``OperatorKeys`` creates a value of this type, so no code can act on an unsigned release,
+/// rollout or progress.
+public struct Verified<Payload: SignedPayload>: Sendable, Hashable {
+    public let value: Payload
+    /// The IDs of the keys that signed: at least one.
+    public let signers: [KeyID]
+    /// The SHA-256 of the signed payload. It identifies this version of the record.
+    public let digest: SHA256Digest
+
+    fileprivate init(_ value: Payload, _ record: SignedRecord, _ signers: [PublicKey]) {
+        self.value = value
+        self.signers = signers.map(\.id)
+        digest = SHA256.digest(of: record.payload)
+    }
+}
+
+/// The public keys of the operators of a fleet, from the local disk. They verify the records of a fleet, which come from a store that
+/// is not trusted.
+public struct OperatorKeys: Sendable {
+    private let trust: TrustStore
+    private let allowsDemoKey: Bool
+
+    /// - Parameters:
+    ///   - trust: the keys. A scope (``TrustScope``) limits a key to releases and rollouts of some products.
+    ///   - allowsDemoKey: whether the demo key, whose private key is public, counts as an operator.
+    public init(_ trust: TrustStore, allowsDemoKey: Bool = false) {
+        self.trust = trust
+        self.allowsDemoKey = allowsDemoKey
+    }
+
+    /// Verifies a release.
+    ///
+    /// - Throws: `record-untrusted`; the errors of ``SignedRecord`` and of the payload.
+    public func release(_ bytes: [UInt8]) throws(FleetError) -> Verified<FleetRelease> { try verify(bytes) }
+
+    /// Verifies a rollout.
+    ///
+    /// - Throws: `record-untrusted`; the errors of ``SignedRecord`` and of the payload.
+    public func rollout(_ bytes: [UInt8]) throws(FleetError) -> Verified<Rollout> { try verify(bytes) }
+
+    /// Verifies the progress of a rollout. The key must be one of the controllers that the signed rollout names.
+    ///
+    /// - Throws: `record-untrusted`, also for the progress of another rollout; the errors of ``SignedRecord`` and of the payload.
+    public static func progress(
+        _ bytes: [UInt8], of rollout: Verified<Rollout>
+    ) throws(FleetError) -> Verified<RolloutProgress> {
+        let record = try record(bytes, RolloutProgress.self)
+        let signers = record.signers(among: rollout.value.controllers)
+        guard !signers.isEmpty else { throw untrusted(record, "a controller of the rollout \(rollout.value.name)") }
+        let progress = try RolloutProgress(payload: record.payload)
+        guard progress.rollout == rollout.value.name else {
+            throw FleetError(
+                .untrusted, "the progress is of the rollout \(progress.rollout), not of \(rollout.value.name)")
+        }
+        return Verified(progress, record, signers)
+    }
+
+    /// Pauses, resumes or aborts a rollout: signs its next version.
+    ///
+    /// The change starts from a verified rollout, because an operator must not sign a plan that another person has put into the store. The
+    /// key must be an operator's key, because gateways would ignore the record otherwise.
+    ///
+    /// - Throws: `record-untrusted` if the key is not an operator's key for this product; `bad-rollout-change`, `signing-failed`.
+    public func change(
+        _ rollout: Verified<Rollout>, to state: Rollout.State, with signer: any Signer
+    ) throws(FleetError) -> SignedRecord {
+        try sign(rollout.value.changed(to: state), with: signer)
+    }
+
+    /// Withdraws a release: signs its next version, with which no gateway starts a push of this release.
+    ///
+    /// - Throws: `record-untrusted` if the key is not an operator's key for this product; `signing-failed`.
+    public func withdraw(
+        _ release: Verified<FleetRelease>, with signer: any Signer
+    ) throws(FleetError) -> SignedRecord { try sign(release.value.withdrawn(), with: signer) }
+
+    /// Signs a new release or rollout. A key that is not an operator's key is refused here, because gateways would ignore the record.
+    ///
+    /// - Throws: `record-untrusted`, `record-too-large`, `signing-failed`.
+    public func sign(_ value: some SignedPayload, with signer: any Signer) throws(FleetError) -> SignedRecord {
+        guard keys(for: value.scopeProduct).contains(signer.publicKey) else {
+            throw FleetError(
+                .untrusted, "the key \(signer.publicKey.id) is not an operator's key of this fleet",
+                hint: "give the key of an operator with --key, or add its public key to the folder of --operators")
+        }
+        return try SignedRecord(signing: value, with: signer)
+    }
+
+    private func verify<Payload: SignedPayload>(_ bytes: [UInt8]) throws(FleetError) -> Verified<Payload> {
+        let record = try Self.record(bytes, Payload.self)
+        // First all keys, because the payload must not be parsed before a signature is verified.
+        let signers = record.signers(among: keys(for: nil))
+        guard !signers.isEmpty else { throw Self.untrusted(record, "an operator's key") }
+        let value = try Payload(payload: record.payload)
+        let covering = keys(for: value.scopeProduct).filter(signers.contains)
+        guard !covering.isEmpty else {
+            throw FleetError(.untrusted, "the scope of the key \(signers[0].id) does not include this \(Payload.kind)")
+        }
+        return Verified(value, record, covering)
+    }
+
+    private static func record<Payload: SignedPayload>(
+        _ bytes: [UInt8], _: Payload.Type
+    ) throws(FleetError) -> SignedRecord {
+        let record = try SignedRecord(parsing: bytes)
+        guard record.kind == Payload.kind else {
+            throw .malformed("the record is a \(record.kind), not a \(Payload.kind)")
+        }
+        return record
+    }
+
+    /// The operators' keys whose scope includes the product; all operators' keys if `product` is nil.
+    private func keys(for product: ProductName?) -> [PublicKey] {
+        trust.keys.filter { key in
+            guard allowsDemoKey || key.id != DemoKey.id else { return false }
+            guard let scope = trust.scope(of: key.id), let product else { return true }
+            return (scope.products?.contains(product) ?? true) && (scope.formats?.contains(.bundle) ?? true)
+        }
+    }
+
+    private static func untrusted(_ record: SignedRecord, _ expected: String) -> FleetError {
+        let named = record.signatures.map(\.keyID.description).joined(separator: ", ")
+        return FleetError(
+            .untrusted, "the \(record.kind) is not signed by \(expected); its signatures name the keys \(named)")
+    }
+}

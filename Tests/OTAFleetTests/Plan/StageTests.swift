@@ -1,0 +1,96 @@
+import OTAFirmware
+import OTAFleet
+import Testing
+
+@Suite("Stages of a rollout") struct StageTests {
+    @Test(
+        "the place of a device is that of the design, computed with Python's hashlib",
+        arguments: [
+            ("ble-AABBCCDDEEFF", 5718), ("udp-10_0_0_7-1337", 9064), ("sim-kitchen", 6946),
+            ("serial-dev-ttyACM0", 4344),
+        ])
+    func places(device: String, place: Int) throws {
+        let name = try #require(RolloutName("t-140"))
+        #expect(Stage.place(of: try #require(DeviceID(device)), in: name) == place)
+    }
+
+    @Test("each stage admits the devices of the stages before it, and about its part of all devices")
+    func nesting() throws {
+        let rollout = try Fixtures().rollout()
+        var counts = [0, 0, 0]
+        for number in 0..<10_000 {
+            let device = try #require(DeviceID("sim-\(number)"))
+            let admitted = (0...2).map { rollout.admits(device, groups: [], upTo: $0) }
+            #expect(admitted == admitted.sorted { !$0 && $1 })
+            for stage in 0...2 where admitted[stage] { counts[stage] += 1 }
+        }
+        // Six standard deviations of a binomial distribution around 100 and 1000.
+        #expect((40...160).contains(counts[0]) && (820...1180).contains(counts[1]) && counts[2] == 10_000)
+    }
+
+    @Test("the places of two rollouts are independent")
+    func otherRollout() throws {
+        let (one, two) = (try Fixtures().rollout("one"), try Fixtures().rollout("two"))
+        let both = try (0..<10_000).count { number in
+            let device = try #require(DeviceID("sim-\(number)"))
+            return one.admits(device, groups: [], upTo: 1) && two.admits(device, groups: [], upTo: 1)
+        }
+        #expect((40...160).contains(both))
+    }
+
+    @Test("a stage of chosen devices or of a group admits them also in later stages")
+    func canary() throws {
+        let fixtures = try Fixtures()
+        let group = try #require(GroupName("berlin"))
+        let rollout = try fixtures.rollout(stages: [
+            #require(Stage(.devices([fixtures.device]))), #require(Stage(.group(group))), #require(Stage(.percent(1))),
+        ])
+        let other = try #require(DeviceID("udp-10_0_0_7-1337"))
+        #expect((0...2).allSatisfy { rollout.admits(fixtures.device, groups: [], upTo: $0) })
+        #expect((0...2).map { rollout.admits(other, groups: [group], upTo: $0) } == [false, true, true])
+        #expect((0...2).allSatisfy { !rollout.admits(other, groups: [], upTo: $0) })
+        #expect(
+            rollout.firstStage(for: other, groups: [group]) == 1 && rollout.firstStage(for: other, groups: []) == nil)
+        #expect(try Rollout(payload: rollout.payload()) == rollout)
+    }
+
+    @Test("a rollout with a value out of its range is refused, as a new plan and as a record")
+    func ranges() throws {
+        let fixtures = try Fixtures()
+        #expect(Stage(.percent(0)) == nil && Stage(.percent(101)) == nil && Stage(.percent(1), minimum: 0) == nil)
+        #expect(throws: FleetError(.badChange, "")) { try fixtures.rollout(stages: []) }
+        #expect(throws: FleetError(.badChange, "")) { try fixtures.rollout(attempts: 0) }
+        #expect(throws: FleetError(.badChange, "")) { try fixtures.rollout(created: fixtures.expires) }
+        let payload = try String(decoding: fixtures.rollout().payload(), as: UTF8.self)
+        for (part, replacement) in [
+            (#""percent":10,"#, #""percent":10,"group":"a","#), (#""percent":10,"#, ""),
+            (#""percent":10,"#, #""percent":0,"#),
+            (#""attempts":3"#, #""attempts":1001"#), (#""serial":1"#, #""serial":0"#),
+            (#""failed_percent":5"#, #""failed_percent":101"#),
+            (#""running":"<1.4.0""#, #""running":"1.4.0""#), (#""created":"2026-11"#, #""created":"2027-11"#),
+        ] {
+            let changed = payload.replacing(part, with: replacement)
+            #expect(changed != payload)
+            #expect(throws: FleetError(.malformed, ""), "\(replacement)") { try Rollout(payload: Array(changed.utf8)) }
+        }
+    }
+
+    @Test(
+        "a condition for the version compares as SemVer does",
+        arguments: [
+            ("<1.4.0", "1.4.0-rc.1", true), ("<1.4.0", "1.4.0", false), ("<1.4.0", "1.10.0", false),
+            ("<=1.4.0", "1.4.0", true),
+            ("=1.4.0", "1.4.0+build", true), ("=1.4.0", "1.4.1", false), (">=1.4.0", "1.4.0", true),
+            (">1.4.0", "1.4.0", false),
+            (">1.4.0", "2.0.0-a", true),
+        ])
+    func versions(condition: String, version: String, isSelected: Bool) throws {
+        let fixtures = try Fixtures()
+        let running: Selection.VersionCondition = try #require(Selection.VersionCondition(condition))
+        let selection = Selection(product: fixtures.product, running: running)
+        #expect(
+            selection.includes(product: fixtures.product, version: SemanticVersion(version), groups: []) == isSelected)
+        #expect(!selection.includes(product: nil, version: SemanticVersion(version), groups: []))
+        #expect(!selection.includes(product: fixtures.product, version: nil, groups: []))
+    }
+}
