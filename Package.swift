@@ -182,7 +182,7 @@ let package = Package(
             dependencies: ["OTAClient", "OTAFirmware", "OTASigning", "OTATransport", "OTAUpdate", system],
             swiftSettings: swift),
         .testTarget(
-            name: "OTAFleetTests", dependencies: ["OTAFleet", "OTAFirmware", "OTASigning", "OTAUpdate"],
+            name: "OTAFleetTests", dependencies: ["OTAFleet", "OTAFirmware", "OTASigning", "OTAUpdate", system],
             swiftSettings: swift),
         .testTarget(name: "OTAUpdateTests", dependencies: ["OTAUpdate"], swiftSettings: swift),
         .testTarget(

@@ -50,9 +50,10 @@ public struct DeviceMachine: Sendable {
 
     /// The time after which an unclear write is read back again.
     private static let retryTime = Duration.seconds(2)
-    /// If no event arrives for this time during a trial, the gateway was paused. The caller calls `tick(at:)` at least every 10 s.
-    private static let pauseTime = Duration.seconds(15)
-    private static let longestTick = Duration.seconds(10)
+    /// The caller calls `tick(at:)` at least after this time. During a trial, a longer time without an event is a pause of this process.
+    private static let longestTick = Duration.seconds(5)
+    /// After pauses of this total time, the end of a trial proves nothing about the image.
+    private static let acceptedPause = Duration.seconds(5)
 
     public let holder: Holder
     /// The last known record. It is the record of an idle device if the store has no record.
@@ -82,8 +83,10 @@ public struct DeviceMachine: Sendable {
         var end: PushEnd?
         /// Whether another process has the lease.
         var isLost = false
-        /// Whether this gateway was paused during the trial.
-        var wasPaused = false
+        /// Whether this attempt transferred, so that its own APPLY started the trial.
+        var hasTransferred = false
+        /// How long this process was paused during the trial.
+        var paused = Duration.zero
     }
 
     private struct Pending: Sendable {
@@ -284,11 +287,15 @@ public struct DeviceMachine: Sendable {
     // MARK: - Push
 
     /// Records the progress of the push: its phase, and the received and all bytes of the image.
+    ///
+    /// A push that transfers reports the phase `transfer` first, also if no byte is missing. A push that finds the device on trial reports
+    /// only `trial`.
     public mutating func progress(
         _ phase: DeviceRecord.Phase, offset: Int?, total: Int?, at moment: Moment
     ) -> [Action] {
         note(moment)
         guard job?.isPushing == true else { return [] }
+        if phase == .transfer { job?.hasTransferred = true }
         if job?.phase != phase {
             job?.phase = phase
             job?.hasNews = true
@@ -304,13 +311,18 @@ public struct DeviceMachine: Sendable {
         guard job?.isPushing == true else { return [] }
         job?.isPushing = false
         job?.end = end
-        if case .failed(let reason) = end, job?.wasPaused == true,
-            reason == .rolledBack || reason == .didNotReturn
-        {
+        if case .failed(let reason) = end, reason == .rolledBack || reason == .didNotReturn, !watchedWholeTrial {
             job?.end = .retry(.trialUnattended)
         }
         if case .retry = end, let reason = job?.interruption { job?.end = .retry(reason) }
         return proceed(at: moment)
+    }
+
+    /// Whether this gateway saw the trial from its start, without a pause. Otherwise the trial may have ended because nothing confirmed the
+    /// image in time, and this proves nothing about the image.
+    private var watchedWholeTrial: Bool {
+        guard let job else { return false }
+        return job.hasTransferred && job.paused < Self.acceptedPause
     }
 
     /// Interrupts the attempt if the image is not marked for boot yet. Later the push continues, because its
@@ -338,9 +350,8 @@ public struct DeviceMachine: Sendable {
 
     /// Notices a pause of this process. After a pause in a trial, the device may have rolled back only because nothing confirmed it.
     private mutating func note(_ moment: Moment) {
-        if job?.isPushing == true, job?.phase == .trial, moment.now - lastEvent >= Self.pauseTime {
-            job?.wasPaused = true
-        }
+        let gap = moment.now - lastEvent - Self.longestTick
+        if job?.isPushing == true, job?.phase == .trial, gap > .zero { job?.paused += gap }
         lastEvent = moment.now
     }
 

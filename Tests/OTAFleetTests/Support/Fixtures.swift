@@ -59,14 +59,14 @@ struct Fixtures {
     /// A plan with the stages 1 %, 10 % and 100 %.
     func rollout(
         _ name: String = "t-140", stages: [Stage]? = nil, attempts: Int = 3, running: String? = "<1.4.0",
-        created: Timestamp? = nil
+        created: Timestamp? = nil, haltMinimum: Int = 4
     ) throws -> Rollout {
         try Rollout(
             name: #require(RolloutName(name)), release: release(),
             selection: Selection(product: product, running: running.flatMap { Selection.VersionCondition($0) }),
             stages: stages
                 ?? [1, 10, 100].map { try #require(Stage(.percent($0), minimum: 2, soakSeconds: 60)) },
-            halt: #require(Rollout.Halt(failedPercent: 5, minimum: 4)), attempts: attempts,
+            halt: #require(Rollout.Halt(failedPercent: 5, minimum: haltMinimum)), attempts: attempts,
             controllers: [controllerKey.publicKey], created: created ?? self.created, expires: expires)
     }
 

@@ -1,0 +1,206 @@
+import OTAFirmware
+import OTAFleet
+import OTASigning
+import Testing
+
+@Suite("The machine of a rollout") struct StageMachineTests {
+    /// A controller and the records of its devices.
+    private final class Rig {
+        let fixtures: Fixtures
+        var rollout: Verified<Rollout>
+        var machine: StageMachine
+        var records: [DeviceRecord]
+        var memory = SerialMemory()
+
+        /// 100 devices; the stages 10 % (at least 2 devices, 60 s), 50 %, 100 %; halts over 5 % of at least 4.
+        init() throws {
+            fixtures = try Fixtures()
+            let stages = [
+                try #require(Stage(.percent(10), minimum: 2, soakSeconds: 60)),
+                try #require(Stage(.percent(50), minimum: 2)),
+                try #require(Stage(.percent(100))),
+            ]
+            rollout = try fixtures.verified(fixtures.rollout(stages: stages))
+            machine = StageMachine(rollout, progress: nil, memory: memory)
+            let fixtures = fixtures
+            records = try (0..<100).map { try fixtures.record("sim-\($0)") }
+        }
+
+        func devices(in stage: Int) -> [Int] {
+            records.indices.filter { rollout.value.firstStage(for: records[$0].device, groups: []) == stage }
+        }
+
+        /// Ends the attempts of some devices.
+        func end(_ indices: some Sequence<Int>, _ change: DeviceChange? = nil) throws {
+            for index in indices {
+                records[index] = try fixtures.record(records[index].device.text)
+                    .changed(.lease(rollout: fixtures.name, created: fixtures.created, holder: fixtures.a), at: nil)
+                    .changed(change ?? .finish(version: nil, by: fixtures.a), at: nil)
+            }
+        }
+
+        /// Performs a step. Writes and returns the progress.
+        func step(at time: Double) throws -> RolloutProgress? {
+            guard let next = machine.step(records, at: .at(time)) else { return nil }
+            let verified = try fixtures.verified(next, of: rollout)
+            _ = try memory.accept(verified)
+            machine.wrote(verified.value, at: .at(time))
+            return next
+        }
+
+        func change(to state: Rollout.State) throws {
+            let record = try fixtures.operators.change(rollout, to: state, with: fixtures.operatorKey)
+            rollout = try fixtures.operators.rollout(record.encoded())
+            machine.update(rollout)
+        }
+    }
+
+    @Test("the next stage starts when enough devices of the stage are updated, and the soak time is over")
+    func advances() throws {
+        let rig = try Rig()
+        let first = try #require(try rig.step(at: 0))
+        let canary = rig.devices(in: 0)
+        #expect(first.serial == 1 && first.stage == 0 && first.counts.waiting == canary.count && canary.count > 2)
+        try rig.end(canary.prefix(1))
+        #expect(try rig.step(at: 20)?.stage == 0)
+        try rig.end(canary.prefix(2))
+        #expect(try rig.step(at: 40)?.counts.done == 2)
+        #expect(try rig.step(at: 99.9) == nil)
+        let second = try #require(try rig.step(at: 100))
+        #expect(second.stage == 1 && second.serial == 4)
+        #expect(try rig.step(at: 101)?.stage == nil, "the devices of the second stage have not ended")
+    }
+
+    @Test("a failure during the soak time starts it again, and a new leader starts it again")
+    func soak() throws {
+        let rig = try Rig()
+        let canary = rig.devices(in: 0)
+        try rig.end(canary.prefix(2))
+        #expect(try rig.step(at: 0)?.stage == 0)
+        try rig.end(canary.prefix(1), .giveUp(.stopped, by: rig.fixtures.a))
+        #expect(try rig.step(at: 50)?.counts.refused == 1)
+        try rig.end(canary.prefix(2))
+        #expect(try rig.step(at: 60)?.stage == 0 && rig.step(at: 119.9)?.stage != 1)
+        let stored = try rig.fixtures.verified(rig.machine.progress, of: rig.rollout)
+        rig.machine = StageMachine(rig.rollout, progress: stored, memory: rig.memory)
+        #expect(try rig.step(at: 121)?.stage == 0 && rig.step(at: 180.9)?.stage != 1)
+        #expect(try rig.step(at: 181)?.stage == 1)
+    }
+
+    @Test("failures of the image halt the rollout, and refusals and radio trouble do not")
+    func halts() throws {
+        let rig = try Rig()
+        let canary = rig.devices(in: 0)
+        #expect(canary.count >= 4)
+        try rig.end(canary, .giveUp(.linkLost, by: rig.fixtures.a))
+        #expect(try rig.step(at: 0)?.state == .running)
+        try rig.end(canary.prefix(3), .giveUp(.rolledBack, by: rig.fixtures.a))
+        try rig.end(canary.dropFirst(3), .wait(.linkLost, after: 60, by: rig.fixtures.a))
+        #expect(try rig.step(at: 20)?.state == .running, "fewer than 4 have ended")
+        try rig.end(canary.prefix(4), .giveUp(.rolledBack, by: rig.fixtures.a))
+        let halted = try #require(try rig.step(at: 40))
+        #expect(halted.state == .halted && halted.counts.failed == 4)
+        try rig.end(canary)
+        #expect(try rig.step(at: 200)?.state == .halted, "a halt is final until the operator resumes the rollout")
+    }
+
+    @Test("many updated devices of the first stages do not hide the failures of the current stage")
+    func haltOfOneStage() throws {
+        let rig = try Rig()
+        try rig.end(rig.devices(in: 0))
+        _ = try rig.step(at: 0)
+        #expect(try rig.step(at: 60)?.stage == 1)
+        try rig.end(rig.devices(in: 1))
+        #expect(try rig.step(at: 70)?.stage == 2)
+        let last = rig.devices(in: 2)
+        try rig.end(last.prefix(1), .giveUp(.didNotReturn, by: rig.fixtures.a))
+        try rig.end(last.dropFirst().prefix(3))
+        // 1 of 4 in this stage, and less than 5 % of all.
+        #expect(rig.devices(in: 0).count + rig.devices(in: 1).count > 20)
+        #expect(try rig.step(at: 90)?.state == .halted)
+    }
+
+    @Test("the operator resumes a halted rollout with a new serial, and the old failures do not halt it again")
+    func resumes() throws {
+        let rig = try Rig()
+        let canary = rig.devices(in: 0)
+        try rig.end(canary.prefix(4), .giveUp(.rolledBack, by: rig.fixtures.a))
+        #expect(try rig.step(at: 0)?.state == .halted)
+        try rig.change(to: .paused)
+        #expect(try rig.step(at: 10)?.state == .halted)
+        try rig.change(to: .running)
+        let resumed = try #require(try rig.step(at: 20))
+        #expect(resumed.state == .running && resumed.rolloutSerial == 3 && resumed.excused?.failed == 4)
+        #expect(try RolloutProgress(payload: resumed.payload()) == resumed)
+        #expect(try rig.step(at: 100)?.state == .running)
+        try rig.end(canary.dropFirst(4), .giveUp(.rolledBack, by: rig.fixtures.a))
+        try rig.end(rig.devices(in: 1).prefix(8), .giveUp(.rolledBack, by: rig.fixtures.a))
+        let remaining = canary.count - 4
+        #expect(try rig.step(at: 200)?.state == (remaining >= 4 ? .halted : .running))
+    }
+
+    @Test("a paused or aborted rollout does not start the next stage")
+    func paused() throws {
+        let rig = try Rig()
+        try rig.end(rig.devices(in: 0))
+        try rig.change(to: .paused)
+        #expect(try rig.step(at: 0)?.rolloutSerial == 2)
+        #expect(try rig.step(at: 10_000)?.stage == 0)
+        try rig.change(to: .running)
+        #expect(try rig.step(at: 10_001)?.stage == 0 && rig.step(at: 10_061)?.stage == 1)
+    }
+
+    @Test("the rollout is complete after 24 h in which no admitted device was unfinished")
+    func completes() throws {
+        let rig = try Rig()
+        try rig.end(rig.records.indices)
+        for (time, stage) in [(0.0, 0), (60, 1), (61, 2)] { #expect(try rig.step(at: time)?.stage == stage) }
+        _ = try rig.step(at: 62)
+        #expect(try rig.step(at: 86_461)?.state == .running)
+        try rig.end(rig.devices(in: 2).prefix(1), .wait(.linkLost, after: 60, by: rig.fixtures.a))
+        #expect(try rig.step(at: 86_472)?.state == .running)
+        try rig.end(rig.records.indices)
+        #expect(try rig.step(at: 86_500)?.state == .running && rig.step(at: 172_899)?.state == .running)
+        #expect(try rig.step(at: 172_900)?.state == .complete)
+    }
+
+    @Test(
+        "the progress is written at once if the stage changes, after 10 s if counts change, and after 60 s in every case"
+    )
+    func writes() throws {
+        let rig = try Rig()
+        #expect(try rig.step(at: 0) != nil)
+        #expect(try rig.step(at: 59.9) == nil && rig.step(at: 60) != nil)
+        try rig.end(rig.devices(in: 0).prefix(1))
+        #expect(try rig.step(at: 69.9) == nil && rig.step(at: 70)?.counts.done == 1)
+        try rig.change(to: .paused)
+        #expect(try rig.step(at: 71)?.rolloutSerial == 2)
+    }
+
+    @Test("the progress of another controller is continued, and the serial is never one that was seen before")
+    func otherController() throws {
+        let rig = try Rig()
+        for time in [0.0, 60, 120] { _ = try rig.step(at: time) }
+        let stored = try rig.fixtures.verified(rig.machine.progress, of: rig.rollout)
+        var other = StageMachine(rig.rollout, progress: nil, memory: SerialMemory())
+        other.observe(stored)
+        #expect(other.step(rig.records, at: .at(200))?.serial == 4)
+        // The store has lost the progress.
+        var restored = StageMachine(rig.rollout, progress: nil, memory: rig.memory)
+        let next = restored.step(rig.records, at: .at(200))
+        #expect(next?.serial == 4 && next?.stage == 0)
+    }
+
+    @Test("only devices of the rollout count, and a record that a gateway wrote for a later stage does not count")
+    func tally() throws {
+        let rig = try Rig()
+        try rig.end(rig.devices(in: 2))
+        rig.records[rig.devices(in: 0)[0]].product = ProductName("acme-sensor")
+        rig.records[rig.devices(in: 0)[1]] = try rig.fixtures.record("sim-\(rig.devices(in: 0)[1])").changed(
+            .hold, at: nil)
+        let tally = Tally(rig.records, of: rig.rollout.value, stage: 0)
+        #expect(tally.all.done == 0 && tally.all.waiting == rig.devices(in: 0).count - 2 && tally.all == tally.stage)
+        let all = Tally(rig.records, of: rig.rollout.value, stage: 2)
+        #expect(all.all.done == rig.devices(in: 2).count && all.stage.waiting == 0 && all.all.ended == all.all.done)
+    }
+}
