@@ -22,7 +22,8 @@ public struct DeviceMachine: Sendable {
         case read
         /// Write the record by compare-and-set, and pass the result to `wrote(_:at:)`.
         case write(DeviceRecord, expecting: UInt64)
-        /// Push the bundle of the wish, and pass its progress and its end to the machine.
+        /// Push the bundle of the wish, and pass its progress and its end to the machine. The operator may have aborted the rollout since
+        /// `start(_:at:)`, so ask `WishList.mustInterrupt(_:)` again.
         case push(Wish)
         /// Interrupt the push. Its end is still passed to the machine.
         case interrupt

@@ -130,7 +130,7 @@ public struct WishList: Sendable {
                 rollout.selection.includes(
                     product: record.product, version: record.version, groups: record.groups,
                     ignoringVersion: isOwn),
-                isOwn || record.state == .running || record.mayFollow(rollout.name, rollout.created),
+                isOwn || record.mayFollow(rollout.name, rollout.created),
                 admits(record, entry, at: moment)
             else { continue }
             guard let wall = moment.wall else {

@@ -135,6 +135,17 @@ import Testing
         #expect(try rig.wish(done) == nil)
     }
 
+    @Test("a push of a newer rollout is not taken over for an older rollout")
+    func newerRunning() throws {
+        let rig = try Rig()
+        let (old, newer) = (try rig.fixtures.rollout("old", running: nil), try #require(RolloutName("newer")))
+        #expect(
+            try rig.add(rig.fixtures.release().value) && rig.add(old) && rig.progress(of: old) && rig.wish() == "old")
+        let running = try rig.fixtures.record().changed(
+            .lease(rollout: newer, created: old.created.advanced(by: 1), holder: rig.fixtures.a), at: nil)
+        #expect(try rig.wish(running) == nil)
+    }
+
     @Test(
         "a device on trial has a job also in a paused rollout, and a push before the trial is interrupted by an abort")
     func trial() throws {

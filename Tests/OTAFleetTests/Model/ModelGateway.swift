@@ -17,6 +17,10 @@ final class ModelGateway {
     var isCutOff = false
 
     private var wishes: WishList
+    /// The highest serial of the rollout that this gateway has seen, in all its lives.
+    private var seenSerial = 0
+    /// The value of `seenSerial` when this gateway took the lease of a device.
+    private(set) var serialAtStart: [DeviceID: Int] = [:]
     /// The memory of serials on the disk. It survives a kill.
     private var disk = SerialMemory()
     private var machines: [DeviceID: DeviceMachine] = [:]
@@ -89,6 +93,7 @@ final class ModelGateway {
 
     /// Hears the signed records. The store is not trusted: sometimes it shows a forged or an old record instead.
     func hearSigned() {
+        defer { seenSerial = max(seenSerial, wishes.rollouts.first?.value.serial ?? 0) }
         for forgery in world.forgeries() {
             accept { try wishes.add(rollout: forgery, named: world.fixtures.name) }
             accept { try wishes.add(progress: forgery, of: world.fixtures.name, at: moment) }
@@ -157,6 +162,7 @@ final class ModelGateway {
             machines[device] = machine
             switch readiness {
             case .now where machines.values.count(where: \.isBusy) < Self.slots:
+                serialAtStart[device] = seenSerial
                 return perform(device) { $0.start(wish, at: world.moment) }
             case .at(let time): next = min(next ?? time, time)
             case .now, .no: break
@@ -185,6 +191,10 @@ final class ModelGateway {
         let push = ModelPush(world.nextPush(), target, on: self, in: world)
         pushes[device] = push
         push.start()
+        // The operator may have aborted the rollout while the write of the lease was under way.
+        if let machine = machines[device], wishes.mustInterrupt(machine.record) {
+            perform(device) { $0.stop(.aborted, at: world.moment) }
+        }
     }
 
     func progress(_ push: ModelPush, _ phase: DeviceRecord.Phase, _ offset: Int) {

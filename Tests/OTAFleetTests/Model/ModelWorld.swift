@@ -33,7 +33,8 @@ final class ModelWorld {
     private var forged: [[UInt8]] = []
     /// The devices to which a push was started.
     private(set) var started: Set<DeviceID> = []
-    let rollout: Verified<Rollout>
+    /// The newest version of the rollout.
+    private(set) var rollout: Verified<Rollout>
 
     init(seed: UInt64, shape: Shape = Shape(), fixtures: Fixtures) throws {
         self.seed = seed
@@ -91,7 +92,13 @@ final class ModelWorld {
 
     /// Runs the world until all devices have a result.
     func run(limit: Int = 20_000_000) throws {
-        try store.write(rollout: SignedRecord(signing: rollout.value, with: fixtures.operatorKey).encoded())
+        let first = try SignedRecord(signing: rollout.value, with: fixtures.operatorKey).encoded()
+        forged.append(first)
+        store.write(rollout: first)
+        // The operator pauses the rollout for some time.
+        let pause = random(15_000, 60_000)
+        after(pause) { [self] in change(to: .paused) }
+        after(pause + random(5000, 40_000)) { [self] in change(to: .running) }
         store.onDevice = { [self] device, record, revision in
             for gateway in gateways where gateway.hears[device] != nil && !gateway.isCutOff && !store.isAway {
                 after(random(5, 400), on: gateway) { gateway.observe(device, record, revision) }
@@ -117,6 +124,14 @@ final class ModelWorld {
         queue = EventQueue()
         (store.onDevice, store.onSigned) = ({ _, _, _ in }, {})
         for gateway in gateways { gateway.kill() }
+    }
+
+    private func change(to state: Rollout.State) {
+        do {
+            let record = try fixtures.operators.change(rollout, to: state, with: fixtures.operatorKey).encoded()
+            rollout = try fixtures.operators.rollout(record)
+            store.write(rollout: record)
+        } catch { fail("the operator cannot change the rollout: \(error)") }
     }
 
     private var isOver: Bool {
@@ -156,7 +171,8 @@ final class ModelWorld {
 
     // MARK: - Forgeries
 
-    /// Prepares records that no gateway may accept: signed by a stranger, or signed by an operator's key but as another kind.
+    /// Prepares records that no gateway may accept: signed by a stranger, or by the wrong key. The first version of the rollout is added
+    /// later, because a gateway that has seen a newer version must not accept it.
     private func forge(_ plan: Rollout) throws {
         let everyone = try fixtures.rollout(stages: [Stage(.percent(100))].compactMap { $0 }, attempts: 1000)
         var machine = StageMachine(rollout, progress: nil, memory: SerialMemory())
@@ -183,12 +199,17 @@ final class ModelWorld {
     func checkStart(of wish: Wish, _ device: DeviceID, on gateway: ModelGateway) {
         started.insert(device)
         if wish.release.value.id != releaseID { fail("a push of another release") }
+        // A store that shows an old version of the rollout does not end a pause.
+        if wish.rollout.value.serial < gateway.serialAtStart[device] ?? 0 {
+            fail("\(gateway.name) uses an old version of the rollout")
+        }
         let stage = controllers.compactMap(\.highestStage).max() ?? -1
         if stage < 0 || !rollout.value.admits(device, groups: [], upTo: stage) {
             fail("\(device) is pushed to, but no controller has admitted it")
         }
         for other in gateways where other !== gateway && other.isAlive && !other.isPaused {
-            if let push = other.pushes[device], push.phase != .onTrial {
+            // A gateway that was paused interrupts its push when it continues. The push ends 2 s later at the latest.
+            if let push = other.pushes[device], push.phase != .onTrial, !push.isInterrupted {
                 fail("\(gateway.name) pushes to \(device) while \(other.name) pushes to it")
             }
         }
@@ -239,6 +260,7 @@ final class ModelController {
         world.after(5000) { [self] in step() }
         guard !world.store.isAway else { return }
         read()
+        machine.update(world.rollout)
         guard let next = machine.step(world.store.devices.values.map(\.record), at: world.moment) else { return }
         do {
             let record = try SignedRecord(signing: next, with: world.fixtures.controllerKey).encoded()
