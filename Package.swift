@@ -233,8 +233,9 @@ let package = Package(
         .target(
             name: "FuzzTargets",
             dependencies: [
-                "BlueZ", "DBus", "OTAArchive", "OTABlueZ", "OTAClient", "OTAFirmware", "OTAProfile", "OTASerial",
-                "OTASigners", "OTASigning", "OTASimulator", "OTASMP", "OTAUDP", "OTAUpdate", "Gauntlet", system,
+                "BlueZ", "DBus", "OTAArchive", "OTABlueZ", "OTAClient", "OTAFirmware", "OTAFleet", "OTAProfile",
+                "OTASerial", "OTASigners", "OTASigning", "OTASimulator", "OTASMP", "OTAUDP", "OTAUpdate", "Gauntlet",
+                system,
             ], path: "Tests/FuzzTargets", swiftSettings: swift),
         .target(name: "DeviceFuzz", dependencies: ["COTADevice"], path: "Tests/DeviceFuzz", cSettings: c),
         .testTarget(name: "FuzzTargetsTests", dependencies: ["FuzzTargets", "DeviceFuzz"], swiftSettings: swift),

@@ -24,6 +24,7 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
     case agent
     case signers
     case attestations
+    case fleet
 
     /// Runs the decoder on the bytes. It may refuse them, but must not trap or hang.
     ///
@@ -52,6 +53,7 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
         case .agent: AgentFuzz.run(bytes)
         case .signers: SignerFuzz.run(bytes)
         case .attestations: AttestationFuzz.run(bytes)
+        case .fleet: FleetFuzz.run(bytes)
         }
     }
 }

@@ -52,9 +52,15 @@ public struct RolloutProgress: SignedPayload {
     /// The time of the write, only for reports.
     public internal(set) var at: Timestamp?
 
+    /// The members that this version of otaflash does not know. The next version of the progress keeps them.
+    private var unknown: RecordFields
+
     public var scopeProduct: ProductName? { nil }
 
     private static let what = "the progress"
+    private static let known = [
+        "rollout", "serial", "rollout_serial", "state", "stage", "counts", "excused", "at",
+    ]
 
     init(rollout: RolloutName, serial: Int, rolloutSerial: Int) {
         self.rollout = rollout
@@ -63,6 +69,7 @@ public struct RolloutProgress: SignedPayload {
         state = .running
         stage = 0
         counts = Counts()
+        unknown = RecordFields(new: Self.what)
     }
 
     /// - Throws: `record-malformed`, `too-new`.
@@ -90,10 +97,11 @@ public struct RolloutProgress: SignedPayload {
             self.excused = Excused(ended: try count(excused, "ended"), failed: try count(excused, "failed"))
         }
         at = try fields.value("at") { Timestamp($0) }
+        unknown = fields.removing(Self.known)
     }
 
     public func payload() throws(FleetError) -> [UInt8] {
-        var fields = RecordFields(new: Self.what)
+        var fields = unknown
         fields.set("rollout", rollout)
         fields.set("serial", serial)
         fields.set("rollout_serial", rolloutSerial)

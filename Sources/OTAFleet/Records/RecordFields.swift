@@ -117,7 +117,7 @@ struct RecordFields: Sendable, Hashable {
 
     /// Sets a member, or removes it if `value` is nil. A known member keeps its place.
     mutating func set(_ name: String, _ value: JSON?) {
-        let index = members.firstIndex { $0.name == name }
+        let index = members.firstIndex { $0.name.utf8.elementsEqual(name.utf8) }
         guard let value else {
             if let index { members.remove(at: index) }
             return
@@ -125,9 +125,15 @@ struct RecordFields: Sendable, Hashable {
         if let index { members[index] = JSON.Member(name, value) } else { members.append(JSON.Member(name, value)) }
     }
 
+    func removing(_ names: [String]) -> RecordFields {
+        var fields = self
+        fields.members.removeAll { member in names.contains { $0.utf8.elementsEqual(member.name.utf8) } }
+        return fields
+    }
+
     mutating func set(_ name: String, _ text: String?) { set(name, text.map { JSON.string($0) }) }
     mutating func set(_ name: String, _ number: Int?) { set(name, number.map { JSON.number("\($0)") }) }
-    mutating func set(_ name: String, _ name2: (some FleetName)?) { set(name, name2?.text) }
+    mutating func set(_ name: String, _ value: (some FleetName)?) { set(name, value?.text) }
     mutating func set(_ name: String, _ time: Timestamp?) { set(name, time?.description) }
     mutating func set(_ name: String, _ texts: [String]) { set(name, JSON.array(texts.map { .string($0) })) }
     mutating func set(_ name: String, _ fields: RecordFields?) { set(name, fields?.object) }

@@ -191,6 +191,19 @@ import Testing
         #expect(next?.serial == 4 && next?.stage == 0)
     }
 
+    @Test("the next progress keeps the members that this version does not know")
+    func unknownMembers() throws {
+        let rig = try Rig()
+        let first = try #require(try rig.step(at: 0))
+        let text = try String(decoding: first.payload(), as: UTF8.self).replacing(
+            #""stage":0"#, with: #""later":[1],"stage":0"#)
+        let newer = try RolloutProgress(payload: Array(text.replacing(#""serial":1"#, with: #""serial":2"#).utf8))
+        rig.machine.observe(try rig.fixtures.verified(newer, of: rig.rollout))
+        let next = try #require(try rig.step(at: 60))
+        let written = try String(decoding: next.payload(), as: UTF8.self)
+        #expect(next.serial == 3 && written.contains(#""later":[1]"#))
+    }
+
     @Test("only devices of the rollout count, and a record that a gateway wrote for a later stage does not count")
     func tally() throws {
         let rig = try Rig()
