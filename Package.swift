@@ -141,6 +141,8 @@ let package = Package(
 
         // Fleets: records, signatures, leases and the controller, as values. FoundationEssentials formats the times of the records.
         .target(name: "OTAFleet", dependencies: ["OTAFirmware", "OTASigning"], swiftSettings: swift),
+        // The store of a fleet: the interface, and a store in memory.
+        .target(name: "OTAStore", dependencies: ["OTAFirmware", "OTASigning"], swiftSettings: swift),
 
         // The command line.
         .systemLibrary(name: "CLinux"),

@@ -1,0 +1,41 @@
+/// An entry of the history of a fleet, such as the end of an attempt to update a device.
+public struct FleetEvent: Hashable, Sendable {
+    public let rollout: RecordName
+    public let device: RecordName
+    public let gateway: RecordName
+    /// The number of the attempt, as in the record of the device.
+    public let attempt: UInt32
+    /// The kind of the event, such as `rolled-back`.
+    public let kind: RecordName
+    /// The event as JSON, at most ``StoreLimits/eventBytes``. A store does not interpret the bytes.
+    public let bytes: [UInt8]
+
+    public init(
+        rollout: RecordName, device: RecordName, gateway: RecordName, attempt: UInt32, kind: RecordName, bytes: [UInt8]
+    ) {
+        self.rollout = rollout
+        self.device = device
+        self.gateway = gateway
+        self.attempt = attempt
+        self.kind = kind
+        self.bytes = bytes
+    }
+
+    /// Names the event in the whole store. Two events with the same identifier are the same event, even if two gateways report it: a
+    /// gateway that does not receive the acknowledgement appends the event again.
+    ///
+    /// The rollout is a part of the identifier, because the attempts of a device start at 1 in each rollout.
+    public var identifier: String { "\(rollout)/\(device)/\(attempt)/\(kind)" }
+}
+
+/// An event as it was read.
+public struct StoredEvent: Hashable, Sendable {
+    /// The place in the history. The first event of a store has the number 1. A later event has a greater number; numbers can be missing.
+    public let number: UInt64
+    public let event: FleetEvent
+
+    public init(number: UInt64, event: FleetEvent) {
+        self.number = number
+        self.event = event
+    }
+}

@@ -1,0 +1,65 @@
+package import OTAFirmware
+internal import OTASigning
+
+/// The limits that all stores have. A server has the same limits in its configuration.
+public enum StoreLimits {
+    /// The maximum size of a record, in bytes.
+    public static let recordBytes = 4096
+    /// The maximum size of an event, in bytes.
+    public static let eventBytes = 4096
+    /// The maximum size of an object, in bytes: 16 MiB.
+    public static let objectBytes = 16 << 20
+    /// The age at which an event ends: 90 days.
+    public static let eventAge: Duration = .seconds(90 * 86_400)
+    /// The maximum size of the whole history, in bytes: 1 GiB. The oldest events end first.
+    public static let historyBytes = 1 << 30
+    /// The maximum number of events that one call of ``FleetStore/events(after:)`` returns.
+    public static let eventsPerRead = 1000
+
+    /// Checks the size of a record.
+    ///
+    /// - Throws: `recordTooLarge`.
+    package static func check(_ bytes: [UInt8], at key: RecordKey) throws(StoreError) {
+        guard bytes.count <= recordBytes else { throw tooLarge("the record \(key)", bytes.count, recordBytes) }
+    }
+
+    /// Checks the size of an event.
+    ///
+    /// - Throws: `recordTooLarge`.
+    package static func check(_ event: FleetEvent) throws(StoreError) {
+        guard event.bytes.count <= eventBytes else {
+            throw tooLarge("the event \(event.identifier)", event.bytes.count, eventBytes)
+        }
+    }
+
+    /// Checks the size and the digest of an object, before it is stored and after it was read.
+    ///
+    /// - Throws: `recordTooLarge`, `objectDamaged`.
+    package static func check(_ bytes: [UInt8], digest: SHA256Digest) throws(StoreError) {
+        guard bytes.count <= objectBytes else { throw tooLarge("the object \(digest)", bytes.count, objectBytes) }
+        let actual = SHA256.digest(of: bytes)
+        guard actual == digest else {
+            throw StoreError(
+                .objectDamaged, "the object \(digest) is damaged: its bytes have the SHA-256 digest \(actual)",
+                hint: "publish the bundle again")
+        }
+    }
+
+    private static func tooLarge(_ what: String, _ count: Int, _ limit: Int) -> StoreError {
+        StoreError(.recordTooLarge, "\(what) has \(count) bytes, and a store accepts at most \(limit)")
+    }
+}
+
+/// A wall-clock time: the number of milliseconds since 1970-01-01 00:00 UTC. A store needs it only for the age of records and events.
+public struct StoreTime: Hashable, Comparable, Sendable {
+    public let milliseconds: Int64
+
+    public init(milliseconds: Int64) { self.milliseconds = milliseconds }
+
+    /// Returns the time `age` before this time.
+    package func before(_ age: Duration) -> StoreTime {
+        StoreTime(milliseconds: milliseconds &- Int64(age / .milliseconds(1)))
+    }
+
+    public static func < (left: StoreTime, right: StoreTime) -> Bool { left.milliseconds < right.milliseconds }
+}
