@@ -1,6 +1,7 @@
 package import BlueZ
 import Glibc
 import OTAFirmware
+import OTASigning
 public import SystemPackage
 
 /// An exclusive lock on a device. It allows only one otaflash process at a time to use the device.

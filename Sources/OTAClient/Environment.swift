@@ -54,14 +54,3 @@ package enum Environment {
         return FilePath(String(cString: folder))
     }
 }
-
-/// Creates folders.
-enum Folder {
-    /// Creates a folder and its missing parents. Only the owner can use a new folder. An existing folder is not changed.
-    static func create(_ path: FilePath) throws(Errno) {
-        guard mkdir(path.string, 0o700) != 0, errno != EEXIST else { return }
-        guard errno == ENOENT, !path.components.isEmpty else { throw Errno(rawValue: errno) }
-        try create(path.removingLastComponent())
-        guard mkdir(path.string, 0o700) == 0 || errno == EEXIST else { throw Errno(rawValue: errno) }
-    }
-}
