@@ -185,6 +185,13 @@ let package = Package(
             swiftSettings: swift),
         .testTarget(
             name: "OTAFleetTests", dependencies: ["OTAFleet", "OTAFirmware", "OTASigning", "OTAUpdate", system],
+        // The behaviour of all stores, and a store with faults.
+        .target(
+            name: "StoreContract",
+            dependencies: ["DescriptorIO", "OTAFirmware", "OTASigning", "OTAStore", "OTAUpdate"],
+            path: "Tests/StoreContract", swiftSettings: swift),
+        .testTarget(
+            name: "OTAStoreTests", dependencies: ["OTAStore", "OTASimulator", "OTASigning", "StoreContract"],
             swiftSettings: swift),
         .testTarget(name: "OTAUpdateTests", dependencies: ["OTAUpdate"], swiftSettings: swift),
         .testTarget(

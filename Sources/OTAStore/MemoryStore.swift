@@ -105,8 +105,8 @@ public actor MemoryStore: FleetStore {
     /// Returns a copy of the contents.
     package func snapshot() -> Contents { contents }
 
-    /// Replaces the contents with an earlier copy, as a server does that lost its last writes in a power cut. Later writes use the revisions
-    /// of the lost writes again. No watcher is notified.
+    /// Replaces the contents with an earlier copy, as a server that lost its last writes in a power cut. Later writes use the revisions of
+    /// the lost writes again. No watcher is notified.
     ///
     /// - Parameter last: restores nothing if the last write does not have this revision; nil: always restores.
     package func restore(_ earlier: Contents, ifLast last: Revision? = nil) {
