@@ -143,6 +143,12 @@ let package = Package(
         .target(name: "OTAFleet", dependencies: ["OTAFirmware", "OTASigning"], swiftSettings: swift),
         // The store of a fleet: the interface, and a store in memory.
         .target(name: "OTAStore", dependencies: ["OTAFirmware", "OTASigning"], swiftSettings: swift),
+        // The store in a file of this computer.
+        .systemLibrary(name: "CSQLite", pkgConfig: "sqlite3", providers: [.apt(["libsqlite3-dev"])]),
+        .target(
+            name: "OTALocalStore",
+            dependencies: ["CSQLite", "DescriptorIO", "OTAFirmware", "OTASigning", "OTAStore", system],
+            swiftSettings: swift),
 
         // The command line.
         .systemLibrary(name: "CLinux"),
@@ -186,13 +192,25 @@ let package = Package(
         .testTarget(
             name: "OTAFleetTests", dependencies: ["OTAFleet", "OTAFirmware", "OTASigning", "OTAUpdate", system],
         // The behaviour of all stores, and a store with faults.
+        // The behaviour of all stores, a store with faults, and a program that writes to a store and that a test can kill.
         .target(
             name: "StoreContract",
             dependencies: ["DescriptorIO", "OTAFirmware", "OTASigning", "OTAStore", "OTAUpdate"],
             path: "Tests/StoreContract", swiftSettings: swift),
+        .executableTarget(
+            name: "store-writer",
+            dependencies: ["CSQLite", "OTALocalStore", "OTAStore", "StoreContract", arguments, system],
+            path: "Tests/store-writer", swiftSettings: swift),
         .testTarget(
             name: "OTAStoreTests", dependencies: ["OTAStore", "OTASimulator", "OTASigning", "StoreContract"],
             swiftSettings: swift),
+        .testTarget(
+            name: "OTALocalStoreTests",
+            dependencies: [
+                "OTALocalStore", "CSQLite", "OTASigning", "OTAStore", "OTATestSupport", "OTAUpdate", "StoreContract",
+                "store-writer",
+                subprocess, system,
+            ], swiftSettings: swift),
         .testTarget(name: "OTAUpdateTests", dependencies: ["OTAUpdate"], swiftSettings: swift),
         .testTarget(
             name: "COTADeviceTests",

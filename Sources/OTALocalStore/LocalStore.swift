@@ -1,0 +1,264 @@
+internal import CSQLite
+internal import DescriptorIO
+internal import Glibc
+public import OTAFirmware
+public import OTAStore
+public import SystemPackage
+
+/// A store in a file of this computer. Any number of processes can use the file at the same time, and a process can end at any moment.
+///
+/// The file is a database of SQLite. An acknowledged write is on the disk. If another process has locked the file, an operation waits for
+/// a limited time, and then throws `unavailable`.
+///
+/// SQLite blocks its thread while it waits for the disk or for a lock. Therefore each store has a thread of its own.
+public actor LocalStore: FleetStore {
+    /// The file of the store.
+    public nonisolated var path: FilePath { file.path }
+    public nonisolated var unownedExecutor: UnownedSerialExecutor { thread.unownedExecutor }
+
+    private nonisolated let thread: LoopThread
+    private nonisolated let file: StoreFile
+    private nonisolated let pollInterval: Duration
+    private let now: @Sendable () -> StoreTime
+    /// The open file. After an error, the store closes the file, and opens it again for the next operation. SQLite then repairs the file
+    /// with the journal.
+    private var database: Database?
+    private var retention: Retention
+
+    /// Opens the store, and creates it if it does not exist. Only the owner can use a new file and a new folder.
+    ///
+    /// - Parameters:
+    ///   - path: the file. Its folder must be on a disk of this computer, because locks are not reliable in network folders.
+    ///   - wait: the maximum time to wait for another process, for each operation.
+    ///   - pollInterval: the time between two searches for changes (``withChanges(of:_:)``).
+    ///   - historyBytes: the maximum size of all events.
+    ///   - now: returns the time that determines the age of records and events.
+    /// - Throws: `unavailable`, `corrupt`, `tooNew`, `full`.
+    public init(
+        _ path: FilePath, waiting wait: Duration = .seconds(5), pollInterval: Duration = .milliseconds(100),
+        historyBytes: Int = StoreLimits.historyBytes, now: @escaping @Sendable () -> StoreTime = LocalStore.wallClock
+    ) async throws(StoreError) {
+        do {
+            thread = try LoopThread()
+        } catch {
+            throw StoreError(.unavailable, "cannot use the store \(path): \(error)")
+        }
+        file = StoreFile(path: path, wait: wait)
+        self.pollInterval = pollInterval
+        retention = Retention(historyBytes: historyBytes)
+        self.now = now
+        // The initializer of an actor runs on the thread of the actor from here on.
+        try connect()
+    }
+
+    /// Returns the time of this computer.
+    public static func wallClock() -> StoreTime {
+        var time = timespec()
+        clock_gettime(CLOCK_REALTIME, &time)
+        return StoreTime(milliseconds: Int64(time.tv_sec) * 1000 + Int64(time.tv_nsec) / 1_000_000)
+    }
+
+    // MARK: - Records
+
+    public func read(_ key: RecordKey) throws(StoreError) -> StoredRecord? {
+        try query { [oldest = oldest(of: key.bucket)] database throws(DatabaseError) in
+            try database.row(
+                "SELECT revision, bytes FROM record WHERE bucket = ? AND name = ? AND written >= ?",
+                .text(key.bucket.rawValue), .text(key.name.description), .integer(oldest)
+            ) { StoredRecord(key: key, revision: Revision(UInt64($0.integer(0).magnitude)), bytes: $0.bytes(1)) }
+        }
+    }
+
+    public func records(in bucket: Bucket) throws(StoreError) -> [StoredRecord] {
+        try records(in: bucket, after: .absent)
+    }
+
+    /// Returns the records of a bucket whose last write is later than `revision`, in the order of their revisions.
+    func records(in bucket: Bucket, after revision: Revision) throws(StoreError) -> [StoredRecord] {
+        let records = try query { [oldest = oldest(of: bucket)] database throws(DatabaseError) in
+            try database.rows(
+                """
+                SELECT name, revision, bytes FROM record WHERE bucket = ? AND revision > ? AND written >= ?
+                ORDER BY revision
+                """,
+                .text(bucket.rawValue), .integer(Int64(clamping: revision.number)), .integer(oldest)
+            ) { row in
+                RecordName(row.text(0)).map {
+                    StoredRecord(
+                        key: RecordKey(bucket, $0), revision: Revision(UInt64(row.integer(1).magnitude)),
+                        bytes: row.bytes(2))
+                }
+            }
+        }
+        return try whole(records)
+    }
+
+    public func write(
+        _ bytes: [UInt8], at key: RecordKey, expecting expected: Revision
+    ) throws(StoreError) -> WriteOutcome {
+        try StoreLimits.check(bytes, at: key)
+        let time = now()
+        let change = try change { [oldest = oldest(of: key.bucket)] database throws(DatabaseError) -> Revision? in
+            let place: [Value] = [.text(key.bucket.rawValue), .text(key.name.description)]
+            let current = try database.row(
+                "SELECT revision FROM record WHERE bucket = ? AND name = ? AND written >= ?", place[0], place[1],
+                .integer(oldest)
+            ) { $0.integer(0) }
+            guard UInt64((current ?? 0).magnitude) == expected.number else { return nil }
+            let revision = try database.add(1, to: "revision")
+            try database.run(
+                """
+                INSERT INTO record (bucket, name, revision, written, bytes) VALUES (?, ?, ?, ?, ?) ON CONFLICT (bucket, name)
+                DO UPDATE SET revision = excluded.revision, written = excluded.written, bytes = excluded.bytes
+                """,
+                place[0], place[1], .integer(revision), .integer(time.milliseconds), .bytes(bytes))
+            try retention.prune(database, time)
+            return Revision(UInt64(revision.magnitude))
+        }
+        return switch change {
+        case .stored(let revision): .written(revision)
+        case .nothing: .conflict
+        case .unknown: .unknown
+        }
+    }
+
+    public nonisolated func withChanges<Result>(
+        of bucket: Bucket, _ body: (RecordChanges) async throws -> Result
+    ) async throws -> Result {
+        let poll = ChangePoll(store: self, bucket: bucket, interval: pollInterval)
+        return try await body(RecordChanges(AsyncStream { await poll.next() }))
+    }
+
+    /// The time of the oldest write whose record still exists, in milliseconds.
+    private func oldest(of bucket: Bucket) -> Int64 {
+        bucket.maximumAge.map { now().before($0).milliseconds } ?? .min
+    }
+
+    // MARK: - Objects and events
+
+    public func putObject(_ bytes: [UInt8], digest: SHA256Digest) throws(StoreError) {
+        try StoreLimits.check(bytes, digest: digest)
+        let change = try change { database throws(DatabaseError) -> Void in
+            // The statement replaces an object whose bytes were damaged on the disk.
+            try database.run(
+                "INSERT OR REPLACE INTO object (digest, bytes) VALUES (?, ?)", .bytes(digest.bytes), .bytes(bytes))
+        }
+        if case .unknown(let error) = change { throw file.uncertain("the object \(digest)", error) }
+    }
+
+    public func object(_ digest: SHA256Digest) throws(StoreError) -> [UInt8]? {
+        let bytes = try query { database throws(DatabaseError) in
+            try database.row("SELECT bytes FROM object WHERE digest = ?", .bytes(digest.bytes)) { $0.bytes(0) }
+        }
+        guard let bytes else { return nil }
+        try StoreLimits.check(bytes, digest: digest)
+        return bytes
+    }
+
+    public func append(_ event: FleetEvent) throws(StoreError) {
+        try StoreLimits.check(event)
+        let time = now()
+        let change = try change { database throws(DatabaseError) -> Void? in
+            let identifier = Value.text(event.identifier)
+            let known = try database.row("SELECT number FROM event WHERE identifier = ?", identifier) { $0.integer(0) }
+            guard known == nil else { return nil }
+            let number = try database.add(1, to: "event")
+            try database.run(
+                "INSERT INTO event VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                .integer(number), identifier, .text(event.rollout.description), .text(event.device.description),
+                .text(event.gateway.description), .integer(Int64(event.attempt)), .text(event.kind.description),
+                .bytes(event.bytes), .integer(time.milliseconds))
+            try retention.prune(database, time)
+            try retention.shorten(database, adding: event.bytes.count)
+        }
+        if case .unknown(let error) = change { throw file.uncertain("the event \(event.identifier)", error) }
+    }
+
+    public func events(after number: UInt64) throws(StoreError) -> [StoredEvent] {
+        let oldest = now().before(StoreLimits.eventAge).milliseconds
+        let events = try query { database throws(DatabaseError) in
+            try database.rows(
+                """
+                SELECT number, rollout, device, gateway, attempt, kind, bytes FROM event
+                WHERE number > ? AND appended >= ? ORDER BY number LIMIT \(StoreLimits.eventsPerRead)
+                """,
+                .integer(Int64(clamping: number)), .integer(oldest)
+            ) { StoredEvent($0) }
+        }
+        return try whole(events)
+    }
+
+    // MARK: - Transactions
+
+    private enum Change<Stored> {
+        case stored(Stored)
+        case nothing
+        /// The transaction may be stored. The error is the result of its commit.
+        case unknown(DatabaseError)
+    }
+
+    @discardableResult
+    private func connect() throws(StoreError) -> Database {
+        if let database { return database }
+        let opened = try file.open()
+        database = opened
+        return opened
+    }
+
+    private func query<Result>(_ body: (Database) throws(DatabaseError) -> Result) throws(StoreError) -> Result {
+        let database = try connect()
+        do { return try body(database) } catch { throw failure(error) }
+    }
+
+    /// Runs `body` in a transaction. If `body` returns nil, the transaction changes nothing.
+    private func change<Stored>(
+        _ body: (Database) throws(DatabaseError) -> Stored?
+    ) throws(StoreError) -> Change<Stored> {
+        let database = try connect()
+        do throws(DatabaseError) {
+            // The transaction locks the file before its first read. SQLite cannot wait if two transactions first read and then write.
+            try database.run("BEGIN IMMEDIATE")
+            guard let stored = try body(database) else {
+                try database.run("ROLLBACK")
+                return .nothing
+            }
+            do {
+                try database.run("COMMIT")
+            } catch {
+                if error.isBeforeCommit { throw error }
+                self.database = nil
+                return .unknown(error)
+            }
+            return .stored(stored)
+        } catch {
+            throw failure(error)
+        }
+    }
+
+    private func failure(_ error: DatabaseError) -> StoreError {
+        // This ends an open transaction, and the next operation opens the file again.
+        database = nil
+        return file.error(error)
+    }
+
+    /// Returns the elements. If one is nil, a row contains values that no store writes.
+    private func whole<Element>(_ elements: [Element?]) throws(StoreError) -> [Element] {
+        let whole = elements.compactMap { $0 }
+        guard whole.count == elements.count else {
+            throw file.corrupt("the store \(path) is damaged: it has an invalid name")
+        }
+        return whole
+    }
+}
+
+extension StoredEvent {
+    fileprivate init?(_ row: Row) {
+        let names = [1, 2, 3, 5].compactMap { RecordName(row.text($0)) }
+        guard names.count == 4 else { return nil }
+        self.init(
+            number: UInt64(row.integer(0).magnitude),
+            event: FleetEvent(
+                rollout: names[0], device: names[1], gateway: names[2], attempt: UInt32(clamping: row.integer(4)),
+                kind: names[3], bytes: row.bytes(6)))
+    }
+}
