@@ -199,6 +199,7 @@ public actor LocalStore: FleetStore {
 
     @discardableResult
     private func connect() throws(StoreError) -> Database {
+        thread.loop.checkIsolated()
         if let database { return database }
         let opened = try file.open()
         database = opened

@@ -181,8 +181,13 @@ import Testing
         #expect(try await folder.python("PRAGMA journal_mode") == ["delete"])
     }
 
-    @Test("a path that is not a file of this user is store-unavailable", arguments: ["link", "folder", "writable"])
-    func foreignPath(kind: String) async throws {
+    @Test(
+        "a path that is not a file that only this user can write is store-unavailable",
+        arguments: [
+            ("link", "it is not a regular file"), ("folder", "it is not a regular file"),
+            ("group", "other users can write to it"), ("others", "other users can write to it"),
+        ])
+    func foreignPath(kind: String, reason: String) async throws {
         let folder = try StoreFolder()
         try folder.write([])
         switch kind {
@@ -192,10 +197,11 @@ import Testing
         case "folder":
             unlink(folder.file.string)
             mkdir(folder.file.string, 0o700)
-        default: chmod(folder.file.string, 0o622)
+        default: chmod(folder.file.string, kind == "group" ? 0o620 : 0o602)
         }
         let error = try await error { _ = try await folder.open() }
-        #expect(error.code == .unavailable && error.hint?.contains(folder.file.string) == true)
+        #expect(error.code == .unavailable && error.context.hasSuffix(reason), "\(error.context)")
+        #expect(error.hint?.contains(folder.file.string) == true)
         rmdir(folder.file.string)
     }
 
