@@ -10,7 +10,7 @@ final class ModelDevice {
         case unreachable
     }
 
-    static let chunks = 8
+    static let chunks = 12
     /// The time limit of a trial, in ms.
     static let trialTime = 30_000
 

@@ -142,15 +142,22 @@ final class ModelWorld {
     private func planFault() {
         after(random(500, 6000)) { [self] in
             guard hasFaults else { return }
-            let gateway = gateways[random(0, gateways.count - 1)]
-            switch random(0, 9) {
+            var gateway = gateways[random(0, gateways.count - 1)]
+            let fault = random(0, 9)
+            // A pause is most dangerous in a transfer, if it ends during the transfer of the next gateway.
+            let isTransferring = { (gateway: ModelGateway) in
+                gateway.pushes.values.contains { $0.phase == .transferring }
+            }
+            if (3...5).contains(fault), let busy = gateways.first(where: isTransferring) { gateway = busy }
+            switch fault {
             case 0...2 where gateway.isAlive:
                 gateway.kill()
                 after(random(1000, 20_000)) { gateway.start() }
             case 3...5 where gateway.isAlive && !gateway.isPaused:
                 gateway.pause()
                 let life = gateway.life
-                after(random(2000, 80_000)) { if gateway.life == life { gateway.wake() } }
+                let pause = chance(60) ? random(46_000, 62_000) : random(2000, 80_000)
+                after(pause) { if gateway.life == life { gateway.wake() } }
             case 6...7 where !gateway.isCutOff:
                 gateway.isCutOff = true
                 after(random(3000, 70_000)) { [self] in
