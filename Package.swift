@@ -191,7 +191,6 @@ let package = Package(
             swiftSettings: swift),
         .testTarget(
             name: "OTAFleetTests", dependencies: ["OTAFleet", "OTAFirmware", "OTASigning", "OTAUpdate", system],
-        // The behaviour of all stores, and a store with faults.
         // The behaviour of all stores, a store with faults, and a program that writes to a store and that a test can kill.
         .target(
             name: "StoreContract",
