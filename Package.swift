@@ -191,6 +191,7 @@ let package = Package(
             swiftSettings: swift),
         .testTarget(
             name: "OTAFleetTests", dependencies: ["OTAFleet", "OTAFirmware", "OTASigning", "OTAUpdate", system],
+            swiftSettings: swift),
         // The behaviour of all stores, a store with faults, and a program that writes to a store and that a test can kill.
         .target(
             name: "StoreContract",
