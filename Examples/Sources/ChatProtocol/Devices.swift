@@ -53,13 +53,14 @@ struct Devices: Sendable {
     /// Adds what a device advertises. Returns whether the device is a new peer in range.
     mutating func sight(_ address: BluetoothAddress, _ name: String, _ kind: Announcement.Kind, own: PeerID) -> Bool {
         var device = devices[address] ?? Device(name: name)
-        device.name = name
+        // After a connection, bluetoothd replaces the advertised name with another one.
+        if device.name == "\(address)" { device.name = name }
         defer { devices[address] = device }
         switch kind {
         case .presence(let peer):
             (device.isCalling, device.isIgnored, device.answered) = (false, false, nil)
             guard peer != own, peer != device.id else { return false }
-            device.id = peer
+            (device.id, device.name) = (peer, name)
             return true
         case .call(let callee):
             if callee == own, !device.isCalling { device.turn = nextTurn() }

@@ -82,9 +82,7 @@ extension Messenger {
         switch parting {
         case .goodbye where pair.hasLinked, .goodbyeLater where pair.hasLinked:
             frames = pair.conversation.leave()
-            if pair.isPeripheral == true, pair.link == nil || parting == .goodbyeLater {
-                pair.farewellEnd = now + Self.farewellCallLimit
-            }
+            if pair.isPeripheral == true { pair.farewellEnd = now + Self.farewellCallLimit }
         case .afterGoodbye: devices.endCalls(of: peer, pair.link.flatMap { links[$0]?.address }, at: now)
         case .goodbye, .goodbyeLater, .withoutGoodbye: devices.ignoreCalls { $1.id == peer }
         }

@@ -196,7 +196,6 @@ extension Messenger {
         guard let peer = link.peer, pairs[peer]?.link == id else { return }
         pairs[peer]?.link = nil
         pairs[peer]?.conversation.unlink()
-        if peer != chat, !id.isCentral, owesGoodbye(peer) { pairs[peer]?.farewellEnd = now + Self.farewellCallLimit }
     }
 
     mutating func unlink(_ id: LinkID, _ reason: String) {

@@ -104,7 +104,8 @@ public struct Messenger: Sendable {
     var called: PeerID? {
         guard quitTime == nil else { return nil }
         if let chat, pairs[chat]?.isPeripheral == true, pairs[chat]?.link == nil { return chat }
-        return pairs.filter { $0.value.farewellEnd != nil && $0.value.link == nil }.keys.min { $0.value < $1.value }
+        let owed = pairs.filter { $1.farewellEnd != nil && $1.link == nil && $1.conversation.owesGoodbye }
+        return owed.keys.min { $0.value < $1.value }
     }
 
     public var isOpen: Bool { chat.flatMap { pairs[$0]?.conversation.isSynchronized } ?? false }

@@ -48,6 +48,20 @@ struct WantedTests {
         #expect(air.notices(0).suffix(2) == ["Bob left the chat.", "Not delivered to Bob: 2 messages."])
     }
 
+    @Test("a peer keeps the name of its first advertisement, because bluetoothd replaces the name after a connection")
+    func keepsTheName() {
+        var air = Air()
+        let (address, session) = (Air.address(7), Session("public"))
+        for name in ["\(address)", "Dora", "BlueZ 5.66"] {
+            air.handle(0, .sighted(address, name: name, Announcement(.presence(PeerID(7)), session)))
+        }
+        #expect(air.peers[0].peers.map(\.name) == ["Bob", "Dora"])
+        // The program was started again.
+        air.handle(0, .sighted(address, name: "Eve", Announcement(.presence(PeerID(8)), session)))
+        air.handle(0, .sighted(address, name: "BlueZ 5.66", Announcement(.call(PeerID(1)), session)))
+        #expect(air.peers[0].peers.map(\.name) == ["Bob", "Eve"])
+    }
+
     @Test("lines that are not sent count, too")
     func countsRefusedLines() {
         var air = Air()
