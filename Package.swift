@@ -187,7 +187,10 @@ let package = Package(
             swiftSettings: swift),
         .testTarget(
             name: "OTAClientTests",
-            dependencies: ["OTAClient", "OTAFirmware", "OTASigning", "OTATransport", "OTAUpdate", system],
+            dependencies: [
+                "OTAClient", "OTAEngine", "OTAFirmware", "OTASMP", "OTASigning", "OTASimulator", "OTATransport",
+                "OTAUpdate", system,
+            ],
             swiftSettings: swift),
         .testTarget(
             name: "OTAFleetTests", dependencies: ["OTAFleet", "OTAFirmware", "OTASigning", "OTAUpdate", system],

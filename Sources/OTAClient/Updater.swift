@@ -62,6 +62,8 @@ public struct Updater: Sendable {
         package var bluetooth: SharedBlueZClient?
         /// True if the caller holds the lock of the Bluetooth adapter.
         package var holdsAdapter = false
+        /// Returns true if the session may make its first change on the device. Otherwise the task ends with the error `interrupted`.
+        package var admits: @Sendable () -> Bool = { true }
         /// Receives messages for the user, for example after a virtual device was created.
         public var note: @Sendable (String) -> Void = { _ in }
 
@@ -245,6 +247,7 @@ private struct Run {
     private func run<C: Clock>(
         _ session: UpdateSession, over transport: some Transport, _ clock: C
     ) async throws(UpdateError) -> UpdateReport where C.Duration == Duration {
+        let session = AdmittedSession(session, options.admits)
         let runner = UpdateRunner(clock: clock, limit: options.timeLimit, encoder: encoder, report: report)
         guard options.logger.logLevel <= .debug else {
             return try await runner.run(session, over: transport, interrupts: interrupts)

@@ -5,6 +5,7 @@ import OTAFirmware
 import OTASigning
 import OTATransport
 import OTAUpdate
+import Synchronization
 import SystemPackage
 import Testing
 
@@ -32,8 +33,11 @@ import Testing
 
         var devices: FilePath { folder.appending("devices") }
 
-        func updater(_ address: String, bases: BaseImages? = nil) throws -> Updater {
+        func updater(
+            _ address: String, bases: BaseImages? = nil, admits: @escaping @Sendable () -> Bool = { true }
+        ) throws -> Updater {
             var options = Updater.Options()
+            options.admits = admits
             options.bases = bases
             options.keysOfNewDevice = trust
             options.virtualDeviceFolder = devices
@@ -54,6 +58,34 @@ import Testing
         #expect(
             steps.contains { if case .transferred(60_000, 60_000, _) = $0.progress { true } else { false } })
         #expect(zip(steps, steps.dropFirst()).allSatisfy { $0.time <= $1.time })
+    }
+
+    @Test("a push without permission ends after the preflight, and the device has received nothing")
+    func notAdmitted() async throws {
+        let fixture = try Fixture()
+        var steps: [UpdateProgress] = []
+        await #expect(throws: UpdateError.self) {
+            _ = try await fixture.updater("sim:?pace=virtual", admits: { false }).push(fixture.update) {
+                for await step in $0 { steps.append(step.progress) }
+            }
+        }
+        #expect(steps == [.phase(.connect), .phase(.preflight)])
+        let device = try await fixture.updater("sim:?pace=virtual").status().report.device
+        #expect(device.runningVersion == "0.0.0" && device.held == nil && device.state == .idle)
+    }
+
+    @Test("a push asks once for permission, also if its link breaks; a push that sends nothing does not ask")
+    func asksOnce() async throws {
+        let fixture = try Fixture()
+        let asked = Mutex(0)
+        for _ in 0..<2 {
+            let updater = try fixture.updater("sim:?drop-at=0.4&pace=virtual") {
+                asked.withLock { $0 += 1 }
+                return true
+            }
+            _ = try await updater.push(fixture.update)
+        }
+        #expect(asked.withLock { $0 } == 1)
     }
 
     @Test("a push that does not read its steps ends all the same")

@@ -14,7 +14,23 @@ import Testing
         return sandbox
     }
 
+    /// A sandbox with the bundle `fw.otaf` of an MCUboot image, which devices with both protocols accept, and virtual devices with the GATT OTA
+    /// profile.
+    private static func mixedSandbox(_ names: [String], _ options: String...) async throws -> Sandbox {
+        let sandbox = try Sandbox()
+        try await sandbox.mcuboot()
+        let signed = try await sandbox.run(
+            "sign", "fw.signed.bin", "--key", "release.pem", "-o", "fw.otaf", "--product", "demo")
+        #expect(signed.exit == 0, "\(signed.err)")
+        for name in names { try await Self.create(name, sandbox, options) }
+        return sandbox
+    }
+
     private static func create(_ name: String, _ sandbox: Sandbox, _ options: String...) async throws {
+        try await create(name, sandbox, options)
+    }
+
+    private static func create(_ name: String, _ sandbox: Sandbox, _ options: [String]) async throws {
         let made = try await sandbox.run(
             ["simulate", "create", name, "--product", "demo", "--version", "1.0.0", "--trust", "release.pub.pem"]
                 + options)
@@ -183,6 +199,67 @@ import Testing
         let events = try run.events()
         let confirmed = try #require(events.firstIndex { $0.event?.string == "confirmed" })
         #expect(events[...confirmed].allSatisfy { $0.device?.given?.string == devices[0] })
+    }
+
+    /// A UDP port of this machine that no program uses, so that the kernel refuses each packet.
+    private static func closedPort() throws -> UInt16 {
+        let file = socket(AF_INET, Int32(SOCK_DGRAM.rawValue), 0)
+        defer { close(file) }
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_addr.s_addr = UInt32(INADDR_LOOPBACK).bigEndian
+        var length = socklen_t(MemoryLayout<sockaddr_in>.size)
+        let result = withUnsafeMutablePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                bind(file, $0, length) + getsockname(file, $0, &length)
+            }
+        }
+        try #require(file >= 0 && result == 0)
+        return UInt16(bigEndian: address.sin_port)
+    }
+
+    @Test("with a missing device at the beginning of the list, the others are updated, and the sums are consistent")
+    func missingFirst() async throws {
+        let names = ["a", "b", "c", "d", "e"]
+        let sandbox = try await Self.mixedSandbox(names)
+        let devices = try ["udp:127.0.0.1:\(Self.closedPort())"] + names.map { "sim:\($0)?pace=virtual" }
+        let run = try await Self.push(sandbox, devices)
+        #expect(run.exit == 69, "\(run.err)")
+        let json = try run.json()
+        #expect(json.summary?.confirmed?.number == 5 && json.summary?.failed?.number == 1)
+        #expect(json.summary?.not_started?.number == 0)
+        #expect(json.devices?[0]?.error?.code?.string == "no-such-device", "\(run.out)")
+    }
+
+    /// Each device rolls back, because the long connection interval ends its trial of 1 s before the confirmation arrives.
+    @Test("a bad image reaches only one device, although several devices are asked after a missing device")
+    func badImage() async throws {
+        let names = ["a", "b", "c", "d", "e"]
+        let sandbox = try await Self.mixedSandbox(names, "--trial", "1")
+        let devices = try ["udp:127.0.0.1:\(Self.closedPort())"] + names.map { "sim:\($0)?pace=virtual&interval=300ms" }
+        let run = try await Self.push(sandbox, devices)
+        #expect(run.exit == 78, "\(run.err)")
+        let json = try run.json()
+        let entries = try #require(json.devices?.array)
+        #expect(entries.count { $0.error?.code?.string == "rolled-back" } == 1, "\(run.out)")
+        #expect(json.summary?.not_started?.number == 4 && json.summary?.failed?.number == 2)
+        for (name, entry) in zip(names, entries.dropFirst()) where entry.outcome?.string == "not-started" {
+            #expect(entry.members == ["device", "ok", "outcome"], "\(entry)")
+            let status = try await sandbox.run("status", "--device", "sim:\(name)", "--format", "json").json()
+            #expect(status.device?.running_version?.string == "1.0.0", "\(status)")
+            #expect(status.device?.state?.string == "idle" && status.transfer == nil, "\(status)")
+        }
+    }
+
+    @Test("if all devices are missing, each has its failure, and the push ends with 69 and one hint")
+    func allMissing() async throws {
+        let sandbox = try await Self.mixedSandbox([])
+        let port = try Self.closedPort()
+        let devices = (1...4).map { "udp:127.0.0.\($0):\(port)" }
+        let run = try await Self.push(sandbox, devices)
+        #expect(run.exit == 69, "\(run.err)")
+        #expect(try run.json().summary?.failed?.number == 4)
+        #expect(run.err.split(separator: "hint:", omittingEmptySubsequences: false).count == 2, "\(run.err)")
     }
 
     @Test("a dry run of several devices reports each plan and changes nothing")

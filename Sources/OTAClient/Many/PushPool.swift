@@ -1,8 +1,10 @@
 package import OTAUpdate
+import Synchronization
 
 /// Runs the pushes to several devices in the order of a ``PushQueue``.
 ///
-/// All events go through one mailbox to one loop. Only this loop has mutable state.
+/// All events go through one mailbox to one loop. Only this loop has mutable state, except for the queue: a push asks the queue for permission
+/// before its first change on the device, and needs the answer at once.
 package struct PushPool<Value: Sendable>: Sendable {
     package enum Event: Sendable {
         case started(Int)
@@ -10,6 +12,8 @@ package struct PushPool<Value: Sendable>: Sendable {
         /// The device could not be reached. Its push starts again later.
         case postponed(Int, any Error)
         case ended(Int)
+        /// The push has ended before its first change on the device, because other devices are updated first. It starts again later.
+        case heldBack(Int)
         /// A connection failed while other links were up, so fewer devices are updated at the same time from now on.
         case limited(PushQueue.Lane, Int)
         /// A device rolled back or did not return, so no further device starts.
@@ -22,8 +26,11 @@ package struct PushPool<Value: Sendable>: Sendable {
     }
 
     package typealias Report = @Sendable (UpdateProgress, Duration) -> Void
+    /// Returns true if the push may make its first change on the device. Otherwise the push ends with any error.
+    package typealias Admission = @Sendable () -> Bool
     /// Performs the push to one device. Each element of the stream requests the push to stop.
-    package typealias Push = @Sendable (Int, AsyncStream<Void>, @escaping Report) async throws -> Value
+    package typealias Push =
+        @Sendable (Int, AsyncStream<Void>, @escaping Admission, @escaping Report) async throws -> Value
 
     private enum Message: Sendable {
         case progress(Int, UpdateProgress, Duration)
@@ -31,6 +38,17 @@ package struct PushPool<Value: Sendable>: Sendable {
         case interrupted
         /// No further device starts. The running pushes stop by themselves.
         case halted
+    }
+
+    /// The queue, which the loop and the running pushes use.
+    private final class SharedQueue: Sendable {
+        private let queue: Mutex<PushQueue>
+
+        init(_ queue: PushQueue) { self.queue = Mutex(queue) }
+
+        func callAsFunction<Result: Sendable>(_ body: (inout sending PushQueue) -> Result) -> Result {
+            queue.withLock { body(&$0) }
+        }
     }
 
     private let push: Push
@@ -58,7 +76,7 @@ package struct PushPool<Value: Sendable>: Sendable {
         _ queue: PushQueue, count: Int, interrupts: AsyncStream<Void>, clock: C, limit: Duration? = nil,
         report: (Event) -> Void
     ) async -> [Outcome] where C.Duration == Duration {
-        var queue = queue
+        let queue = SharedQueue(queue)
         var outcomes = [Outcome](repeating: .notStarted, count: count)
         var stops: [Int: AsyncStream<Void>.Continuation] = [:]
         let (mailbox, post) = AsyncStream.makeStream(of: Message.self)
@@ -68,7 +86,7 @@ package struct PushPool<Value: Sendable>: Sendable {
                 group.addTask { if (try? await clock.sleep(for: limit)) != nil { post.yield(.halted) } }
             }
             func startNext() {
-                for index in queue.start() {
+                for index in queue({ $0.start() }) {
                     let (stream, stop) = AsyncStream.makeStream(of: Void.self)
                     stops[index] = stop
                     report(.started(index))
@@ -78,7 +96,9 @@ package struct PushPool<Value: Sendable>: Sendable {
                         let result: Result<Value, any Error>
                         do {
                             result = .success(
-                                try await push(index, stream) { post.yield(.progress(index, $0, $1)) })
+                                try await push(index, stream, { queue { $0.admit(index) } }) {
+                                    post.yield(.progress(index, $0, $1))
+                                })
                         } catch {
                             result = .failure(error)
                         }
@@ -87,32 +107,34 @@ package struct PushPool<Value: Sendable>: Sendable {
                 }
             }
             startNext()
-            guard !queue.isFinished else { return group.cancelAll() }
+            guard !queue({ $0.isFinished }) else { return group.cancelAll() }
             for await message in mailbox {
                 switch message {
                 case .progress(let index, let progress, let time):
-                    let lowered = queue.note(progress, of: index)
+                    let lowered = queue { $0.note(progress, of: index) }
                     report(.progress(index, progress, time))
-                    if let lowered { report(.limited(queue.lane(of: index), lowered)) }
+                    if let lowered { report(.limited(queue { $0.lane(of: index) }, lowered)) }
                 case .ended(let index, let result, let duration):
                     stops[index] = nil
-                    let wasHalted = queue.isHalted
-                    let isPostponed = queue.ended(index, end(result))
-                    if isPostponed, case .failure(let error) = result {
-                        report(.postponed(index, error))
-                    } else {
-                        report(.ended(index))
+                    let (next, hasHalted) = queue {
+                        let wasHalted = $0.isHalted
+                        return ($0.ended(index, end(result)), $0.isHalted && !wasHalted)
                     }
-                    // A postponed device keeps its last error, in case its push cannot start again.
-                    outcomes[index] = .ended(result, duration)
-                    if queue.isHalted, !wasHalted { report(.halted(index)) }
+                    // A device that starts again keeps its last error, in case its push cannot start again.
+                    outcomes[index] = next == .heldBack ? .notStarted : .ended(result, duration)
+                    switch (next, result) {
+                    case (.heldBack, _): report(.heldBack(index))
+                    case (.again, .failure(let error)): report(.postponed(index, error))
+                    default: report(.ended(index))
+                    }
+                    if hasHalted { report(.halted(index)) }
                 case .interrupted:
-                    queue.halt()
+                    queue { $0.halt() }
                     for stop in stops.values { stop.yield() }
-                case .halted: queue.halt()
+                case .halted: queue { $0.halt() }
                 }
                 startNext()
-                if queue.isFinished { break }
+                if queue({ $0.isFinished }) { break }
             }
             group.cancelAll()
         }

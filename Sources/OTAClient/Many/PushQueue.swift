@@ -6,6 +6,9 @@ package import OTAUpdate
 ///
 /// A device holds a slot of its lane from its start until its image is marked for boot. A device that restarts needs no slot, so that the
 /// next device can start in the meantime.
+///
+/// A push asks for permission before its first change on the device (``admit(_:)``). So the queue can look for the first device among several
+/// devices at the same time, and still only ``Policy/first`` devices receive the image until they are updated.
 package struct PushQueue: Sendable {
     /// A resource that several devices share, such as a Bluetooth adapter.
     package enum Lane: Hashable, Sendable {
@@ -42,7 +45,7 @@ package struct PushQueue: Sendable {
     package struct Policy: Sendable {
         /// The number of devices that use a lane at the same time; nil: the usual limit of the lane.
         package var atOnce: Int?
-        /// The number of devices that must be updated before the other devices start.
+        /// The number of devices that must be updated before another device receives the image.
         package var first = 0
         /// True if the push starts further devices although a device has rolled back or did not return.
         package var keepsGoing = false
@@ -61,6 +64,17 @@ package struct PushQueue: Sendable {
         case failed
     }
 
+    /// The next step for a device whose push has ended.
+    package enum Next: Sendable, Equatable {
+        /// The result of the push is the result of the device.
+        case finished
+        /// The device could not be reached. Its push starts again after the devices that wait now.
+        case again
+        /// The device has received nothing, because its push was not permitted. It starts before the devices that have not answered yet; after a
+        /// halt, it does not start.
+        case heldBack
+    }
+
     /// The number of times that a device is started if it cannot be reached.
     package static let attempts = 3
     /// The assumed time in which one device restarts and is confirmed.
@@ -69,25 +83,43 @@ package struct PushQueue: Sendable {
     private static let usualTrial = Duration.seconds(60)
 
     private enum State {
-        case waiting, transferring, onTrial, ended
+        case waiting
+        /// The push runs, and has not changed anything on the device.
+        case connecting
+        /// The push was not permitted to change the device, and ends.
+        case refused
+        /// The push may change the device.
+        case transferring
+        case onTrial, ended
+
+        /// True if the device uses a slot of its lane.
+        var holdsSlot: Bool { self == .connecting || self == .refused || self == .transferring }
+        /// True if the device may have received the image, and is not updated yet.
+        var isAdmitted: Bool { self == .transferring || self == .onTrial }
     }
 
     private struct Device {
         let lane: Lane
         var state = State.waiting
         var attempts = 0
+        /// True if the device has answered in its current push.
         var isReached = false
+        /// True if the device has answered in a push that was not permitted. It answers again soon after its next start.
+        var hasAnswered = false
         /// True if a failed connection of this device has already lowered the limit of its lane.
         var hasLowered = false
     }
 
     private let policy: Policy
     private var devices: [Device]
+    private let laneCount: Int
     /// The devices that wait, in the order in which they start.
     private var order: [Int]
     /// The lowered limits of the lanes.
     private var limits: [Lane: Int] = [:]
     private var updated = 0
+    /// True if a device could not be reached while the queue looked for the first devices.
+    private var isSearchWide = false
     private var shortestTrial: Duration?
     /// True if no further device starts.
     package private(set) var isHalted = false
@@ -96,6 +128,7 @@ package struct PushQueue: Sendable {
     package init(_ entries: [Entry], _ policy: Policy) {
         self.policy = policy
         devices = entries.map { Device(lane: $0.lane) }
+        laneCount = Set(entries.map(\.lane)).count
         order = entries.indices.sorted { left, right in
             let strengths = (entries[left].rssi ?? .min, entries[right].rssi ?? .min)
             return strengths.0 == strengths.1 ? left < right : strengths.0 > strengths.1
@@ -103,9 +136,15 @@ package struct PushQueue: Sendable {
     }
 
     /// True if no push runs and no further push can start.
-    package var isFinished: Bool { running == 0 && (isHalted || order.isEmpty) }
+    package var isFinished: Bool { (isHalted || order.isEmpty) && running == 0 }
 
-    private var running: Int { devices.count { $0.state == .transferring || $0.state == .onTrial } }
+    private var running: Int { devices.count { $0.state.holdsSlot || $0.state == .onTrial } }
+
+    /// The number of further devices that may receive the image now; nil: any number, because the first devices are updated.
+    private var freeFirstPlaces: Int? {
+        guard updated < policy.first else { return nil }
+        return policy.first - updated - devices.count { $0.state.isAdmitted }
+    }
 
     /// Returns the devices to start now.
     package mutating func start() -> [Int] {
@@ -114,26 +153,42 @@ package struct PushQueue: Sendable {
         // If one device may not start now, no later device of its lane may start now.
         var full: Set<Lane> = []
         for index in order where !full.contains(devices[index].lane) {
-            guard mayStart(devices[index].lane) else {
+            guard isWanted(devices[index]), hasSlot(devices[index].lane) else {
                 full.insert(devices[index].lane)
+                if full.count == laneCount { break }
                 continue
             }
-            devices[index].state = .transferring
+            devices[index].state = .connecting
+            devices[index].isReached = false
             devices[index].attempts += 1
             started.append(index)
         }
-        order.removeAll { devices[$0].state != .waiting }
+        if !started.isEmpty { order.removeAll { devices[$0].state != .waiting } }
         return started
     }
 
-    private func mayStart(_ lane: Lane) -> Bool {
-        if updated < policy.first, running >= policy.first - updated { return false }
-        let users = devices.filter { $0.lane == lane }
-        guard users.count(where: { $0.state == .transferring }) < limit(of: lane) else { return false }
+    /// True if the search for the first devices is over, or if it needs this device.
+    ///
+    /// The search is narrow at first: only as many devices connect as may receive the image. After the first device that cannot be reached,
+    /// the slots of the lanes are the only limit, because each missing device takes about a minute. A device that has already answered
+    /// starts only if it probably can receive the image.
+    private func isWanted(_ device: Device) -> Bool {
+        guard let free = freeFirstPlaces else { return true }
+        guard free > 0 else { return false }
+        if isSearchWide, !device.hasAnswered { return true }
+        return devices.count { $0.state == .connecting && ($0.hasAnswered || !isSearchWide) } < free
+    }
+
+    private func hasSlot(_ lane: Lane) -> Bool {
+        guard users(of: lane, \.holdsSlot) < limit(of: lane) else { return false }
         guard case .bluetooth = lane else { return true }
         // An adapter connects to one device after the other. A device on trial rolls back if it waits too long for its turn.
-        let onTrial = users.count { $0.state == .onTrial }
+        let onTrial = users(of: lane) { $0 == .onTrial }
         return Self.confirmation * onTrial <= (shortestTrial ?? Self.usualTrial) / 2
+    }
+
+    private func users(of lane: Lane, _ include: (State) -> Bool) -> Int {
+        devices.count { include($0.state) && $0.lane == lane }
     }
 
     /// Returns the number of devices that may use the lane at the same time.
@@ -142,6 +197,15 @@ package struct PushQueue: Sendable {
     package func lane(of index: Int) -> Lane { devices[index].lane }
 
     // MARK: - Events
+
+    /// Decides whether the push to a device may make its first change on the device.
+    ///
+    /// - Returns: false if the push must end without a change: the first devices are not updated yet, or no further device starts.
+    package mutating func admit(_ index: Int) -> Bool {
+        let isPermitted = !isHalted && freeFirstPlaces.map { $0 > 0 } ?? true
+        devices[index].state = isPermitted ? .transferring : .refused
+        return isPermitted
+    }
 
     /// Records a progress event of a device.
     ///
@@ -152,7 +216,9 @@ package struct PushQueue: Sendable {
         case .phase(.apply):
             devices[index].state = .onTrial
             return nil
-        case .connectionFailed(let error): return connectionFailed(error, of: index)
+        case .connectionFailed(let error):
+            isSearchWide = true
+            return connectionFailed(error, of: index)
         default:
             devices[index].isReached = true
             return nil
@@ -165,8 +231,7 @@ package struct PushQueue: Sendable {
         let lane = devices[index].lane
         guard case .bluetooth = lane, error.code == .lost, !devices[index].hasLowered else { return nil }
         let links = devices.indices.count { other in
-            other != index && devices[other].lane == lane && devices[other].state == .transferring
-                && devices[other].isReached
+            other != index && devices[other].lane == lane && devices[other].state.holdsSlot && devices[other].isReached
         }
         guard links > 0, limit(of: lane) > 1 else { return nil }
         devices[index].hasLowered = true
@@ -175,23 +240,35 @@ package struct PushQueue: Sendable {
     }
 
     /// Records the end of the push to a device.
-    ///
-    /// - Returns: true if the device starts again later, after the devices that wait now.
-    package mutating func ended(_ index: Int, _ end: End) -> Bool {
+    package mutating func ended(_ index: Int, _ end: End) -> Next {
+        if devices[index].state == .refused {
+            holdBack(index)
+            return .heldBack
+        }
         devices[index].state = .ended
         switch end {
         case .updated(let trial):
             updated += 1
             if let trial, trial > .zero { shortestTrial = min(trial, shortestTrial ?? trial) }
         case .unreachable:
-            guard !devices[index].isReached, devices[index].attempts < Self.attempts, !isHalted else { return false }
+            isSearchWide = true
+            let device = devices[index]
+            guard !device.isReached, device.attempts < Self.attempts, !isHalted else { return .finished }
             devices[index].state = .waiting
             order.append(index)
-            return true
+            return .again
         case .lostTheImage: if !policy.keepsGoing { isHalted = true }
         case .failed: break
         }
-        return false
+        return .finished
+    }
+
+    /// Puts a device in front of the devices that have not answered yet. The start that was not permitted does not count as an attempt.
+    private mutating func holdBack(_ index: Int) {
+        devices[index].state = .waiting
+        devices[index].hasAnswered = true
+        devices[index].attempts -= 1
+        order.insert(index, at: order.prefix { devices[$0].hasAnswered }.count)
     }
 
     /// Starts no further device.

@@ -1,6 +1,10 @@
 import OTAClient
+import OTAEngine
+import OTASMP
 import OTASimulator
+import OTATransport
 import OTAUpdate
+import Synchronization
 import Testing
 
 @Suite("Pushes to several devices at the same time, in virtual time") struct PushPoolTests {
@@ -25,7 +29,7 @@ import Testing
                     case .failure: .unreachable
                     }
                 },
-                push: { index, interrupts, report in
+                push: { index, interrupts, _, report in
                     report(.phase(.connect), .zero)
                     if failing.contains(index) { throw Fault() }
                     try await withThrowingTaskGroup(of: Void.self) { group in
@@ -56,7 +60,7 @@ import Testing
                 case .started(let index): events.append("start \(index)")
                 case .postponed(let index, _): events.append("postpone \(index)")
                 case .ended(let index): events.append("end \(index)")
-                case .progress, .limited, .halted: break
+                case .progress, .limited, .halted, .heldBack: break
                 }
             }
             try await timer
@@ -106,6 +110,82 @@ import Testing
         guard case .ended(.success(0), _) = outcomes[0], case .notStarted = outcomes[2] else {
             Issue.record("\(outcomes)")
             return
+        }
+    }
+
+    /// The progress of a session with SMP over links on which nothing answers, as over UDP to a host that is switched off.
+    private static func missingDevice(
+        _ time: VirtualTime
+    ) async throws -> (steps: [(UpdateProgress, Duration)], end: UpdateError, after: Duration) {
+        let begun = time.now
+        let steps = Mutex<[(UpdateProgress, Duration)]>([])
+        let runner = UpdateRunner(
+            clock: time, report: { progress, at in steps.withLock { $0.append((progress, at)) } })
+        do {
+            _ = try await runner.run(
+                UpdateSession(try SMPConversation(.status), seed: 1), over: SilentTransport(),
+                interrupts: AsyncStream { _ in })
+            throw Fault()
+        } catch let error as UpdateError {
+            return (steps.withLock { $0 }, error, begun.duration(to: time.now))
+        }
+    }
+
+    @Test("with the default limits, 1000 UDP devices that are missing take 101 minutes, and each is tried 3 times")
+    func allMissing() throws {
+        let count = 1000
+        let time = VirtualTime()
+        var policy = PushQueue.Policy()
+        policy.first = 1
+        let queue = PushQueue((0..<count).map { _ in PushQueue.Entry(lane: .udp) }, policy)
+        let (duration, tries, most) = try time.run {
+            let missing = try await Self.missingDevice(time)
+            #expect(missing.end.code == .noAnswer && missing.after > .seconds(63) && missing.after < .seconds(65))
+            let begun = time.now
+            var (tries, running, most) = ([Int](repeating: 0, count: count), 0, 0)
+            let pool = PushPool<Int>(
+                end: { result in
+                    switch result {
+                    case .success: .updated(trial: nil)
+                    case .failure(let error): PushQueue.End(.failure(error))
+                    }
+                },
+                push: { index, _, _, report in
+                    let start = time.now
+                    for (progress, at) in missing.steps {
+                        try await time.sleep(until: start.advanced(by: at), tolerance: nil)
+                        report(progress, at)
+                    }
+                    try await time.sleep(until: start.advanced(by: missing.after), tolerance: nil)
+                    throw missing.end
+                })
+            let outcomes = await pool.run(queue, count: count, interrupts: AsyncStream { _ in }, clock: time) {
+                switch $0 {
+                case .started(let index):
+                    tries[index] += 1
+                    running += 1
+                    most = max(most, running)
+                case .postponed, .ended: running -= 1
+                case .progress, .limited, .halted, .heldBack: break
+                }
+            }
+            #expect(outcomes.allSatisfy { if case .ended(.failure, _) = $0 { true } else { false } })
+            return (begun.duration(to: time.now), tries, most)
+        }
+        #expect(tries.allSatisfy { $0 == PushQueue.attempts } && most == 32)
+        #expect(duration > .seconds(100 * 60) && duration < .seconds(101 * 60), "\(duration)")
+    }
+
+    /// A transport whose links open and never receive a value.
+    private struct SilentTransport: Transport {
+        func runLink(opened: (any Link) -> Void, receive: @escaping LinkSink) async throws(LinkError) -> LinkError {
+            let link = QueuedLink(
+                LinkProperties(channels: [SMPChannel.value], maximumValueLength: 1472, preservesMessageBoundaries: true)
+            )
+            opened(link)
+            async let end = link.waitForEnd()
+            for await case .subscribe(let channel) in link.commands { receive(.subscribed(channel)) }
+            return await end
         }
     }
 }

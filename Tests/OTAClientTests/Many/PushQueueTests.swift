@@ -25,7 +25,8 @@ import Testing
 
         func start() -> [Int] { queue.start() }
         func note(_ progress: UpdateProgress, of index: Int) -> Int? { queue.note(progress, of: index) }
-        func ended(_ index: Int, _ end: PushQueue.End) -> Bool { queue.ended(index, end) }
+        func admit(_ index: Int) -> Bool { queue.admit(index) }
+        func ended(_ index: Int, _ end: PushQueue.End) -> PushQueue.Next { queue.ended(index, end) }
         func lane(of index: Int) -> PushQueue.Lane { queue.lane(of: index) }
         func limit(of lane: PushQueue.Lane) -> Int { queue.limit(of: lane) }
     }
@@ -37,7 +38,7 @@ import Testing
         var started: [Int] = []
         while let index = queue.start().first {
             started.append(index)
-            #expect(!queue.ended(index, .updated(trial: nil)))
+            #expect(queue.ended(index, .updated(trial: nil)) == .finished)
         }
         #expect(started == [2, 4, 1, 0, 3] && queue.isFinished)
     }
@@ -138,12 +139,94 @@ import Testing
         #expect(queue.start() == [2], "the next device replaces a first device that failed")
     }
 
+    private static let notHeard = UpdateProgress.connectionFailed(LinkError(.timedOut, "no answer"))
+
+    @Test(
+        "after a device that cannot be reached, a lane asks as many devices as it has slots, and the first one that answers is updated"
+    )
+    func search() {
+        let queue = Self.queue(40, lane: .udp) { $0.first = 1 }
+        #expect(queue.start() == [0] && queue.start().isEmpty)
+        _ = queue.note(Self.notHeard, of: 0)
+        #expect(queue.start() == Array(1..<32))
+        for index in [7, 5, 9] { _ = queue.note(.phase(.preflight), of: index) }
+        #expect(queue.admit(7) && !queue.admit(5) && !queue.admit(9))
+        #expect(queue.ended(9, .failed) == .heldBack && queue.ended(5, .failed) == .heldBack)
+        #expect(queue.start().isEmpty, "device 7 receives the image")
+        #expect(queue.ended(0, .unreachable) == .again)
+        #expect(queue.start().isEmpty)
+        #expect(queue.ended(7, .updated(trial: nil)) == .finished)
+        #expect(queue.start() == [9, 5, 32, 33], "the devices that have answered are first")
+        #expect([9, 5, 32, 33, 1].allSatisfy { queue.admit($0) })
+    }
+
+    @Test("if the first device fails, the next device that answers replaces it, and no device starts without need")
+    func replacement() {
+        let queue = Self.queue(6, lane: .udp) { $0.first = 1 }
+        #expect(queue.start() == [0])
+        _ = queue.note(Self.notHeard, of: 0)
+        #expect(queue.start() == [1, 2, 3, 4, 5])
+        #expect(queue.admit(1) && !queue.admit(2) && !queue.admit(3))
+        #expect(queue.ended(2, .failed) == .heldBack && queue.ended(3, .failed) == .heldBack)
+        #expect(queue.ended(1, .failed) == .finished)
+        #expect(queue.start() == [2] && queue.start().isEmpty)
+        #expect(queue.admit(4), "device 4 answers before device 2")
+        #expect(!queue.admit(2) && queue.ended(2, .failed) == .heldBack && queue.start().isEmpty)
+        #expect(queue.ended(4, .updated(trial: nil)) == .finished)
+        #expect(queue.start() == [3, 2] && queue.admit(2))
+    }
+
+    @Test("a push that is not permitted does not count as an attempt")
+    func heldBackAttempts() {
+        let queue = Self.queue(2, lane: .udp) { $0.first = 1 }
+        #expect(queue.start() == [0])
+        _ = queue.note(Self.notHeard, of: 0)
+        #expect(queue.start() == [1] && queue.admit(0))
+        _ = queue.note(.phase(.preflight), of: 1)
+        #expect(!queue.admit(1) && queue.ended(1, .failed) == .heldBack)
+        #expect(queue.ended(0, .updated(trial: nil)) == .finished)
+        for attempt in 1...PushQueue.attempts {
+            #expect(queue.start() == [1])
+            #expect(queue.ended(1, .unreachable) == (attempt < PushQueue.attempts ? .again : .finished))
+        }
+        #expect(queue.isFinished)
+    }
+
+    @Test(
+        "a bad image reaches only N devices with --first N: after the rollback, no push may begin a change, unless --keep-going is given",
+        arguments: [1, 3])
+    func badImage(first: Int) {
+        for keepsGoing in [false, true] {
+            let queue = Self.queue(64, lane: .udp) { ($0.first, $0.keepsGoing) = (first, keepsGoing) }
+            #expect(queue.start() == Array(0..<first))
+            _ = queue.note(Self.notHeard, of: 0)
+            #expect(queue.start() == Array(first..<32))
+            let admitted = (0..<32).filter { queue.admit($0) }
+            #expect(admitted == Array(0..<first))
+            for index in first..<31 { #expect(queue.ended(index, .failed) == .heldBack) }
+            #expect(queue.ended(0, .lostTheImage) == .finished && queue.isHalted == !keepsGoing)
+            // Device 31 was refused. The pushes that start now ask again.
+            #expect(queue.ended(31, .failed) == .heldBack)
+            #expect(queue.start() == (keepsGoing ? [first] : []))
+            #expect(queue.admit(first) == keepsGoing)
+        }
+    }
+
+    @Test("a push that connects while the push is halted may not begin a change, and its device counts as not started")
+    func halted() {
+        let queue = Self.queue(2)
+        #expect(queue.start() == [0, 1] && queue.admit(0))
+        #expect(queue.ended(0, .lostTheImage) == .finished)
+        #expect(!queue.admit(1) && !queue.isFinished)
+        #expect(queue.ended(1, .failed) == .heldBack && queue.isFinished)
+    }
+
     @Test("a device that rolls back or does not return stops all further starts, unless --keep-going is given")
     func halt() {
         for keepsGoing in [false, true] {
             let queue = Self.queue(6) { ($0.atOnce, $0.keepsGoing) = (2, keepsGoing) }
             #expect(queue.start() == [0, 1])
-            #expect(!queue.ended(0, .lostTheImage))
+            #expect(queue.ended(0, .lostTheImage) == .finished)
             #expect(queue.isHalted == !keepsGoing && queue.start() == (keepsGoing ? [2] : []))
             #expect(!queue.isFinished)
             _ = queue.ended(1, .updated(trial: nil))
@@ -164,7 +247,7 @@ import Testing
         queue = Self.queue(1)
         #expect(queue.start() == [0])
         _ = queue.note(.phase(.preflight), of: 0)
-        #expect(!queue.ended(0, .unreachable), "a device that has answered is not started again")
+        #expect(queue.ended(0, .unreachable) == .finished, "a device that has answered is not started again")
     }
 
     @Test("a connection that fails while other links are up lowers the limit of the adapter by 1, once for each device")
@@ -222,39 +305,56 @@ import Testing
         policy.first = Int.random(in: 0...2, using: &random)
         policy.keepsGoing = Bool.random(using: &random)
         let queue = Rig(entries, policy)
-        var (transferring, onTrial, done, updated): (Set<Int>, Set<Int>, Set<Int>, Int) = ([], [], [], 0)
+        var (connecting, refused, transferring, onTrial, done): (Set<Int>, Set<Int>, Set<Int>, Set<Int>, Set<Int>) =
+            ([], [], [], [], [])
+        var updated = 0
         var starts = [Int](repeating: 0, count: count)
         while !queue.isFinished {
             for index in queue.start() {
-                #expect(!done.contains(index) && !onTrial.contains(index) && transferring.insert(index).inserted)
+                #expect(!done.contains(index) && !onTrial.contains(index) && connecting.insert(index).inserted)
                 starts[index] += 1
             }
+            let slots = connecting.union(refused).union(transferring)
             for lane in lanes {
-                let users = transferring.count { queue.lane(of: $0) == lane }
-                #expect(users <= queue.limit(of: lane))
+                #expect(slots.count { queue.lane(of: $0) == lane } <= queue.limit(of: lane))
             }
-            #expect(updated >= policy.first || transferring.count + onTrial.count <= policy.first - updated)
-            guard let index = transferring.union(onTrial).sorted().randomElement(using: &random) else {
+            #expect(updated >= policy.first || transferring.count + onTrial.count <= policy.first)
+            guard let index = slots.union(onTrial).sorted().randomElement(using: &random) else {
                 Issue.record("devices wait, but none runs")
                 return
             }
-            if transferring.contains(index), Bool.random(using: &random) {
+            switch Int.random(in: 0..<4, using: &random) {
+            case 0 where connecting.contains(index):
+                _ = queue.note(.connectionFailed(LinkError(.timedOut, "not heard")), of: index)
+                continue
+            case 1 where connecting.contains(index):
+                connecting.remove(index)
+                if queue.admit(index) { transferring.insert(index) } else { refused.insert(index) }
+                continue
+            case 3 where transferring.contains(index):
                 _ = queue.note(.phase(.apply), of: index)
                 transferring.remove(index)
                 onTrial.insert(index)
                 continue
+            default: break
             }
+            if refused.remove(index) != nil {
+                starts[index] -= 1
+                #expect(queue.ended(index, .failed) == .heldBack)
+                continue
+            }
+            let hasImage = connecting.remove(index) == nil
             let end: PushQueue.End =
                 switch Int.random(in: 0..<12, using: &random) {
                 case 0: .unreachable
                 case 1: .failed
-                case 2: .lostTheImage
+                case 2 where hasImage: .lostTheImage
                 default: .updated(trial: .seconds(Int.random(in: 20...120, using: &random)))
                 }
             transferring.remove(index)
             onTrial.remove(index)
             if case .updated = end { updated += 1 }
-            if !queue.ended(index, end) { #expect(done.insert(index).inserted) }
+            if queue.ended(index, end) == .finished { #expect(done.insert(index).inserted) }
         }
         #expect(queue.isHalted || done.count == count)
         #expect(starts.allSatisfy { $0 <= PushQueue.attempts })

@@ -73,10 +73,11 @@ struct ManyPush {
         let display = ManyProgress(console, addresses.map(\.text))
         defer { display.finish() }
         let (update, options, console) = (update, options, console)
-        let pool = PushPool<UpdateResult>(end: { PushQueue.End($0) }) { index, interrupts, report in
+        let pool = PushPool<UpdateResult>(end: { PushQueue.End($0) }) { index, interrupts, admits, report in
             var own = shared
             // The limit is for the whole command, so a later push has less time.
             own.timeLimit = limit.map { max($0 - begun.duration(to: .now), .milliseconds(1)) }
+            own.admits = admits
             own.note = { console.of(addresses[index].text).note($0) }
             return try await Updater(addresses[index], own)
                 .perform(.push(update, options), interrupts: interrupts, report: report)
@@ -92,6 +93,7 @@ struct ManyPush {
                     let failure = Failure(error, in: single(addresses[index].text))
                     display.set("Waiting", of: index)
                     display.note("\(addresses[index].text): \(failure.message); trying again later")
+                case .heldBack(let index): display.set("Waiting", of: index)
                 case .ended(let index): display.set("Ended", of: index)
                 case .limited(_, let number):
                     display.note(
