@@ -25,15 +25,19 @@ public struct ScannedDevice: Encodable, Sendable, Equatable {
     public private(set) var name: String?
     /// The signal strength in dBm.
     public private(set) var rssi: Int?
+    /// The adapter over which `push` updates the device; nil: only one adapter was given.
+    package var adapter: String?
     /// The product and the version, which the scan reads over a connection; nil: not read.
     public internal(set) var product, version: String?
     /// The update protocols of the device, as raw values of `UpdateProtocol`.
     public private(set) var protocols: [String] = []
     /// The reason why product and version could not be read; nil: they were read, or the scan did not try to read them.
     public internal(set) var unread: String?
+    /// The signal strength at each adapter that hears the device, in dBm; nil: unknown.
+    package private(set) var heard: [String: Int?] = [:]
 
     private enum CodingKeys: CodingKey {
-        case address, name, rssi, product, version, protocols, unread
+        case address, name, rssi, adapter, product, version, protocols, unread
     }
 
     init(_ device: BluetoothDevice) {
@@ -48,7 +52,18 @@ public struct ScannedDevice: Encodable, Sendable, Equatable {
     mutating func note(_ device: BluetoothDevice) {
         if name == nil || protocols.isEmpty { name = device.name ?? name }
         protocols += UpdateProtocol.advertised(by: device).map(\.rawValue).filter { !protocols.contains($0) }
-        rssi = device.rssi ?? rssi
+        let known: Int? = heard[device.adapterName] ?? nil
+        heard.updateValue(device.rssi ?? known, forKey: device.adapterName)
+        rssi = heard.values.compactMap(\.self).max() ?? rssi
+    }
+
+    /// Records that an adapter does not hear the device any more.
+    ///
+    /// - Returns: true if no adapter hears the device.
+    mutating func disappeared(from adapter: String) -> Bool {
+        heard[adapter] = nil
+        rssi = heard.values.compactMap(\.self).max() ?? rssi
+        return heard.isEmpty
     }
 }
 
@@ -64,7 +79,7 @@ public struct DeviceScan: Sendable {
     }
 
     private let search: DeviceSearch
-    private let adapter: String?
+    private let adapters: [String?]
     private let logger: Logger
     private let links: (any LinkAccount)?
 
@@ -79,7 +94,19 @@ public struct DeviceScan: Sendable {
         links: (any LinkAccount)? = nil
     ) {
         self.search = search
-        self.adapter = adapter
+        adapters = [adapter]
+        self.logger = logger
+        self.links = links
+    }
+
+    /// Creates a scan over several adapters at the same time. Each device appears once in the result.
+    ///
+    /// - Parameter adapters: the adapters; empty: the first powered adapter.
+    package init(
+        _ search: DeviceSearch, over adapters: [String], logger: Logger, links: (any LinkAccount)? = nil
+    ) {
+        self.search = search
+        self.adapters = adapters.isEmpty ? [nil] : adapters
         self.logger = logger
         self.links = links
     }
@@ -111,12 +138,11 @@ public struct DeviceScan: Sendable {
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask {
                 defer { feed.finish() }
-                try await client.withScan(over: adapter, for: filter) { scan in
-                    try await within(search.duration) {
-                        for try await event in scan {
-                            if let device = await board.note(event) { feed.yield(device) }
-                        }
+                try await withThrowingTaskGroup(of: Void.self) { scans in
+                    for adapter in adapters {
+                        scans.addTask { try await scan(client, adapter, filter, board, feed) }
                     }
+                    try await scans.waitForAll()
                 }
             }
             if search.reads { group.addTask { await read(found, client, board) } }
@@ -124,7 +150,21 @@ public struct DeviceScan: Sendable {
         }
     }
 
-    /// Reads product and version from up to 3 devices at the same time. Only the reads overlap: the adapter establishes one connection
+    /// Scans over one adapter.
+    private func scan(
+        _ client: BlueZClient, _ adapter: String?, _ filter: ScanFilter, _ board: ScanBoard,
+        _ feed: AsyncStream<BluetoothDevice>.Continuation
+    ) async throws {
+        try await client.withScan(over: adapter, for: filter) { scan in
+            try await within(search.duration) {
+                for try await event in scan {
+                    if let device = await board.note(event) { feed.yield(device) }
+                }
+            }
+        }
+    }
+
+    /// Reads product and version from up to 3 devices at the same time. Only the reads overlap: an adapter establishes one connection
     /// after the other.
     private func read(
         _ found: AsyncStream<BluetoothDevice>, _ client: BlueZClient, _ board: ScanBoard
@@ -140,6 +180,24 @@ public struct DeviceScan: Sendable {
 
     private func read(_ device: BluetoothDevice, _ client: BlueZClient, _ board: ScanBoard) async {
         let updateProtocol: UpdateProtocol = UpdateProtocol.advertised(by: device).contains(.ota) ? .ota : .smp
+        var tried: [String] = []
+        var reason = ""
+        while let adapter = await board.adapter(hearing: device, except: tried) {
+            guard let failure = await read(device, updateProtocol, adapter, client, board) else { return }
+            logger.debug("\(device.address) was not read over \(adapter): \(failure)")
+            tried.append(adapter)
+            reason = failure
+        }
+        await board.update(device.address, unread: reason)
+    }
+
+    /// Reads product and version over one adapter.
+    ///
+    /// - Returns: nil, or the reason why they could not be read.
+    private func read(
+        _ device: BluetoothDevice, _ updateProtocol: UpdateProtocol, _ adapter: String, _ client: BlueZClient,
+        _ board: ScanBoard
+    ) async -> String? {
         let lock = BluetoothLock("the device")
         let request = ConnectionRequest(
             .address(device.address), adapter: adapter, services: [updateProtocol.service],
@@ -155,10 +213,9 @@ public struct DeviceScan: Sendable {
                 }
             }
             await board.update(device.address, identity)
+            return nil
         } catch {
-            let reason = (error as? BlueZError)?.context ?? (error as? UpdateError)?.context ?? "\(error)"
-            logger.debug("\(device.address) was not read: \(reason)")
-            await board.update(device.address, unread: reason)
+            return (error as? BlueZError)?.context ?? (error as? UpdateError)?.context ?? "\(error)"
         }
     }
 }
@@ -190,10 +247,17 @@ private actor ScanBoard {
             report(isNew ? .appeared(entry) : .changed, list)
             return wasKnown || entry.protocols.isEmpty ? nil : device
         case .disappeared(let device):
-            devices[device.address] = nil
+            if devices[device.address]?.disappeared(from: device.adapterName) == true { devices[device.address] = nil }
             report(.changed, list)
             return nil
         }
+    }
+
+    /// Returns the adapter that hears a device best, without the adapters in `tried`; nil if no other adapter hears the device.
+    func adapter(hearing device: BluetoothDevice, except tried: [String]) -> String? {
+        let heard = (devices[device.address]?.heard ?? [:]).filter { !tried.contains($0.key) }
+        let best = heard.max { ($0.value ?? .min, $1.key) < ($1.value ?? .min, $0.key) }?.key
+        return best ?? (tried.isEmpty ? device.adapterName : nil)
     }
 
     func update(_ address: BluetoothAddress, _ identity: DeviceIdentity) {

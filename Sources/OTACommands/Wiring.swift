@@ -23,8 +23,8 @@ struct Wiring {
         var options = Updater.Options()
         options.updateProtocol = target.session.updateProtocol.forced
         options.timeLimit = target.limit
-        options.adapter = target.session.radio.adapter
-        options.pairing = target.session.radio.pairing(console)
+        options.adapter = target.radio.adapter
+        options.pairing = target.radio.pairing.responder(console)
         options.logger = console.logger
         options.links = links
         options.keysOfNewDevice = trust
@@ -53,11 +53,12 @@ struct Wiring {
 
     /// Scans for devices and shows the found devices.
     ///
+    /// - Parameter adapters: the adapters that scan; empty: the first powered adapter.
     /// - Throws: `BlueZError`; `Failure` if a signal interrupts the scan.
-    func scan(_ search: DeviceSearch, over adapter: String?) async throws -> [ScannedDevice] {
+    func scan(_ search: DeviceSearch, over adapters: [String]) async throws -> [ScannedDevice] {
         let links = LinkGuard(console.logger)
         defer { links.stop() }
-        let scan = DeviceScan(search, over: adapter, logger: console.logger, links: links)
+        let scan = DeviceScan(search, over: adapters, logger: console.logger, links: links)
         let display = ScanDisplay(console)
         defer { display.finish() }
         return try await untilSignalled { try await scan.run { display.show($0, $1) } }

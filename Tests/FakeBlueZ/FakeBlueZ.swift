@@ -34,6 +34,8 @@ package actor FakeBlueZ {
     let name: String
     private let bus: DBusBus
     private let neighbours: [Neighbour]
+    /// The signal strength of the device at a second adapter, in dBm. Nil: the machine has one adapter.
+    private let secondRSSI: Int16?
     private let start = ContinuousClock.now
 
     var connection: DBusConnection?
@@ -88,13 +90,14 @@ package actor FakeBlueZ {
 
     package init(
         _ bus: DBusBus, _ peripheral: any SimulatedDevice, name: String = "Virtual", passkey: UInt32? = nil,
-        neighbours: [Neighbour] = []
+        neighbours: [Neighbour] = [], secondRSSI: Int16? = nil
     ) {
         self.bus = bus
         self.peripheral = peripheral
         self.name = name
         self.passkey = passkey
         self.neighbours = neighbours
+        self.secondRSSI = secondRSSI
     }
 
     package func adjust(_ body: @Sendable (isolated FakeBlueZ) -> Void) { body(self) }
@@ -115,6 +118,7 @@ package actor FakeBlueZ {
         try await connection.export(.root, managesObjects: true)
         try await connection.export("/org/bluez", [agentManager])
         try await connection.export(Self.adapter, [adapterInterface] + managers)
+        if let secondRSSI { try await exportSecondAdapter(hearing: secondRSSI) }
         let (queue, outbox) = AsyncStream.makeStream(of: Outgoing.self)
         self.outbox = outbox
         Task { for await item in queue { self.sendOut(item) } }

@@ -54,6 +54,45 @@ import Testing
         }
     }
 
+    @Test(
+        "with several adapters, a device goes to the adapter that hears it best, and the result names the adapter",
+        arguments: [(-80, "hci0"), (-20, "hci1")] as [(Int16, String)], [[], ["named"]] as [[String]])
+    func adapters(second: (rssi: Int16, best: String), named: [String]) async throws {
+        try await World.run(secondRSSI: second.rssi) { world in
+            let sandbox = try Sandbox()
+            try await sandbox.releaseForWorld()
+            let adapters = ["--adapter", "hci0", "--adapter", "hci1", "--trust", "world.pub.pem"]
+            let all = ["--all", "--product", "demo", "--yes"]
+            let devices = named.isEmpty ? all : ["--device", world.device, "--device", "sim:none"]
+            let run = try await sandbox.run(
+                ["push", "fw.otaf"] + devices + adapters + ["--format", "json", "--progress", "none"],
+                env: Sandbox.environment(of: world))
+            let entry = try #require(try run.json().devices?[0], "\(run.err)")
+            #expect(entry.adapter?.string == second.best, "\(run.out)")
+            // The second adapter of the fake cannot connect.
+            #expect(entry.outcome?.string == (second.best == "hci0" ? "confirmed" : "failed"), "\(run.out)")
+            if !named.isEmpty { #expect(try run.json().devices?[1]?.adapter == nil) }
+        }
+    }
+
+    @Test("--all --list shows the adapter of each device, and an adapter that does not exist is refused")
+    func listedAdapters() async throws {
+        try await World.run(secondRSSI: -20) { world in
+            let sandbox = try Sandbox()
+            try await sandbox.releaseForWorld()
+            let words = ["push", "fw.otaf", "--trust", "world.pub.pem", "--progress", "none", "--adapter", "hci1"]
+            let environment = Sandbox.environment(of: world)
+            let list = try await sandbox.run(words + ["--adapter", "hci0", "--all", "--list"], env: environment)
+            let header = list.out.split(separator: "\n").first?.split(separator: " ").joined(separator: " ")
+            #expect(header == "NAME ADDRESS RSSI ADAPTER PRODUCT VERSION PROTOCOLS", "\(list.out)\(list.err)")
+            #expect(list.out.contains("-20 dBm  hci1"), "\(list.out)")
+            for devices in [["--all", "--list"], ["--device", world.device, "--device", "sim:none"]] {
+                let run = try await sandbox.run(words + ["--adapter", "hci7"] + devices, env: environment)
+                #expect(run.exit == 69 && run.err.contains("there is no adapter hci7"), "\(run.err)")
+            }
+        }
+    }
+
     @Test("without a terminal, --all requires --yes or --list")
     func consent() async throws {
         try await push { _, run in
@@ -85,6 +124,9 @@ import Testing
             (["--device", "sim:", "--yes"], "--yes requires --all"),
             (["--all", "--device", "sim:"], "omit --device"),
             (["--all", "--running", "1.0.0"], "is not a condition for a version"),
+            (["--all", "--adapter", "hci0", "--adapter", "hci0"], "--adapter hci0 is given twice"),
+            (["--all", "--adapter", "hci0", "--adapter", "usb"], "'usb' is not the name of an adapter"),
+            (["--device", "ble:", "--adapter", "hci0", "--adapter", "hci1"], "One device uses one adapter"),
         ])
     func refusals(options: [String], text: String) async throws {
         let run = try await Sandbox().run(["push", "fw.otaf"] + options)

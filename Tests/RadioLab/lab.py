@@ -274,14 +274,16 @@ class Lab:
         self.stack.callback(device.stop)
         return device
 
-    def bumbles(self, count, *options):
-        """Starts this number of devices, on hci1 and further adapters. They stop when the case ends."""
-        self.air("plug", count + 1)
-        for number in range(1, count + 1):
+    def bumbles(self, count, *options, first=1):
+        """Starts this number of devices, on hci1 (or on the adapter with the number `first`) and further adapters. They stop when the case
+        ends."""
+        numbers = range(first, first + count)
+        self.air("plug", first + count)
+        for number in numbers:
             until(Path(f"/sys/class/bluetooth/hci{number}").exists, 10, f"hci{number}")
         devices = [
             Bumble(self, "--adapter", f"hci{number}", *options, name=f"Bumble {number}", state=self.folder / f"bumble-{number}")
-            for number in range(1, count + 1)
+            for number in numbers
         ]
         for device in devices:
             self.stack.callback(device.stop)
@@ -373,9 +375,10 @@ class Lab:
         address = device if isinstance(device, str) else f"ble:{device.address}"
         return Push([self.binary, "push", path, "--device", address, *options], self.environment)
 
-    def push_to(self, path, devices, *options):
-        """Starts a push to several devices."""
-        words = [word for device in devices for word in ("--device", f"ble:{device.address}")]
+    def push_to(self, path, devices, *options, before=()):
+        """Starts a push to several devices, after the addresses in `before`."""
+        addresses = [*before, *(f"ble:{device.address}" for device in devices)]
+        words = [word for address in addresses for word in ("--device", address)]
         return Push([self.binary, "push", path, *words, *options], self.environment)
 
     def otaflash(self, *words, exit_code=0, seconds=60):

@@ -1,7 +1,8 @@
 """Pushes from one adapter to several devices at the same time. The links of the adapter share its time on air."""
 
+import bluez
 from cases import case
-from lab import until
+from lab import Push, until
 from speed import bound
 
 COUNT, SIZE, INTERVAL, MTU = 8, 128 << 10, 15, 517
@@ -108,3 +109,45 @@ def many_devices_with_cuts(lab):
     answer, _, _ = check(lab, push, devices, 40)
     cut = [entry["transfer"]["disconnects"] for entry in answer["devices"]]
     assert cut[1] >= 1 and cut[2] >= 1 and sum(cut) >= 2, cut
+
+
+@case(limit=300)
+def many_devices_after_a_missing_one(lab):
+    """The first of five devices is missing: one of the others is updated before the rest, and four are confirmed."""
+    lab.air("set", "interval", INTERVAL, "share", 1)
+    devices = lab.bumbles(4)
+    push = lab.push_to(lab.bundle(SIZE), devices, before=["ble:00:AA:01:63:00:42"])
+    answer = push.done(exit_code=69)
+    assert answer["summary"]["confirmed"] == 4 and answer["summary"]["failed"] == 1, answer["summary"]
+    assert answer["devices"][0]["error"]["code"] == "no-such-device", answer["devices"][0]
+    for device in devices:
+        device.assert_confirmed("2.0.0")
+    confirmed = [when for when, _ in push.events("confirmed")]
+    begins = sorted(when for when, it in push.events("phase") if it["phase"] == "transfer")
+    assert begins[0] < min(confirmed) < begins[1], (begins, confirmed)
+    updated = max(confirmed) - push.begun
+    lab.figure(f"4 devices after a missing one: all confirmed after {updated:.1f} s; the push ended after {answer['seconds']:.1f} s")
+    assert updated <= 40, updated
+    lab.assert_nothing_left()
+
+
+@case(limit=300)
+def many_devices_over_two_adapters(lab):
+    """Eight devices and two adapters: each adapter updates four devices, all are confirmed within 16 s, and --all finds each device once."""
+    lab.air("set", "interval", INTERVAL, "share", 1)
+    devices = lab.bumbles(COUNT, first=2)
+    adapters = ("--adapter", "hci0", "--adapter", "hci1")
+    answer = lab.push_to(lab.bundle(SIZE), devices, "--first", "0", *adapters).done()
+    assert answer["summary"]["confirmed"] == COUNT, answer["summary"]
+    for device in devices:
+        device.assert_confirmed("2.0.0")
+    used = sorted(entry["adapter"] for entry in answer["devices"])
+    assert used == ["hci0"] * 4 + ["hci1"] * 4, used
+    lab.figure(f"{COUNT} devices over two adapters confirmed after {answer['seconds']:.1f} s, which include a scan of 5 s")
+    assert answer["seconds"] <= 16, answer["seconds"]
+    words = [lab.binary, "push", lab.bundle(SIZE), "--all", "--yes", *adapters]
+    again = Push(words, lab.environment).done()
+    assert again["summary"]["already_running"] == COUNT, again["summary"]
+    assert sorted({entry["adapter"] for entry in again["devices"]}) == ["hci0", "hci1"], again["devices"]
+    lab.assert_nothing_left()
+    assert not (left := bluez.ask(lambda bus: bus.leftovers("hci1"))), left

@@ -59,7 +59,8 @@ struct Scan: Command {
         search.name = name
         search.protocols = all ? [] : updateProtocol.map { [$0] } ?? search.protocols
         search.reads = !noRead
-        let devices = try await Wiring(console: console, invocation: invocation).scan(search, over: radio.adapter)
+        let devices = try await Wiring(console: console, invocation: invocation)
+            .scan(search, over: radio.adapter.map { [$0] } ?? [])
         return ScanAnswer(devices: devices, isForAll: all)
     }
 }
@@ -141,14 +142,15 @@ final class ScanDisplay: @unchecked Sendable {
 extension ScannedDevice {
     /// Returns the devices as a table for the user.
     static func table(_ devices: [ScannedDevice]) -> [TerminalLine] {
-        TextTable.rows(
-            ["NAME", "ADDRESS", "RSSI", "PRODUCT", "VERSION", "PROTOCOLS"],
+        let hasAdapters = devices.contains { $0.adapter != nil }
+        return TextTable.rows(
+            ["NAME", "ADDRESS", "RSSI"] + (hasAdapters ? ["ADAPTER"] : []) + ["PRODUCT", "VERSION", "PROTOCOLS"],
             devices.map { device in
-                [
-                    device.name ?? "–", device.address, device.rssi.map { "\($0) dBm" } ?? "–",
-                    device.product ?? "–", device.version ?? "–",
-                    device.protocols.isEmpty ? "–" : device.protocols.joined(separator: ","),
-                ]
+                [device.name ?? "–", device.address, device.rssi.map { "\($0) dBm" } ?? "–"]
+                    + (hasAdapters ? [device.adapter ?? "–"] : []) + [
+                        device.product ?? "–", device.version ?? "–",
+                        device.protocols.isEmpty ? "–" : device.protocols.joined(separator: ","),
+                    ]
             })
     }
 }

@@ -35,7 +35,7 @@ package struct Invocation: Sendable {
 
     init(command: String, file: String? = nil, _ target: DeviceOptions, trust: [String] = []) {
         self.init(command: command, file: file, device: target.device, trust: trust)
-        adapter = target.session.radio.adapter
+        adapter = target.radio.adapter
         updateProtocol = target.session.updateProtocol.forced?.rawValue
     }
 

@@ -45,7 +45,7 @@ extension GattCommand {
         let request = ConnectionRequest(
             address.target(services: [UpdateProtocol.ota.service]), adapter: target.radio.adapter,
             admits: { device throws(BlueZError) in try await lock.take(device) })
-        let pairing = target.radio.pairing(console)
+        let pairing = target.radio.pairing.responder(console)
         let links = LinkGuard(console.logger)
         defer { links.stop() }
         let client = try await BlueZClient.open(logger: console.logger, links: links)

@@ -22,7 +22,7 @@ struct ProtocolOption: ExpressibleByArgument, Sendable {
     var defaultValueDescription: String { forced?.rawValue ?? "auto" }
 }
 
-/// The options of a session, which do not depend on the number of devices: the protocol, the time limit and the Bluetooth adapter.
+/// The options of a session, which do not depend on the transport: the protocol and the time limit.
 struct SessionOptions: ParsableArguments {
     @Option(
         name: .customLong("protocol"),
@@ -32,8 +32,6 @@ struct SessionOptions: ParsableArguments {
 
     @Option(help: TimeLimit.help("Stop with exit 75 after this time", "no limit"), transform: TimeLimit.init(option:))
     var timeout: TimeLimit?
-
-    @OptionGroup var radio: RadioOptions
 }
 
 /// The options that select a device, its protocol and the time limit.
@@ -48,6 +46,7 @@ struct DeviceOptions: ParsableArguments {
     var device: String
 
     @OptionGroup var session: SessionOptions
+    @OptionGroup var radio: RadioOptions
 
     /// The time limit of the command; nil if the command has no limit.
     var limit: Duration? { session.timeout?.duration }
@@ -57,7 +56,7 @@ struct DeviceOptions: ParsableArguments {
     /// - Throws: a usage failure if an option does not apply to the transport of the address.
     func address() throws -> DeviceAddress {
         let address = try DeviceAddress(device)
-        if !address.isBluetooth, let option = session.radio.given {
+        if !address.isBluetooth, let option = radio.given {
             let what = address.isSimulated ? "a virtual device" : "not a Bluetooth address"
             throw Failure.usage("\(option) is for Bluetooth, but \(device) is \(what)", hint: "remove \(option)")
         }

@@ -2,17 +2,13 @@ import ArgumentParser
 import BlueZ
 import Glibc
 
-/// The Bluetooth options of a device command.
-struct RadioOptions: ParsableArguments {
-    @OptionGroup var own: AdapterOptions
-
+/// The option that answers the pairing of a device.
+struct PasskeyOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
             "The 6-digit passkey for a Bluetooth device that demands pairing (example: 012345). Without --passkey, otaflash asks for the passkey on the terminal.",
             valueName: "NNNNNN"))
     var passkey: String?
-
-    var adapter: String? { own.adapter }
 
     func validate() throws {
         if passkey != nil, passkeyNumber == nil {
@@ -20,9 +16,6 @@ struct RadioOptions: ParsableArguments {
                 "The value of --passkey is not a passkey: expected 6 digits (example: --passkey 012345).")
         }
     }
-
-    /// The first Bluetooth option that the user gave, for error messages; nil if the user gave none.
-    var given: String? { adapter != nil ? "--adapter" : passkey != nil ? "--passkey" : nil }
 
     /// The passkey as a number from 0 to 999 999; nil if the option was not given, or if its value is not a passkey.
     var passkeyNumber: UInt32? { passkey.flatMap(Self.passkeyNumber) }
@@ -32,10 +25,30 @@ struct RadioOptions: ParsableArguments {
     }
 }
 
-extension RadioOptions {
+/// The Bluetooth options of a device command.
+struct RadioOptions: ParsableArguments {
+    @OptionGroup var own: AdapterOptions
+    @OptionGroup var pairing: PasskeyOptions
+
+    init() {}
+
+    /// The options without a command line.
+    init(adapter: String?, _ pairing: PasskeyOptions) {
+        own = AdapterOptions()
+        own.adapter = adapter
+        self.pairing = pairing
+    }
+
+    var adapter: String? { own.adapter }
+
+    /// The first Bluetooth option that the user gave, for error messages; nil if the user gave none.
+    var given: String? { adapter != nil ? "--adapter" : pairing.passkey != nil ? "--passkey" : nil }
+}
+
+extension PasskeyOptions {
     /// Returns the responder to pairing requests. The responder uses the passkey of `--passkey`. Without `--passkey`, it prompts on the
     /// terminal. If there is no terminal, it refuses each pairing that needs a passkey, and accepts other pairings.
-    func pairing(_ console: Console) -> PairingResponder {
+    func responder(_ console: Console) -> PairingResponder {
         if let number = passkeyNumber { return .passkey(number) }
         guard TerminalQuestion.canBeAsked else { return .unattended }
         return PairingResponder(
@@ -72,8 +85,10 @@ struct AdapterOptions: ParsableArguments {
         completion: Completions.adapters)
     var adapter: String?
 
-    func validate() throws {
-        guard let adapter else { return }
+    func validate() throws { if let adapter { try Self.check(adapter) } }
+
+    /// Refuses a text that is not the name of an adapter.
+    static func check(_ adapter: String) throws(ValidationError) {
         let number = adapter.utf8.dropFirst(3)
         let isNumber = !number.isEmpty && number.count < 6 && number.allSatisfy(UInt8.isDigit)
         guard adapter.hasPrefix("hci"), isNumber else {

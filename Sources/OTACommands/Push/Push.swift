@@ -86,6 +86,7 @@ struct Push: DeviceCommand {
         invocation.options = given.map(\.argument) + base.flatMap { ["--base", $0] }
         if targets.areMany {
             invocation.device = nil
+            invocation.adapter = nil
             invocation.options = targets.words + invocation.options
         }
         return invocation
@@ -127,19 +128,20 @@ struct Push: DeviceCommand {
             console: console, invocation: invocation
         ) { device in
             var single = self
-            single.targets.device = [device]
+            single.targets.device = [device.address.text]
             single.targets.deviceFile = nil
+            single.targets.adapter = device.address.isBluetooth ? device.adapter.map { [$0] } ?? [] : []
             single.targets.selection.all = false
             return single.invocation(for: update)
         }
-        guard targets.selection.all else { return .many(try await push.run(addresses)) }
+        guard targets.selection.all else { return .many(try await push.run(addresses.map { .init($0) })) }
         let selection = PushSelection(targets: targets, console: console, invocation: invocation)
         try selection.checkConsent()
         let found = try await selection.find(for: update)
         if targets.selection.list { return .list(ScanAnswer(devices: found, isForAll: false)) }
         try await selection.ask(about: found)
         return .many(
-            try await push.run(found.map { try DeviceAddress($0.address) }, rssi: found.map(\.rssi)))
+            try await push.run(found.map { .init(try DeviceAddress($0.address), rssi: $0.rssi, adapter: $0.adapter) }))
     }
 
     /// Returns the user's arguments for hints. The result also contains the options with which `simulate create` creates a virtual device

@@ -17,108 +17,179 @@ struct ManyPush {
     /// The user's arguments. `Invocation.options` also contains the options that select the devices.
     let invocation: Invocation
     /// Returns the user's arguments for a push to one of the devices.
-    let single: @Sendable (String) -> Invocation
+    let single: @Sendable (Device) -> Invocation
+
+    /// A device of the push.
+    struct Device: Sendable {
+        let address: DeviceAddress
+        /// The signal strength in dBm; nil: unknown.
+        var rssi: Int?
+        /// The Bluetooth adapter of the device; nil: the first powered adapter.
+        var adapter: String?
+
+        init(_ address: DeviceAddress, rssi: Int? = nil, adapter: String? = nil) {
+            self.address = address
+            self.rssi = rssi
+            self.adapter = adapter
+        }
+    }
 
     /// If a push has at least this number of devices, one device is updated before the others start. This number has no effect in a dry run
     /// or with `--first`.
     private static let severalDevices = 4
 
-    /// - Parameter rssi: the signal strength of each device in dBm; nil: unknown.
-    func run(_ addresses: [DeviceAddress], rssi: [Int?]? = nil) async throws -> ManyPushAnswer {
+    /// The duration of the scan that assigns the given devices to several adapters.
+    private static let assignmentTime = Duration.seconds(5)
+
+    func run(_ given: [Device]) async throws -> ManyPushAnswer {
+        let begun = ContinuousClock.now
         let links = LinkGuard(console.logger)
         defer { links.stop() }
         let client = SharedBlueZClient(logger: console.logger, links: links)
-        let hasBluetooth = addresses.contains(where: \.isBluetooth)
-        let lock = hasBluetooth ? try await AdapterLock.take(targets.session.radio.adapter, of: client) : nil
+        let locks = given.contains(where: \.address.isBluetooth) ? try await lockAdapters(client) : []
+        let devices = try await assigned(given, usual: locks.first?.adapter)
         var shared = Updater.Options()
         shared.updateProtocol = targets.session.updateProtocol.forced
-        shared.adapter = lock?.adapter ?? targets.session.radio.adapter
         // Several devices cannot prompt on one terminal at the same time. So without `--passkey`, a pairing that needs a passkey is
         // refused.
-        shared.pairing = targets.session.radio.passkeyNumber.map { .passkey($0) } ?? .unattended
+        shared.pairing = targets.pairing.passkeyNumber.map { .passkey($0) } ?? .unattended
         shared.logger = console.logger
         shared.links = links
         shared.bluetooth = client
-        shared.holdsAdapter = lock != nil
+        shared.holdsAdapter = !locks.isEmpty
         shared.keysOfNewDevice = trust
         shared.bases = bases
 
-        let begun = ContinuousClock.now
-        let outcomes = await push(addresses, queue(addresses, rssi), shared)
-        withExtendedLifetime(lock) {}
-        let entries = zip(addresses, outcomes).map { entry($0.text, $1) }
+        let outcomes = await push(devices, queue(devices), shared, since: begun)
+        withExtendedLifetime(locks) {}
+        let entries = zip(devices, outcomes).map { entry($0, $1) }
         let signal = Interrupts.signal
         return ManyPushAnswer(
             update, entries, seconds: begun.duration(to: .now).seconds, invocation,
             interrupted: signal.map { $0 == SIGTERM ? .terminated : .interrupted })
     }
 
-    private func queue(_ addresses: [DeviceAddress], _ rssi: [Int?]?) -> PushQueue {
+    /// Locks the adapters of the push: those of the command line, or else the first powered adapter. Omits an adapter that does not exist.
+    private func lockAdapters(_ client: SharedBlueZClient) async throws(ClientError) -> [AdapterLock] {
+        let names: [String?] = targets.adapter.isEmpty ? [nil] : targets.adapter
+        var locks: [AdapterLock] = []
+        for name in names {
+            if let lock = try await AdapterLock.take(name, of: client) { locks.append(lock) }
+        }
+        return locks
+    }
+
+    /// Returns the devices with their adapters. With several adapters, scans for the devices that have no adapter yet.
+    ///
+    /// - Parameter usual: the adapter of a push without `--adapter`; nil: unknown.
+    /// - Throws: the errors of the scan, such as `link-unavailable` for an adapter that does not exist.
+    private func assigned(_ given: [Device], usual: String?) async throws -> [Device] {
+        var devices = given
+        let open = devices.indices.filter { devices[$0].address.isBluetooth && devices[$0].adapter == nil }
+        guard targets.adapter.count > 1, !open.isEmpty else {
+            for index in open { devices[index].adapter = targets.adapter.first ?? usual }
+            return devices
+        }
+        var search = DeviceSearch()
+        (search.duration, search.reads) = (Self.assignmentTime, false)
+        let found = try await Wiring(console: console, invocation: invocation).scan(search, over: targets.adapter)
+        var plan = AdapterPlan(targets.adapter)
+        for index in open {
+            let heard = found.first(where: devices[index].address.matches)
+            devices[index].rssi = heard?.rssi
+            devices[index].adapter = plan.assign(heard: heard?.heard ?? [:])
+        }
+        return devices
+    }
+
+    private func queue(_ devices: [Device]) -> PushQueue {
         var policy = PushQueue.Policy()
         policy.atOnce = targets.order.atOnce.number
-        policy.first = options.isDryRun ? 0 : targets.order.first ?? (addresses.count >= Self.severalDevices ? 1 : 0)
+        policy.first = options.isDryRun ? 0 : targets.order.first ?? (devices.count >= Self.severalDevices ? 1 : 0)
         policy.keepsGoing = targets.order.keepGoing
-        let entries = addresses.enumerated().map { index, address in
-            PushQueue.Entry(
-                lane: PushQueue.Lane(of: address, adapter: targets.session.radio.adapter), rssi: rssi?[index])
+        let entries = devices.map { device in
+            PushQueue.Entry(lane: PushQueue.Lane(of: device.address, adapter: device.adapter), rssi: device.rssi)
         }
         return PushQueue(entries, policy)
     }
 
     private func push(
-        _ addresses: [DeviceAddress], _ queue: PushQueue, _ shared: Updater.Options
+        _ devices: [Device], _ queue: PushQueue, _ shared: Updater.Options, since begun: ContinuousClock.Instant
     ) async -> [PushPool<UpdateResult>.Outcome] {
         let limit = targets.session.timeout?.duration
-        let begun = ContinuousClock.now
-        let display = ManyProgress(console, addresses.map(\.text))
+        let names = devices.map(\.address.text)
+        let display = ManyProgress(console, names)
         defer { display.finish() }
         let (update, options, console) = (update, options, console)
         let pool = PushPool<UpdateResult>(end: { PushQueue.End($0) }) { index, interrupts, admits, report in
             var own = shared
             // The limit is for the whole command, so a later push has less time.
-            own.timeLimit = limit.map { max($0 - begun.duration(to: .now), .milliseconds(1)) }
+            own.timeLimit = limit.map { Self.rest(of: $0, since: begun) }
             own.admits = admits
-            own.note = { console.of(addresses[index].text).note($0) }
-            return try await Updater(addresses[index], own)
+            own.adapter = devices[index].adapter
+            own.note = { console.of(names[index]).note($0) }
+            return try await Updater(devices[index].address, own)
                 .perform(.push(update, options), interrupts: interrupts, report: report)
         }
         return await Interrupts.during(onFirst: Wiring(console: console, invocation: invocation).stopping) { stops in
             await pool.run(
-                queue, count: addresses.count, interrupts: stops, clock: ContinuousClock(), limit: limit
+                queue, count: devices.count, interrupts: stops, clock: ContinuousClock(),
+                limit: limit.map { Self.rest(of: $0, since: begun) }
             ) { event in
                 switch event {
                 case .started: break
                 case .progress(let index, let progress, let time): display.show(progress, at: time, of: index)
                 case .postponed(let index, let error):
-                    let failure = Failure(error, in: single(addresses[index].text))
+                    let failure = Failure(error, in: single(devices[index]))
                     display.set("Waiting", of: index)
-                    display.note("\(addresses[index].text): \(failure.message); trying again later")
+                    display.note("\(names[index]): \(failure.message); trying again later")
                 case .heldBack(let index): display.set("Waiting", of: index)
                 case .ended(let index): display.set("Ended", of: index)
-                case .limited(_, let number):
+                case .limited(let lane, let number):
+                    var place = ""
+                    if targets.adapter.count > 1, case .bluetooth(let adapter?) = lane { place = " over \(adapter)" }
                     display.note(
-                        "a connection failed: from now on, at most \(number) devices are updated at the same time")
+                        "a connection failed\(place): from now on, at most \(number) devices are updated\(place) at the same time"
+                    )
                 case .halted(let index):
                     guard !targets.order.keepGoing else { return }
                     display.note(
-                        "\(addresses[index].text) does not run the new image: no further device is started (--keep-going)"
+                        "\(names[index]) does not run the new image: no further device is started (--keep-going)"
                     )
                 }
             }
         }
     }
 
-    private func entry(_ given: String, _ outcome: PushPool<UpdateResult>.Outcome) -> ManyPushAnswer.Entry {
-        let invocation = single(given)
+    private static func rest(of limit: Duration, since begun: ContinuousClock.Instant) -> Duration {
+        max(limit - begun.duration(to: .now), .milliseconds(1))
+    }
+
+    private func entry(_ device: Device, _ outcome: PushPool<UpdateResult>.Outcome) -> ManyPushAnswer.Entry {
+        let invocation = single(device)
+        var entry = ManyPushAnswer.Entry(device.address.text)
+        if targets.adapter.count > 1, device.address.isBluetooth { entry.adapter = device.adapter }
         switch outcome {
-        case .notStarted: return ManyPushAnswer.Entry(given: given, answer: nil, failure: nil, seconds: nil)
+        case .notStarted: break
         case .ended(.success(let result), let duration):
-            let answer = PushAnswer(update, result, invocation, isUpload: options.ending == .uploadOnly)
-            return ManyPushAnswer.Entry(given: given, answer: answer, failure: nil, seconds: duration.seconds)
+            entry.answer = PushAnswer(update, result, invocation, isUpload: options.ending == .uploadOnly)
+            entry.seconds = duration.seconds
         case .ended(.failure(let error), let duration):
             var failure = Failure(error, in: invocation)
             if failure.exit == .interrupted, Interrupts.signal == SIGTERM { failure.exit = .terminated }
-            return ManyPushAnswer.Entry(given: given, answer: nil, failure: failure, seconds: duration.seconds)
+            (entry.failure, entry.seconds) = (failure, duration.seconds)
+        }
+        return entry
+    }
+}
+
+extension DeviceAddress {
+    /// True if the address selects a device that a scan has found.
+    fileprivate func matches(_ found: ScannedDevice) -> Bool {
+        switch transport {
+        case .bluetooth(.device(let address)): found.address == "ble:\(address)"
+        case .bluetooth(.name(let name)): found.name == name
+        default: false
         }
     }
 }

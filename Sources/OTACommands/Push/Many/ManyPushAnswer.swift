@@ -8,15 +8,19 @@ struct ManyPushAnswer: CommandAnswer {
     struct Entry: Encodable, Sendable {
         /// The address that the user gave.
         let given: String
+        /// The Bluetooth adapter of the device; nil if the push does not use several adapters.
+        var adapter: String?
         /// The result of the push; nil if the push failed or did not start.
-        let answer: PushAnswer?
+        var answer: PushAnswer?
         /// The failure of the push; nil if the push succeeded or did not start.
-        let failure: Failure?
+        var failure: Failure?
         /// The duration of the push in seconds; nil if the push did not start.
-        let seconds: Double?
+        var seconds: Double?
+
+        init(_ given: String) { self.given = given }
 
         private enum CodingKeys: String, CodingKey {
-            case device, transfer, plan, outcome, unchecked, ok, exit, seconds
+            case device, adapter, transfer, plan, outcome, unchecked, ok, exit, seconds
             case updateProtocol = "protocol"
         }
 
@@ -25,6 +29,7 @@ struct ManyPushAnswer: CommandAnswer {
             try container.encode(answer != nil, forKey: .ok)
             try container.encodeIfPresent(seconds.map(Figures.rounded), forKey: .seconds)
             try container.encode(outcome, forKey: .outcome)
+            try container.encodeIfPresent(adapter, forKey: .adapter)
             if seconds != nil { try container.encode((failure?.exit ?? .done).rawValue, forKey: .exit) }
             guard let answer else {
                 try container.encode(GivenDevice(given: given), forKey: .device)
@@ -95,12 +100,12 @@ struct ManyPushAnswer: CommandAnswer {
     }
 
     var lines: [TerminalLine] {
+        let hasAdapters = devices.contains { $0.adapter != nil }
         let table = TextTable.rows(
-            ["DEVICE", "RESULT", "VERSION", "TIME", "SENT", "FORM", "RATE"],
+            ["DEVICE"] + (hasAdapters ? ["ADAPTER"] : []) + ["RESULT", "VERSION", "TIME", "SENT", "FORM", "RATE"],
             devices.map { entry in
                 let transfer = entry.answer?.transfer.flatMap { $0.sentBytes > 0 ? $0 : nil }
-                return [
-                    entry.answer?.device.title ?? entry.given,
+                return [entry.answer?.device.title ?? entry.given] + (hasAdapters ? [entry.adapter ?? "–"] : []) + [
                     entry.failure.map { "\($0.code) (exit \($0.exit.rawValue))" } ?? entry.outcome,
                     entry.answer?.device.runningVersion ?? "–",
                     entry.seconds.map(Figures.time) ?? "–",

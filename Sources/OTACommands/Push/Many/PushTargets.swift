@@ -1,5 +1,6 @@
 import ArgumentParser
 import OTAClient
+import OTAUpdate
 
 /// The options of `push` that select one or several devices.
 struct PushTargets: ParsableArguments {
@@ -19,20 +20,40 @@ struct PushTargets: ParsableArguments {
 
     @OptionGroup var session: SessionOptions
 
+    @Option(
+        help: ArgumentHelp(
+            "The Bluetooth adapter of this machine (example: hci0). With --all or several devices, repeat the option to use several "
+                + "adapters; each device uses the adapter that receives it best. Default: the first adapter that is switched on.",
+            valueName: "hciN"),
+        completion: Completions.adapters)
+    var adapter: [String] = []
+
+    @OptionGroup var pairing: PasskeyOptions
+
     private static let title = "Options for several devices"
 
     @OptionGroup(title: title) var selection: DeviceSelection
     @OptionGroup(title: title) var order: PushOrder
 
     func validate() throws {
+        for (index, name) in adapter.enumerated() {
+            try AdapterOptions.check(name)
+            if adapter[..<index].contains(name) { throw ValidationError("--adapter \(name) is given twice.") }
+        }
         if selection.all {
             guard device.isEmpty, deviceFile == nil else {
                 throw ValidationError("--all finds the devices itself; omit --device and --device-file.")
             }
             return
         }
-        guard device.isEmpty, deviceFile == nil else { return }
+        guard device.isEmpty, deviceFile == nil else { return try checkAdapters() }
         throw ValidationError("Missing expected argument '--device <address>'")
+    }
+
+    /// Refuses several adapters for one device, which uses one adapter.
+    private func checkAdapters() throws(ValidationError) {
+        guard adapter.count > 1, !areMany else { return }
+        throw ValidationError("One device uses one adapter: give --adapter once, or several devices.")
     }
 
     /// True if the push has the result of a push to several devices.
@@ -48,6 +69,7 @@ struct PushTargets: ParsableArguments {
         var options = DeviceOptions()
         options.device = device
         options.session = session
+        options.radio = RadioOptions(adapter: adapter.first, pairing)
         return options
     }
 
@@ -55,7 +77,8 @@ struct PushTargets: ParsableArguments {
     var words: [String] {
         var words = device.flatMap { ["--device", $0] }
         if let deviceFile { words += ["--device-file", deviceFile] }
-        words += selection.words
+        words += selection.words + adapter.flatMap { ["--adapter", $0] }
+        if let forced = session.updateProtocol.forced { words += ["--protocol", forced.rawValue] }
         return words + order.words
     }
 
@@ -97,7 +120,7 @@ struct PushTargets: ParsableArguments {
     /// transports.
     private func address(of text: String) throws -> DeviceAddress {
         var options = options(for: text)
-        if try !DeviceAddress(text).isBluetooth { options.session.radio = RadioOptions.none }
+        if try !DeviceAddress(text).isBluetooth { options.radio = .none }
         return try options.address()
     }
 
@@ -135,7 +158,7 @@ struct PushOrder: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "Update this number of devices before the others start; default: 1 with 4 or more devices, otherwise 0.",
+            "Update this number of devices before another device receives the image; default: 1 with 4 or more devices, otherwise 0.",
             valueName: "number"),
         transform: WholeNumber.in(0...1000))
     var first: Int?
@@ -176,10 +199,8 @@ struct PushOrder: ParsableArguments {
 extension RadioOptions {
     /// The options of a push without Bluetooth options.
     fileprivate static var none: RadioOptions {
-        var options = RadioOptions()
-        options.own = AdapterOptions()
-        options.own.adapter = nil
-        options.passkey = nil
-        return options
+        var pairing = PasskeyOptions()
+        pairing.passkey = nil
+        return RadioOptions(adapter: nil, pairing)
     }
 }
