@@ -133,7 +133,7 @@ def many_devices_after_a_missing_one(lab):
 
 @case(limit=300)
 def many_devices_over_two_adapters(lab):
-    """Eight devices and two adapters: each adapter updates four devices, all are confirmed within 16 s, and --all finds each device once."""
+    """Eight devices and two adapters: each adapter updates four devices within 16 s in total, and --all finds each device once."""
     lab.air("set", "interval", INTERVAL, "share", 1)
     devices = lab.bumbles(COUNT, first=2)
     adapters = ("--adapter", "hci0", "--adapter", "hci1")

@@ -113,6 +113,65 @@ import Testing
         }
     }
 
+    /// Device 0 is missing. The others answer after 2 s, device 1 first, and ask for permission.
+    @Test("an interrupt during the search for the first device stops all pushes; refused devices have not started")
+    func interruptedSearch() throws {
+        let time = VirtualTime()
+        var policy = PushQueue.Policy()
+        policy.first = 1
+        let queue = PushQueue((0..<4).map { _ in PushQueue.Entry(lane: .udp) }, policy)
+        let (outcomes, events) = try time.run {
+            let pool = PushPool<Int>(
+                end: { _ in .failed },
+                push: { index, interrupts, admits, report in
+                    try await withThrowingTaskGroup(of: Void.self) { group in
+                        group.addTask {
+                            try await time.sleep(for: .seconds(1) + .milliseconds(index))
+                            if index == 0 {
+                                report(.connectionFailed(LinkError(.timedOut, "no answer")), .seconds(1))
+                            } else {
+                                try await time.sleep(for: .seconds(1))
+                                guard admits() else { throw Fault() }
+                            }
+                            try await time.sleep(for: .seconds(1000))
+                        }
+                        group.addTask {
+                            for await _ in interrupts { throw Fault() }
+                            try await time.sleep(for: .seconds(1000))
+                        }
+                        defer { group.cancelAll() }
+                        try await group.next()
+                    }
+                    return index
+                })
+            let (interrupts, interrupt) = AsyncStream.makeStream(of: Void.self)
+            async let timer: Void = {
+                try await time.sleep(for: .seconds(10))
+                interrupt.yield()
+            }()
+            var events: [String] = []
+            let outcomes = await pool.run(queue, count: 4, interrupts: interrupts, clock: time) {
+                switch $0 {
+                case .started(let index): events.append("start \(index)")
+                case .heldBack(let index): events.append("hold back \(index)")
+                case .ended(let index): events.append("end \(index)")
+                case .progress, .limited, .halted, .postponed: break
+                }
+            }
+            try await timer
+            return (outcomes, events)
+        }
+        #expect(
+            events.prefix(6) == ["start 0", "start 1", "start 2", "start 3", "hold back 2", "hold back 3"]
+                && events.suffix(2).sorted() == ["end 0", "end 1"] && events.count == 8, "\(events)")
+        for (index, outcome) in outcomes.enumerated() {
+            switch outcome {
+            case .ended: #expect(index < 2)
+            case .notStarted: #expect(index >= 2)
+            }
+        }
+    }
+
     /// The progress of a session with SMP over links on which nothing answers, as over UDP to a host that is switched off.
     private static func missingDevice(
         _ time: VirtualTime
