@@ -134,9 +134,9 @@ let package = Package(
         .target(
             name: "OTAClient",
             dependencies: [
-                "BlueZ", "OTAArchive", "OTABlueZ", "OTAEncoding", "OTAEngine", "OTAFirmware", "OTAProfile", "OTASerial",
-                "OTASigning", "OTASimulator", "OTASMP", "OTATransport", "OTAUDP", "OTAUpdate",
-                logging, system,
+                "BlueZ", "DescriptorIO", "OTAArchive", "OTABlueZ", "OTAEncoding", "OTAEngine", "OTAFirmware",
+                "OTAProfile", "OTASerial", "OTASigning", "OTASimulator", "OTASMP", "OTATransport", "OTAUDP",
+                "OTAUpdate", logging, system,
             ], swiftSettings: swift),
 
         // Fleets: records, signatures, leases and the controller, as values. FoundationEssentials formats the times of the records.

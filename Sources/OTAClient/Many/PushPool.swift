@@ -1,5 +1,5 @@
+import DescriptorIO
 package import OTAUpdate
-import Synchronization
 
 /// Runs the pushes to several devices in the order of a ``PushQueue``.
 ///
@@ -40,17 +40,6 @@ package struct PushPool<Value: Sendable>: Sendable {
         case halted
     }
 
-    /// The queue, which the loop and the running pushes use.
-    private final class SharedQueue: Sendable {
-        private let queue: Mutex<PushQueue>
-
-        init(_ queue: PushQueue) { self.queue = Mutex(queue) }
-
-        func callAsFunction<Result: Sendable>(_ body: (inout sending PushQueue) -> Result) -> Result {
-            queue.withLock { body(&$0) }
-        }
-    }
-
     private let push: Push
     private let end: @Sendable (Result<Value, any Error>) -> PushQueue.End
 
@@ -76,7 +65,7 @@ package struct PushPool<Value: Sendable>: Sendable {
         _ queue: PushQueue, count: Int, interrupts: AsyncStream<Void>, clock: C, limit: Duration? = nil,
         report: (Event) -> Void
     ) async -> [Outcome] where C.Duration == Duration {
-        let queue = SharedQueue(queue)
+        let queue = Guarded(queue)
         var outcomes = [Outcome](repeating: .notStarted, count: count)
         var stops: [Int: AsyncStream<Void>.Continuation] = [:]
         let (mailbox, post) = AsyncStream.makeStream(of: Message.self)
@@ -86,7 +75,7 @@ package struct PushPool<Value: Sendable>: Sendable {
                 group.addTask { if (try? await clock.sleep(for: limit)) != nil { post.yield(.halted) } }
             }
             func startNext() {
-                for index in queue({ $0.start() }) {
+                for index in queue.with({ $0.start() }) {
                     let (stream, stop) = AsyncStream.makeStream(of: Void.self)
                     stops[index] = stop
                     report(.started(index))
@@ -96,7 +85,7 @@ package struct PushPool<Value: Sendable>: Sendable {
                         let result: Result<Value, any Error>
                         do {
                             result = .success(
-                                try await push(index, stream, { queue { $0.admit(index) } }) {
+                                try await push(index, stream, { queue.with { $0.admit(index) } }) {
                                     post.yield(.progress(index, $0, $1))
                                 })
                         } catch {
@@ -107,16 +96,16 @@ package struct PushPool<Value: Sendable>: Sendable {
                 }
             }
             startNext()
-            guard !queue({ $0.isFinished }) else { return group.cancelAll() }
+            guard !queue.with({ $0.isFinished }) else { return group.cancelAll() }
             for await message in mailbox {
                 switch message {
                 case .progress(let index, let progress, let time):
-                    let lowered = queue { $0.note(progress, of: index) }
+                    let lowered = queue.with { $0.note(progress, of: index) }
                     report(.progress(index, progress, time))
-                    if let lowered { report(.limited(queue { $0.lane(of: index) }, lowered)) }
+                    if let lowered { report(.limited(queue.with { $0.lane(of: index) }, lowered)) }
                 case .ended(let index, let result, let duration):
                     stops[index] = nil
-                    let (next, hasHalted) = queue {
+                    let (next, hasHalted) = queue.with {
                         let wasHalted = $0.isHalted
                         return ($0.ended(index, end(result)), $0.isHalted && !wasHalted)
                     }
@@ -129,12 +118,12 @@ package struct PushPool<Value: Sendable>: Sendable {
                     }
                     if hasHalted { report(.halted(index)) }
                 case .interrupted:
-                    queue { $0.halt() }
+                    queue.with { $0.halt() }
                     for stop in stops.values { stop.yield() }
-                case .halted: queue { $0.halt() }
+                case .halted: queue.with { $0.halt() }
                 }
                 startNext()
-                if queue({ $0.isFinished }) { break }
+                if queue.with({ $0.isFinished }) { break }
             }
             group.cancelAll()
         }
