@@ -52,6 +52,7 @@ let package = Package(
         // The interface of OTASigning uses the types of OTAFirmware.
         .library(name: "OTASigning", targets: ["OTASigning", "OTAFirmware"]),
         .library(name: "COTADevice", targets: ["COTADevice"]),
+        .library(name: "NATS", targets: ["NATS"]),
         // Not for users: only the package in Fuzz/ uses this product.
         .library(name: "_FuzzTargets", targets: ["FuzzTargets"]),
     ],
@@ -149,6 +150,10 @@ let package = Package(
             name: "OTALocalStore",
             dependencies: ["CSQLite", "DescriptorIO", "OTAFirmware", "OTASigning", "OTAStore", system],
             swiftSettings: swift),
+        // NATS: connections over libnats, and the buckets and object stores of JetStream. FoundationEssentials is allowed here, for JSON
+        // and base64. OpenSSL computes SHA-256 and the public key of an NKey; libnats needs it, too.
+        .systemLibrary(name: "CNATS", pkgConfig: "libnats", providers: [.apt(["libnats-dev"])]),
+        .target(name: "NATS", dependencies: ["CNATS", "COpenSSL", "DescriptorIO"], swiftSettings: swift),
 
         // The command line.
         .systemLibrary(name: "CLinux"),
@@ -243,6 +248,9 @@ let package = Package(
         .testTarget(
             name: "DBusTests", dependencies: ["DBus", "CDBus", subprocess, system], exclude: ["Support/peer.py"],
             swiftSettings: swift),
+        .testTarget(
+            name: "NATSTests", dependencies: ["NATS", "DescriptorIO", "OTATestSupport", system],
+            exclude: ["Support/peer.py"], swiftSettings: swift),
         .testTarget(name: "DescriptorIOTests", dependencies: ["DescriptorIO"], swiftSettings: swift),
         .testTarget(
             name: "OTATransportTests", dependencies: ["OTATestSupport", "OTATransport", "OTAUpdate"],

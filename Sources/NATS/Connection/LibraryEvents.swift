@@ -1,0 +1,70 @@
+import CNATS
+import DescriptorIO
+
+/// An event that libnats reports with a callback.
+enum LibraryEvent: Sendable {
+    case message(NATSMessage)
+    /// A message with malformed headers arrived.
+    case malformedMessage(subject: String)
+    case disconnected
+    case reconnected
+    /// The connection ended for good. The text is the library's last error.
+    case closed(String)
+    /// An error that belongs to no call, such as a refused publication.
+    case failed(natsStatus, String)
+}
+
+/// The receivers of the callbacks of libnats.
+///
+/// libnats calls back on its own threads, and calls can still arrive after the end of a subscription. Therefore a callback gets the
+/// number of its receiver, never a pointer to an object. A call for a removed receiver does nothing.
+enum LibraryEvents {
+    typealias Receiver = @Sendable (LibraryEvent) -> Void
+
+    private struct Table {
+        var receivers: [UInt: Receiver] = [:]
+        var last: UInt = 0
+    }
+
+    private static let table = Guarded(Table())
+
+    /// Returns the number of the new receiver.
+    static func add(_ receiver: @escaping Receiver) -> UInt {
+        table.with { table in
+            table.last += 1
+            table.receivers[table.last] = receiver
+            return table.last
+        }
+    }
+
+    static func remove(_ number: UInt) { table.with { $0.receivers[number] = nil } }
+
+    fileprivate static func post(_ event: LibraryEvent, to context: UnsafeMutableRawPointer?) {
+        let number = UInt(bitPattern: context)
+        // The receiver runs outside the lock, because it may resume a task that removes a receiver.
+        table.with { $0.receivers[number] }?(event)
+    }
+
+    /// The argument `closure` of a callback for the receiver.
+    static func context(_ number: UInt) -> UnsafeMutableRawPointer? { UnsafeMutableRawPointer(bitPattern: number) }
+
+    static let onMessage: natsMsgHandler = { _, _, message, context in
+        guard let message else { return }
+        defer { natsMsg_Destroy(message) }
+        if let copy = NATSMessage(copying: message) {
+            post(.message(copy), to: context)
+        } else {
+            post(.malformedMessage(subject: natsMsg_GetSubject(message).map { String(cString: $0) } ?? ""), to: context)
+        }
+    }
+    static let onDisconnected: natsConnectionHandler = { _, context in post(.disconnected, to: context) }
+    static let onReconnected: natsConnectionHandler = { _, context in post(.reconnected, to: context) }
+    static let onClosed: natsConnectionHandler = { connection, context in
+        var text: UnsafePointer<CChar>?
+        let status = natsConnection_GetLastError(connection, &text)
+        post(.closed(status == NATS_OK ? "" : text.map { String(cString: $0) } ?? ""), to: context)
+    }
+    static let onError: natsErrHandler = { _, _, status, context in
+        post(.failed(status, NATSError.lastText ?? ""), to: context)
+    }
+}

@@ -1,0 +1,276 @@
+import CNATS
+import DescriptorIO
+
+/// Owns a connection of libnats, and one subscription for the replies to all requests.
+///
+/// All calls to libnats run on the thread of this connection, because they can block for seconds: the library holds its lock while it
+/// connects and while it writes to a socket. A caller only adds its message to the thread's queue, so a request keeps its timeout
+/// while the thread is blocked.
+final class NATSConnection: Sendable {
+    /// The objects of libnats. Only the connection's thread uses them.
+    private final class Library: @unchecked Sendable {
+        var connection: OpaquePointer?
+        var inbox: OpaquePointer?
+        var subscriptions: [UInt: OpaquePointer] = [:]
+    }
+
+    private let thread: LoopThread
+    private let library = Library()
+    private let replies: PendingReplies
+    private let subscriptions: Subscriptions
+    let state: StateFeed
+    /// The subject of a reply is this prefix and the request's token.
+    private let inbox: String
+    private let receivers: [UInt]
+
+    private init(_ options: NATSOptions) throws(NATSError) {
+        do throws(DescriptorError) { thread = try LoopThread() } catch {
+            throw NATSError(
+                .resourcesExhausted, "no thread for a connection to a NATS server", cause: error.description)
+        }
+        let (replies, subscriptions, state) = (PendingReplies(), Subscriptions(), StateFeed())
+        let inbox = "\(options.inboxPrefix).\(Self.randomToken())."
+        (self.replies, self.subscriptions, self.state, self.inbox) = (replies, subscriptions, state, inbox)
+        receivers = [
+            LibraryEvents.add { Self.received($0, replies, subscriptions, state) },
+            LibraryEvents.add { Self.receivedReply($0, inbox, replies) },
+        ]
+    }
+
+    deinit {
+        for receiver in receivers { LibraryEvents.remove(receiver) }
+        // The thread runs its queue before it ends.
+        let library = library
+        thread.loop.perform { Self.destroy(library) }
+    }
+
+    /// Connects to the first server that can be reached.
+    static func open(_ options: NATSOptions) async throws(NATSError) -> NATSConnection {
+        let connection = try NATSConnection(options)
+        let error = await connection.thread.run { connection.connect(options) }
+        if let error { throw error }
+        return connection
+    }
+
+    /// Ends the connection and waits until all calls to libnats have ended. Waiting requests and streams throw `closed`.
+    func close() async {
+        end(.closed)
+        let library = library
+        await thread.run { Self.destroy(library) }
+    }
+
+    private func end(_ error: NATSError) {
+        state.change(to: .closed(error))
+        replies.endAll(error)
+        subscriptions.endAll(error)
+    }
+
+    /// Returns 22 random letters and digits.
+    static func randomToken() -> String {
+        let characters = Array("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
+        return String((0..<22).map { _ in characters[Int.random(in: characters.indices)] })
+    }
+
+    // MARK: - Messages
+
+    /// Sends a message. Throws if the message was not sent, or not completely.
+    func publish(
+        _ subject: String, headers: NATSHeaders, payload: [UInt8]
+    ) async throws(NATSError) {
+        try Self.check(subject, headers)
+        let error = await thread.run { self.send(subject, reply: nil, headers, payload) }
+        if let error { throw error }
+    }
+
+    /// Sends a request and waits for the reply.
+    func request(
+        _ subject: String, headers: NATSHeaders, payload: [UInt8], timeout: Duration
+    ) async throws(NATSError) -> NATSMessage {
+        try Self.check(subject, headers)
+        let token = replies.newToken()
+        let outcome = await withTaskCancellationHandler {
+            await withCheckedContinuation { continuation in
+                replies.add(token, subject: subject, timeout: timeout, continuation)
+                // The task may have been cancelled before the request was in the table.
+                guard !Task.isCancelled else { return replies.end(token, .failure(.taskCancelled)) }
+                thread.loop.perform {
+                    // If the request has ended while the thread was blocked, its caller no longer expects an effect.
+                    guard self.replies.contains(token) else { return }
+                    if let error = self.send(subject, reply: "\(self.inbox)\(token)", headers, payload) {
+                        self.replies.end(token, .failure(error))
+                    }
+                }
+            }
+        } onCancel: {
+            replies.end(token, .failure(.taskCancelled))
+        }
+        let reply = try outcome.get()
+        if reply.status == 503, reply.payload.isEmpty {
+            throw NATSError(.noResponders, "no program answers requests to \(subject)")
+        }
+        return reply
+    }
+
+    /// Subscribes to a subject. The events end when the returned stream is released.
+    func subscribe(_ subject: String, limit: Int) async throws(NATSError) -> AsyncStream<SubscriptionEvent> {
+        guard Subject.isSubject(subject) else { throw Self.invalidSubject(subject) }
+        let (stream, feed) = AsyncStream.makeStream(
+            of: SubscriptionEvent.self, bufferingPolicy: .bufferingOldest(limit))
+        let subscriptions = subscriptions
+        let number = LibraryEvents.add { subscriptions.post($0, to: feed) }
+        subscriptions.add(number, subject, feed)
+        feed.onTermination = { [weak self, subscriptions] _ in
+            LibraryEvents.remove(number)
+            subscriptions.remove(number)
+            self?.unsubscribe(number)
+        }
+        let error = await thread.run { self.addSubscription(number, subject) }
+        if let error {
+            feed.finish()
+            throw error
+        }
+        return stream
+    }
+
+    /// Posts a tick to the subscriptions to `subject`.
+    func tick(_ subject: String) { subscriptions.tick(subject) }
+
+    private static func check(_ subject: String, _ headers: NATSHeaders) throws(NATSError) {
+        guard Subject.isLiteral(subject) else { throw invalidSubject(subject) }
+        guard headers.areWritable else {
+            throw NATSError(.invalidArguments, "a header has a line break or another control character")
+        }
+    }
+
+    private static func invalidSubject(_ subject: String) -> NATSError {
+        NATSError(.invalidArguments, "'\(subject)' is not a subject")
+    }
+
+    // MARK: - Calls to libnats, on the connection's thread
+
+    private func connect(_ options: NATSOptions) -> NATSError? {
+        do throws(NATSError) {
+            let settings = try LibraryOptions(options, receiver: receivers[0])
+            let status = natsConnection_Connect(&library.connection, settings.pointer)
+            if let error = NATSError.last(status, "cannot connect to \(options.addresses)") { throw error }
+            try subscribeToReplies(options)
+            return nil
+        } catch {
+            Self.destroy(library)
+            return error
+        }
+    }
+
+    private func subscribeToReplies(_ options: NATSOptions) throws(NATSError) {
+        let connection = library.connection
+        let what = "cannot subscribe to the replies at \(inbox)*"
+        var status = natsConnection_Subscribe(
+            &library.inbox, connection, "\(inbox)*", LibraryEvents.onMessage, LibraryEvents.context(receivers[1]))
+        if status == NATS_OK {
+            status = natsConnection_FlushTimeout(connection, LibraryOptions.milliseconds(options.connectTimeout))
+        }
+        if let error = NATSError.last(status, what) {
+            throw NATSError(.connectionFailed, error.message, cause: error.cause)
+        }
+        // The server reports a refused subscription before it answers the flush.
+        var text: UnsafePointer<CChar>?
+        if natsConnection_GetLastError(connection, &text) == NATS_NOT_PERMITTED {
+            throw NATSError(.permissionDenied, what, cause: text.map { String(cString: $0) })
+        }
+    }
+
+    /// Returns nil if the message is in the library's buffer or was sent.
+    private func send(_ subject: String, reply: String?, _ headers: NATSHeaders, _ payload: [UInt8]) -> NATSError? {
+        if let error = connectionError() { return error }
+        let status = NATSMessage.withLibraryMessage(subject: subject, reply: reply, headers: headers, payload: payload)
+        {
+            natsConnection_PublishMsg(library.connection, $0)
+        }
+        switch status {
+        case NATS_OK: return nil
+        case NATS_IO_ERROR, NATS_TIMEOUT, NATS_STALE_CONNECTION: return .disconnected
+        default: return NATSError.last(status, "the message to \(subject) was not sent")
+        }
+    }
+
+    private func addSubscription(_ number: UInt, _ subject: String) -> NATSError? {
+        if case .closed(let error) = state.current { return error }
+        guard let connection = library.connection else { return .closed }
+        let status = natsConnection_Subscribe(
+            &library.subscriptions[number], connection, subject, LibraryEvents.onMessage, LibraryEvents.context(number))
+        return NATSError.last(status, "cannot subscribe to \(subject)")
+    }
+
+    private func unsubscribe(_ number: UInt) {
+        let library = library
+        thread.loop.perform {
+            guard let subscription = library.subscriptions.removeValue(forKey: number) else { return }
+            natsSubscription_Unsubscribe(subscription)
+            natsSubscription_Destroy(subscription)
+        }
+    }
+
+    private func connectionError() -> NATSError? {
+        if case .closed(let error) = state.current { return error }
+        guard let connection = library.connection else { return .closed }
+        // The library accepts messages while it is not connected, and sends them later.
+        return natsConnection_IsReconnecting(connection) ? .notConnected : nil
+    }
+
+    private static func destroy(_ library: Library) {
+        for subscription in library.subscriptions.values { natsSubscription_Destroy(subscription) }
+        library.subscriptions = [:]
+        natsSubscription_Destroy(library.inbox)
+        library.inbox = nil
+        natsConnection_Destroy(library.connection)
+        library.connection = nil
+    }
+
+    // MARK: - Events of libnats, on a thread of the library
+
+    private static func received(
+        _ event: LibraryEvent, _ replies: PendingReplies, _ subscriptions: Subscriptions, _ state: StateFeed
+    ) {
+        switch event {
+        case .message, .malformedMessage: break
+        case .disconnected:
+            state.change(to: .reconnecting)
+            replies.endAll(.disconnected)
+        case .reconnected:
+            state.change(to: .connected)
+            subscriptions.reconnected()
+        case .closed(let text):
+            let refused = text.lowercased().contains("authorization") || text.lowercased().contains("authentication")
+            let error = NATSError(
+                refused ? .authorizationFailed : .closed, "the NATS server ended the connection",
+                cause: text.isEmpty ? nil : text)
+            state.change(to: .closed(error))
+            replies.endAll(error)
+            subscriptions.endAll(error)
+        case .failed(let status, let text):
+            guard status == NATS_NOT_PERMITTED, let subject = refusedSubject(text) else { break }
+            let error = NATSError(.permissionDenied, "the server does not permit the use of \(subject)", cause: text)
+            replies.endAll(to: subject, error)
+            subscriptions.endAll(to: subject, error)
+        }
+    }
+
+    /// Returns the subject in a text such as `Permissions Violation for Publish to "a.b"`.
+    static func refusedSubject(_ text: String) -> String? {
+        let parts = text.split(separator: "\"", omittingEmptySubsequences: false)
+        return parts.count >= 3 ? String(parts[1]) : nil
+    }
+
+    private static func receivedReply(_ event: LibraryEvent, _ inbox: String, _ replies: PendingReplies) {
+        func token(_ subject: String) -> UInt64? {
+            subject.hasPrefix(inbox) ? UInt64(subject.dropFirst(inbox.count)) : nil
+        }
+        switch event {
+        case .message(let message):
+            if let token = token(message.subject) { replies.end(token, .success(message)) }
+        case .malformedMessage(let subject):
+            if let token = token(subject) { replies.end(token, .failure(.malformed("header"))) }
+        case .disconnected, .reconnected, .closed, .failed: break
+        }
+    }
+}

@@ -1,0 +1,97 @@
+import COpenSSL
+import Glibc
+
+/// Reads the public key of an NKey seed. libnats signs with a seed, but it asks the caller for the public key.
+///
+/// A seed is base32 of two prefix bytes, 32 bytes of an Ed25519 private key and a CRC. A public key is base32 of one prefix byte, 32
+/// bytes and a CRC. Source: https://github.com/nats-io/nkeys, `strkey.go` and `crc16.go`.
+enum NKey {
+    /// The prefix of a user's key. Its base32 text starts with `U`.
+    private static let user: UInt8 = 20 << 3
+    private static let seed: UInt8 = 18 << 3
+    private static let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZ234567".utf8)
+
+    /// Returns the public key (`U…`) for the user's seed in a file. The file may contain other lines, such as comments.
+    static func publicKey(ofSeedFile file: String) throws(NATSError) -> String {
+        guard let text = read(file) else {
+            throw NATSError(
+                .invalidArguments, "the file with the NKey seed cannot be read: \(file)",
+                cause: strerror(errno).map { String(cString: $0) })
+        }
+        let words = text.split { $0 == 0x0A || $0 == 0x0D || $0 == 0x20 || $0 == 0x09 }
+        guard
+            let seed = words.lazy.filter({ $0.starts(with: Array("SU".utf8)) }).compactMap({ publicKey(ofSeed: $0) })
+                .first
+        else {
+            throw NATSError(.invalidArguments, "the file contains no NKey seed of a user ('SU…'): \(file)")
+        }
+        return seed
+    }
+
+    /// Returns the public key for a user's seed; nil if the seed is malformed.
+    static func publicKey(ofSeed seed: some Sequence<UInt8>) -> String? {
+        guard let bytes = decoded(seed), bytes.count == 36 else { return nil }
+        let kind = (bytes[0] & 7) << 5 | bytes[1] >> 3
+        guard bytes[0] & 0xF8 == Self.seed, kind == user else { return nil }
+        let sum = UInt16(bytes[34]) | UInt16(bytes[35]) << 8
+        guard checksum(bytes[..<34]) == sum, let key = ed25519PublicKey(Array(bytes[2..<34])) else { return nil }
+        var text = [user] + key
+        let end = checksum(text[...])
+        text += [UInt8(truncatingIfNeeded: end), UInt8(end >> 8)]
+        return String(decoding: encoded(text), as: UTF8.self)
+    }
+
+    private static func ed25519PublicKey(_ seed: [UInt8]) -> [UInt8]? {
+        guard let key = EVP_PKEY_new_raw_private_key_ex(nil, "ED25519", nil, seed, seed.count) else { return nil }
+        defer { EVP_PKEY_free(key) }
+        var (bytes, count) = ([UInt8](repeating: 0, count: 32), 32)
+        return EVP_PKEY_get_raw_public_key(key, &bytes, &count) == 1 && count == 32 ? bytes : nil
+    }
+
+    private static func read(_ path: String) -> [UInt8]? {
+        let descriptor = open(path, O_RDONLY | O_CLOEXEC)
+        guard descriptor >= 0 else { return nil }
+        defer { close(descriptor) }
+        var bytes = [UInt8](repeating: 0, count: 65_536)
+        let count = Glibc.read(descriptor, &bytes, bytes.count)
+        return count < 0 ? nil : Array(bytes.prefix(count))
+    }
+
+    /// Decodes base32 without padding (RFC 4648).
+    private static func decoded(_ text: some Sequence<UInt8>) -> [UInt8]? {
+        var (bits, count) = (UInt32(0), 0)
+        var bytes: [UInt8] = []
+        for character in text {
+            guard let value = alphabet.firstIndex(of: character) else { return nil }
+            bits = bits << 5 | UInt32(value)
+            count += 5
+            if count >= 8 {
+                count -= 8
+                bytes.append(UInt8(truncatingIfNeeded: bits >> UInt32(count)))
+            }
+        }
+        return bytes
+    }
+
+    private static func encoded(_ bytes: [UInt8]) -> [UInt8] {
+        var (bits, count) = (UInt32(0), 0)
+        var text: [UInt8] = []
+        for byte in bytes {
+            bits = bits << 8 | UInt32(byte)
+            count += 8
+            while count >= 5 {
+                count -= 5
+                text.append(alphabet[Int(bits >> UInt32(count) & 31)])
+            }
+        }
+        if count > 0 { text.append(alphabet[Int(bits << UInt32(5 - count) & 31)]) }
+        return text
+    }
+
+    /// CRC-16/XMODEM.
+    private static func checksum(_ bytes: ArraySlice<UInt8>) -> UInt16 {
+        bytes.reduce(0) { sum, byte in
+            (0..<8).reduce(sum ^ UInt16(byte) << 8) { sum, _ in sum & 0x8000 != 0 ? sum << 1 ^ 0x1021 : sum << 1 }
+        }
+    }
+}

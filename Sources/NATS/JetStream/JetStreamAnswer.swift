@@ -1,0 +1,102 @@
+import FoundationEssentials
+
+/// The error in an answer of JetStream.
+struct JetStreamFailure: Decodable {
+    var code: Int
+    var errorCode: Int?
+    var description: String?
+
+    enum CodingKeys: String, CodingKey {
+        case code
+        case errorCode = "err_code"
+        case description
+    }
+
+    /// - Parameter what: the failed operation, as the start of the message.
+    func error(_ what: String) -> NATSError {
+        // The numbers are those of the server's file `errors.json`.
+        let kind: NATSError.Code =
+            switch errorCode {
+            // The first number is in answers that name the last sequence, the second one in answers that do not.
+            case 10071: .conflict
+            // The write met another one that is not decided yet, or an election.
+            case 10164, 10008: .tryAgain
+            case 10014, 10059: .notFound
+            case 10023, 10028, 10026, 10047, 10077: .storeFull
+            case 10054: .tooLarge
+            case 10058: .otherSettings
+            default: .serverError
+            }
+        return NATSError(kind, what, cause: description, serverCode: errorCode ?? code)
+    }
+}
+
+/// The answer to a publication into a stream.
+struct PublicationAnswer: Decodable {
+    var stream: String
+    var sequence: UInt64
+    var isDuplicate: Bool?
+
+    enum CodingKeys: String, CodingKey {
+        case stream
+        case sequence = "seq"
+        case isDuplicate = "duplicate"
+    }
+}
+
+/// The answer to a request to create a stream, or for its state.
+struct StreamAnswer: Decodable {
+    struct State: Decodable {
+        var messages: UInt64
+        var lastSequence: UInt64
+
+        enum CodingKeys: String, CodingKey {
+            case messages
+            case lastSequence = "last_seq"
+        }
+    }
+
+    var state: State
+}
+
+/// The answer to a request to create a consumer.
+struct ConsumerAnswer: Decodable {
+    var name: String
+    /// The number of stored messages that the server will deliver first.
+    var pending: UInt64
+
+    enum CodingKeys: String, CodingKey {
+        case name
+        case pending = "num_pending"
+    }
+}
+
+/// An answer without a result.
+struct SuccessAnswer: Decodable {
+    var success: Bool
+}
+
+enum JetStreamJSON {
+    private struct Failed: Decodable {
+        var error: JetStreamFailure?
+    }
+
+    /// Decodes an answer, which is a `Value` or an error.
+    ///
+    /// - Parameter what: the operation, as the start of the message.
+    static func decode<Value: Decodable>(_ type: Value.Type, _ payload: [UInt8], _ what: String) throws(NATSError)
+        -> Value
+    {
+        let data = Data(payload)
+        if let failure = (try? JSONDecoder().decode(Failed.self, from: data))?.error { throw failure.error(what) }
+        do { return try JSONDecoder().decode(type, from: data) } catch {
+            throw .malformed("answer to '\(what)'", cause: "\(error)")
+        }
+    }
+
+    static func encode(_ value: some Encodable) throws(NATSError) -> [UInt8] {
+        do { return [UInt8](try JSONEncoder().encode(value)) } catch {
+            throw NATSError(.invalidArguments, "the request cannot be written as JSON", cause: "\(error)")
+        }
+    }
+}

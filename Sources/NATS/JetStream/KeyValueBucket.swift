@@ -1,0 +1,168 @@
+/// A key-value bucket of JetStream. Each key has a value with a revision, and a write can require a revision.
+///
+/// A bucket is the stream `KV_BUCKET`, and a key is the subject `$KV.BUCKET.KEY`. Source: ADR-8 of the NATS project. Other clients can use
+/// the same bucket.
+public struct KeyValueBucket: Sendable {
+    public let name: String
+    public let stream: StoredStream
+
+    /// Uses a bucket. Nothing is sent, so the bucket may not exist.
+    ///
+    /// - Throws: `invalidArguments` if the name is not made of letters, digits, `_` and `-`.
+    public init(_ name: String, _ client: NATSClient) throws(NATSError) {
+        self.name = name
+        stream = try StoredStream("KV_\(name)", client)
+    }
+
+    /// The connection of the bucket.
+    public var client: NATSClient { stream.client }
+
+    /// The settings of a new bucket.
+    public struct Settings: Sendable {
+        /// The number of values that the bucket keeps for each key: 1 to 64.
+        public var history = 1
+        /// The time after which a value is removed; nil: never.
+        public var maximumAge: Duration?
+        public var maximumValueSize: Int?
+        public var maximumBytes: Int?
+        /// The number of servers that store the bucket: 1, 3 or 5.
+        public var replicas = 1
+
+        public init() {}
+    }
+
+    /// Creates the bucket. Does nothing if it exists with the same settings.
+    ///
+    /// - Throws: the errors of a request; `otherSettings` if the bucket exists with other settings.
+    public func create(_ settings: Settings = Settings()) async throws(NATSError) {
+        var stored = StoredStream.Settings(name: stream.name, subjects: ["\(prefix)>"])
+        stored.max_msgs_per_subject = Int64(settings.history)
+        stored.max_age = settings.maximumAge?.nanoseconds ?? 0
+        if stored.max_age > 0 { stored.duplicate_window = min(stored.duplicate_window, stored.max_age) }
+        stored.max_msg_size = Int64(settings.maximumValueSize ?? -1)
+        stored.max_bytes = Int64(settings.maximumBytes ?? -1)
+        stored.num_replicas = settings.replicas
+        stored.allow_rollup_hdrs = true
+        stored.deny_delete = true
+        try await stream.create(stored)
+    }
+
+    // MARK: - Values
+
+    /// Returns the value of a key; nil if the key was never written, or if its value was removed by its age. The value can be a mark of
+    /// another client that it deleted the key: ``KeyValueEntry/isDeleted``.
+    public func get(_ key: String) async throws(NATSError) -> KeyValueEntry? {
+        guard let message = try await stream.last(subject: try subject(key)) else { return nil }
+        return try entry(message)
+    }
+
+    /// Returns the stored values of a key, the oldest one first.
+    public func history(_ key: String) async throws(NATSError) -> [KeyValueEntry] {
+        let subject = try subject(key)
+        var (entries, sequence) = ([KeyValueEntry](), UInt64(1))
+        // A bucket keeps at most 64 values for a key. The limit matters only if a server is faulty.
+        while entries.count < 1_000, let message = try await stream.next(from: sequence, filter: subject) {
+            entries.append(try entry(message))
+            sequence = message.sequence &+ 1
+        }
+        return entries
+    }
+
+    /// Writes a value and returns its revision.
+    ///
+    /// - Parameter expecting: the revision of the present value. 0: the key does not have a value, or is deleted.
+    ///
+    /// - Throws: the errors of ``NATSClient/request(_:headers:_:timeout:)``; `conflict` if the present value has another revision;
+    ///   `tryAgain`, `storeFull`, `tooLarge`, `serverError`. After an error with ``NATSError/isOutcomeUnknown``, read the value to learn
+    ///   whether it was written.
+    public func write(_ value: [UInt8], _ key: String, expecting revision: UInt64) async throws(NATSError) -> UInt64 {
+        do { return try await writeOnce(value, key, revision) } catch  where error.code == .conflict && revision == 0 {
+            guard let present = try await get(key), present.isDeleted else { throw error }
+            return try await writeOnce(value, key, present.revision)
+        }
+    }
+
+    /// The number of attempts of a write that the server could not decide.
+    private static let attempts = 7
+
+    private func writeOnce(_ value: [UInt8], _ key: String, _ revision: UInt64) async throws(NATSError) -> UInt64 {
+        var wait = Duration.milliseconds(20)
+        for _ in 1..<Self.attempts {
+            do { return try await stream.store(value, subject: try subject(key), expecting: revision) } catch
+                where error.code == .tryAgain
+            {
+                do { try await Task.sleep(for: wait, clock: .continuous) } catch { throw .taskCancelled }
+                wait *= 2
+            }
+        }
+        return try await stream.store(value, subject: try subject(key), expecting: revision)
+    }
+
+    // MARK: - All keys
+
+    /// Returns all values that are not deleted, in the order of their revisions. Needs the permission to create consumers.
+    public func entries() async throws(NATSError) -> [KeyValueEntry] { try await snapshot(headersOnly: false) }
+
+    /// Returns the keys whose values are not deleted. Needs the permission to create consumers.
+    public func keys() async throws(NATSError) -> [String] { try await snapshot(headersOnly: true).map(\.key) }
+
+    private func snapshot(headersOnly: Bool) async throws(NATSError) -> [KeyValueEntry] {
+        var changes = KeyValueWatch(bucket: self, filter: ">", headersOnly: headersOnly).makeAsyncIterator()
+        var entries: [String: KeyValueEntry] = [:]
+        while let change = try await changes.next() {
+            switch change {
+            case .started: entries = [:]
+            case .entry(let entry): entries[entry.key] = entry
+            case .snapshotEnded:
+                return entries.values.filter { !$0.isDeleted }.sorted { $0.revision < $1.revision }
+            }
+        }
+        throw .taskCancelled
+    }
+
+    /// Returns all present values, and then each change. See ``KeyValueWatch``.
+    ///
+    /// - Parameter filter: a key, in which a token can be `*` and the last token `>`.
+    ///
+    /// - Throws: `invalidArguments`.
+    public func watch(_ filter: String = ">") throws(NATSError) -> KeyValueWatch {
+        guard Subject.isSubject(filter) else {
+            throw NATSError(.invalidArguments, "'\(filter)' is not a key of a bucket")
+        }
+        return KeyValueWatch(bucket: self, filter: filter, headersOnly: false)
+    }
+
+    // MARK: - Subjects
+
+    var prefix: String { "$KV.\(name)." }
+
+    private func subject(_ key: String) throws(NATSError) -> String {
+        guard Subject.isLiteral(key) else { throw NATSError(.invalidArguments, "'\(key)' is not a key of a bucket") }
+        return prefix + key
+    }
+
+    private func entry(_ message: StoredStream.Message) throws(NATSError) -> KeyValueEntry {
+        guard let entry = KeyValueEntry(message, prefix: prefix) else { throw .malformed("value of bucket \(name)") }
+        return entry
+    }
+}
+
+/// A value of a key in a bucket.
+public struct KeyValueEntry: Sendable, Equatable {
+    public let key: String
+    /// The sequence number in the bucket's stream. Revisions of all keys grow together.
+    public let revision: UInt64
+    public let value: [UInt8]
+    /// Whether a client deleted the key. `value` is then empty.
+    public let isDeleted: Bool
+
+    init?(_ message: StoredStream.Message, prefix: String) {
+        guard message.subject.hasPrefix(prefix), message.subject.utf8.count > prefix.utf8.count else { return nil }
+        key = String(message.subject.dropFirst(prefix.count))
+        revision = message.sequence
+        value = message.payload
+        // Servers since 2.11 mark a value that was removed by its age in another header.
+        isDeleted =
+            ["DEL", "PURGE"].contains(message.headers["KV-Operation"]) || message.headers["Nats-Marker-Reason"] != nil
+    }
+}

@@ -1,0 +1,222 @@
+/// A change of a bucket.
+public enum KeyValueChange: Sendable, Equatable {
+    /// All present values follow, up to `snapshotEnded`. This occurs at the start, and again after a loss of the connection. A key of an
+    /// earlier snapshot that is missing in the new one does not exist any more.
+    case started
+    case entry(KeyValueEntry)
+    case snapshotEnded
+}
+
+/// The present values of a bucket, and then each change in its order.
+///
+/// The server delivers with an ordered consumer, which belongs to the connection. If the connection is interrupted or a message is
+/// missing, the watch creates a new consumer and starts again with all present values. It throws only if that cannot succeed later.
+/// Values between two others of a key can be left out.
+public struct KeyValueWatch: AsyncSequence, Sendable {
+    public typealias Element = KeyValueChange
+    public typealias Failure = NATSError
+
+    let bucket: KeyValueBucket
+    let filter: String
+    let headersOnly: Bool
+
+    public func makeAsyncIterator() -> Iterator { Iterator(watch: self) }
+
+    /// The time between two messages of the server if no value changes.
+    static let heartbeat = Duration.seconds(2)
+    /// The number of heartbeats without a message after which the consumer counts as lost.
+    static let lostAfter = 3
+    /// The maximum number of received messages that wait. The flow control of the server keeps the number far below this.
+    static let limit = 262_144
+
+    public struct Iterator: AsyncIteratorProtocol {
+        let watch: KeyValueWatch
+        private var consumer: Consumer?
+        private var hasStarted = false
+        private var isEnded = false
+        private var wait = Duration.milliseconds(100)
+
+        init(watch: KeyValueWatch) { self.watch = watch }
+
+        public mutating func next() async throws(NATSError) -> KeyValueChange? { try await next(isolation: #isolation) }
+
+        public mutating func next(isolation actor: isolated (any Actor)?) async throws(NATSError) -> KeyValueChange? {
+            guard !isEnded else { return nil }
+            do throws(NATSError) {
+                while true {
+                    if consumer != nil {
+                        if let change = try await consumer?.next(isolation: actor) { return change }
+                        consumer = nil
+                    }
+                    if try await start() { return .started }
+                }
+            } catch {
+                (isEnded, consumer) = (true, nil)
+                throw error
+            }
+        }
+
+        /// Creates a consumer. Returns false if that may succeed later, after a wait.
+        private mutating func start() async throws(NATSError) -> Bool {
+            do throws(NATSError) {
+                consumer = try await Consumer(watch)
+                hasStarted = true
+                wait = .milliseconds(100)
+                return true
+            } catch {
+                switch error.code {
+                case .notConnected, .disconnected, .timedOut, .tryAgain: break
+                // A server that has just started does not answer yet. At the first start, the caller has no use for a wait.
+                case .noResponders where hasStarted: break
+                default: throw error
+                }
+                do { try await Task.sleep(for: wait, clock: .continuous) } catch { throw .taskCancelled }
+                wait = Swift.min(wait * 2, .seconds(2))
+                return false
+            }
+        }
+    }
+}
+
+/// An ephemeral consumer that pushes to a subscription of this connection. The server removes it a few seconds after the subscription
+/// has ended.
+private struct Consumer {
+    private struct Request: Encodable {
+        struct Configuration: Encodable {
+            var deliver_subject: String
+            var filter_subject: String
+            var headers_only: Bool
+            var deliver_policy = "last_per_subject"
+            var ack_policy = "none"
+            var replay_policy = "instant"
+            var max_deliver = 1
+            var flow_control = true
+            var idle_heartbeat = KeyValueWatch.heartbeat.nanoseconds
+            var mem_storage = true
+            var num_replicas = 1
+        }
+
+        var stream_name: String
+        var config: Configuration
+    }
+
+    private let watch: KeyValueWatch
+    private var events: AsyncStream<SubscriptionEvent>.Iterator
+    private let ticker: Ticker
+    private var silentTicks = 0
+    /// The number of received values. The server counts the messages of a consumer, so a gap shows a lost message.
+    private var received: UInt64 = 0
+    /// The number of present values when the consumer was created.
+    private let pending: UInt64
+    private var isSnapshotEnded = false
+    private var next: KeyValueChange?
+
+    init(_ watch: KeyValueWatch) async throws(NATSError) {
+        self.watch = watch
+        let client = watch.bucket.stream.client
+        let inbox = "\(client.options.inboxPrefix).\(NATSConnection.randomToken())"
+        let stream = try await client.connection.subscribe(inbox, limit: KeyValueWatch.limit)
+        events = stream.makeAsyncIterator()
+        let name = watch.bucket.stream.name
+        let request = Request(
+            stream_name: name,
+            config: Request.Configuration(
+                deliver_subject: inbox, filter_subject: watch.bucket.prefix + watch.filter,
+                headers_only: watch.headersOnly))
+        let answer: ConsumerAnswer = try await watch.bucket.stream.call(
+            "CONSUMER.CREATE.\(name)", request, "cannot watch bucket \(watch.bucket.name)")
+        pending = answer.pending
+        ticker = Ticker(client.connection, inbox)
+    }
+
+    /// Returns the next change; nil if the consumer is lost.
+    mutating func next(isolation actor: isolated (any Actor)?) async throws(NATSError) -> KeyValueChange? {
+        if !isSnapshotEnded, next == nil, received >= pending { return endSnapshot() }
+        while true {
+            if let next {
+                self.next = nil
+                return next
+            }
+            switch try await events.nextEvent(isolation: actor) {
+            case .failed(let error): throw error
+            case .reconnected: return nil
+            case .tick:
+                silentTicks += 1
+                if silentTicks > KeyValueWatch.lostAfter { return nil }
+            case .message(let message):
+                silentTicks = 0
+                if let status = message.status {
+                    guard try await answer(message, status) else { return nil }
+                } else {
+                    return try entry(message)
+                }
+            }
+        }
+    }
+
+    private mutating func endSnapshot() -> KeyValueChange {
+        isSnapshotEnded = true
+        return .snapshotEnded
+    }
+
+    /// Answers a heartbeat or a request of the flow control. Returns false if the consumer is lost.
+    private func answer(_ message: NATSMessage, _ status: Int) async throws(NATSError) -> Bool {
+        guard status == 100 else { return false }
+        // A heartbeat names the last number of the consumer. If it is larger than ours, the last messages are lost.
+        if let last = message.headers["Nats-Last-Consumer"].flatMap({ UInt64($0) }), last != received { return false }
+        if let reply = message.reply ?? message.headers["Nats-Consumer-Stalled"] {
+            do { try await watch.bucket.stream.client.publish(reply) } catch { return false }
+        }
+        return true
+    }
+
+    private mutating func entry(_ message: NATSMessage) throws(NATSError) -> KeyValueChange? {
+        guard let position = DeliveryPosition(message.reply),
+            let entry = KeyValueEntry(
+                StoredStream.Message(
+                    subject: message.subject, sequence: position.stream, headers: message.headers,
+                    payload: message.payload),
+                prefix: watch.bucket.prefix)
+        else { throw .malformed("change of bucket \(watch.bucket.name)") }
+        guard position.consumer == received &+ 1 else { return nil }
+        received = position.consumer
+        if !isSnapshotEnded, received >= pending || position.pending == 0 { next = endSnapshot() }
+        return .entry(entry)
+    }
+}
+
+/// The numbers in the reply subject of a delivered message.
+struct DeliveryPosition: Equatable {
+    var stream: UInt64
+    var consumer: UInt64
+    var pending: UInt64
+
+    /// Reads `$JS.ACK.STREAM.CONSUMER.DELIVERED.STREAM-SEQUENCE.CONSUMER-SEQUENCE.TIME.PENDING`. In a newer form, a domain and an account
+    /// precede the name of the stream, and a random token can follow.
+    init?(_ reply: String?) {
+        guard let reply else { return nil }
+        let tokens = reply.split(separator: ".", omittingEmptySubsequences: false)
+        let offset = tokens.count == 9 ? 0 : 2
+        guard tokens.count == 9 || tokens.count == 11 || tokens.count == 12, tokens[0] == "$JS", tokens[1] == "ACK",
+            let stream = UInt64(tokens[5 + offset]), let consumer = UInt64(tokens[6 + offset]),
+            let pending = UInt64(tokens[8 + offset])
+        else { return nil }
+        (self.stream, self.consumer, self.pending) = (stream, consumer, pending)
+    }
+}
+
+/// Posts a tick to a subscription in each period of the heartbeat, until it is released.
+private final class Ticker: Sendable {
+    private let task: Task<Void, Never>
+
+    init(_ connection: NATSConnection, _ subject: String) {
+        task = Task.detached { [weak connection] in
+            while (try? await Task.sleep(for: KeyValueWatch.heartbeat, clock: .continuous)) != nil {
+                guard let connection else { return }
+                connection.tick(subject)
+            }
+        }
+    }
+
+    deinit { task.cancel() }
+}

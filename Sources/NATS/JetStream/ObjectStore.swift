@@ -1,0 +1,187 @@
+import FoundationEssentials
+
+/// An object store of JetStream: large values in chunks, with a digest.
+///
+/// The store is the stream `OBJ_BUCKET`. A chunk has the subject `$O.BUCKET.C.ID`, and the description of an object has the subject
+/// `$O.BUCKET.M.NAME`, with the name in base64. Source: ADR-20 of the NATS project. Other clients can use the same store.
+public struct ObjectStore: Sendable {
+    /// The size of a chunk in bytes. It is the default of ADR-20.
+    public static let chunkSize = 128 * 1024
+
+    public let name: String
+    public let stream: StoredStream
+
+    /// Uses an object store. Nothing is sent, so the store may not exist.
+    ///
+    /// - Throws: `invalidArguments` if the name is not made of letters, digits, `_` and `-`.
+    public init(_ name: String, _ client: NATSClient) throws(NATSError) {
+        self.name = name
+        stream = try StoredStream("OBJ_\(name)", client)
+    }
+
+    /// Creates the store. Does nothing if it exists with the same settings.
+    ///
+    /// - Parameter replicas: the number of servers that store the objects: 1, 3 or 5.
+    ///
+    /// - Throws: the errors of a request; `otherSettings` if the store exists with other settings.
+    public func create(replicas: Int = 1, maximumBytes: Int? = nil) async throws(NATSError) {
+        var settings = StoredStream.Settings(name: stream.name, subjects: ["$O.\(name).C.>", "$O.\(name).M.>"])
+        settings.num_replicas = replicas
+        settings.max_bytes = Int64(maximumBytes ?? -1)
+        settings.allow_rollup_hdrs = true
+        try await stream.create(settings)
+    }
+
+    /// Stores an object. Does nothing if an object with this name, size and digest exists. Replaces an object with another digest.
+    ///
+    /// If this method throws, the earlier object is unchanged, unless ``NATSError/isOutcomeUnknown`` is true.
+    ///
+    /// - Throws: the errors of ``StoredStream/store(_:subject:headers:identifier:expecting:)``.
+    @discardableResult
+    public func put(_ bytes: [UInt8], name object: String) async throws(NATSError) -> ObjectDescription {
+        guard let digest = SHA256.digest(bytes) else { throw NATSError(.resourcesExhausted, "no memory for a SHA-256") }
+        let earlier = try await description(of: object)
+        if let earlier, earlier.size == bytes.count, earlier.digest == digest { return earlier }
+
+        let identifier = NATSConnection.randomToken()
+        var chunks = 0
+        do throws(NATSError) {
+            for start in stride(from: 0, to: bytes.count, by: Self.chunkSize) {
+                let chunk = Array(bytes[start..<min(start + Self.chunkSize, bytes.count)])
+                _ = try await stream.store(chunk, subject: chunkSubject(identifier))
+                chunks += 1
+            }
+            let description = ObjectDescription(
+                name: object, bucket: name, identifier: identifier, size: bytes.count, chunks: chunks, digest: digest)
+            // A new description replaces all earlier ones.
+            _ = try await stream.store(
+                try JetStreamJSON.encode(description.stored), subject: try descriptionSubject(object),
+                headers: ["Nats-Rollup": "sub"])
+            if let earlier { try? await stream.purge(subject: chunkSubject(earlier.identifier)) }
+            return description
+        } catch {
+            // The chunks of an object without a description are never read. If they cannot be removed, they only take space.
+            if !error.isOutcomeUnknown { try? await stream.purge(subject: chunkSubject(identifier)) }
+            throw error
+        }
+    }
+
+    /// Returns the bytes of an object, whose size and digest are checked; nil if the object does not exist.
+    ///
+    /// - Parameter limit: the maximum size in bytes.
+    ///
+    /// - Throws: the errors of a request; `tooLarge` if the object is larger than `limit`; `corruptObject` if the chunks do not match
+    ///   the description; `protocolError` if the description is malformed.
+    public func get(_ object: String, limit: Int = 64 << 20) async throws(NATSError) -> [UInt8]? {
+        guard let description = try await description(of: object) else { return nil }
+        guard description.size <= limit else {
+            throw NATSError(.tooLarge, "the object has \(description.size) bytes, and the limit is \(limit)")
+        }
+        var (bytes, sequence) = ([UInt8](), UInt64(1))
+        for _ in 0..<description.chunks {
+            let subject = chunkSubject(description.identifier)
+            guard let chunk = try await stream.next(from: sequence, filter: subject), !chunk.payload.isEmpty else {
+                throw corrupt(object, "a chunk is missing")
+            }
+            bytes += chunk.payload
+            sequence = chunk.sequence &+ 1
+            guard bytes.count <= description.size else { throw corrupt(object, "more than \(description.size) bytes") }
+        }
+        guard bytes.count == description.size, SHA256.digest(bytes) == description.digest else {
+            throw corrupt(object, "the size or the SHA-256 is wrong")
+        }
+        return bytes
+    }
+
+    /// Returns the description of an object; nil if the object does not exist or is deleted.
+    public func description(of object: String) async throws(NATSError) -> ObjectDescription? {
+        guard let message = try await stream.last(subject: try descriptionSubject(object)) else { return nil }
+        let stored: ObjectDescription.Stored
+        do { stored = try JSONDecoder().decode(ObjectDescription.Stored.self, from: Data(message.payload)) } catch {
+            throw .malformed("description of the object \(object)", cause: "\(error)")
+        }
+        if stored.deleted == true { return nil }
+        guard let description = ObjectDescription(stored), description.name == object, description.bucket == name else {
+            throw .malformed("description of the object \(object)")
+        }
+        return description
+    }
+
+    private func corrupt(_ object: String, _ cause: String) -> NATSError {
+        NATSError(.corruptObject, "the object \(object) in the store \(name) is not complete", cause: cause)
+    }
+
+    private func chunkSubject(_ identifier: String) -> String { "$O.\(name).C.\(identifier)" }
+
+    private func descriptionSubject(_ object: String) throws(NATSError) -> String {
+        guard !object.isEmpty, object.utf8.count <= 256 else {
+            throw NATSError(
+                .invalidArguments, "the name of an object must have 1 to 256 bytes, and has \(object.utf8.count)")
+        }
+        return "$O.\(name).M.\(Data(object.utf8).base64URL)"
+    }
+}
+
+/// The description of an object.
+public struct ObjectDescription: Sendable, Equatable {
+    public let name: String
+    public let bucket: String
+    /// The last token of the subject of all chunks.
+    public let identifier: String
+    /// The size in bytes.
+    public let size: Int
+    public let chunks: Int
+    /// The 32 bytes of the SHA-256.
+    public let digest: [UInt8]
+}
+
+extension ObjectDescription {
+    /// The description in JSON.
+    struct Stored: Codable {
+        struct Options: Codable {
+            var max_chunk_size: Int?
+        }
+
+        var name: String
+        var bucket: String
+        var nuid: String
+        var size: Int
+        var chunks: Int
+        var digest: String?
+        var deleted: Bool?
+        var options: Options?
+    }
+
+    private static let digestPrefix = "SHA-256="
+
+    var stored: Stored {
+        Stored(
+            name: name, bucket: bucket, nuid: identifier, size: size, chunks: chunks,
+            digest: Self.digestPrefix + Data(digest).base64URL, options: .init(max_chunk_size: ObjectStore.chunkSize))
+    }
+
+    /// Nil: a value is missing or out of range.
+    init?(_ stored: Stored) {
+        guard Subject.isToken(stored.nuid), stored.size >= 0, stored.chunks >= 0, stored.chunks <= max(1, stored.size),
+            let text = stored.digest, text.uppercased().hasPrefix(Self.digestPrefix),
+            let digest = Data(base64URL: String(text.dropFirst(Self.digestPrefix.count))), digest.count == SHA256.size
+        else { return nil }
+        self.init(
+            name: stored.name, bucket: stored.bucket, identifier: stored.nuid, size: stored.size, chunks: stored.chunks,
+            digest: [UInt8](digest))
+    }
+}
+
+extension Data {
+    /// Base64 with `-` and `_` (RFC 4648, section 5), with padding.
+    var base64URL: String {
+        base64EncodedString().replacing("+", with: "-").replacing("/", with: "_")
+    }
+
+    /// Accepts both alphabets, with or without padding.
+    init?(base64URL text: String) {
+        var text = text.replacing("-", with: "+").replacing("_", with: "/")
+        text += String(repeating: "=", count: (4 - text.utf8.count % 4) % 4)
+        self.init(base64Encoded: text)
+    }
+}

@@ -1,0 +1,178 @@
+/// A stream of JetStream: stored messages with growing sequence numbers.
+///
+/// Buckets and object stores are streams with rules for their subjects. Messages are read with `DIRECT.GET`, which needs no consumer and no
+/// permission besides one subject for each stream.
+public struct StoredStream: Sendable {
+    public let name: String
+    public let client: NATSClient
+
+    /// Uses a stream. Nothing is sent, so the stream may not exist.
+    ///
+    /// - Throws: `invalidArguments` if the name is not made of 1 to 128 letters, digits, `_` and `-`.
+    public init(_ name: String, _ client: NATSClient) throws(NATSError) {
+        guard Subject.isToken(name) else { throw NATSError(.invalidArguments, "'\(name)' is not the name of a stream") }
+        self.name = name
+        self.client = client
+    }
+
+    /// A stored message.
+    public struct Message: Sendable {
+        public let subject: String
+        public let sequence: UInt64
+        public let headers: NATSHeaders
+        public let payload: [UInt8]
+    }
+
+    // MARK: - Writing
+
+    /// Stores a message and returns its sequence number.
+    ///
+    /// - Parameters:
+    ///   - identifier: a text. Of several messages with the same text, the stream stores only the first one within 2 minutes.
+    ///   - expecting: the sequence number of the last message with this subject; 0: there is no such message; nil: any.
+    ///
+    /// - Throws: the errors of ``NATSClient/request(_:headers:_:timeout:)``; `conflict`, `tryAgain`, `storeFull`, `tooLarge`,
+    ///   `serverError`.
+    public func store(
+        _ payload: [UInt8], subject: String, headers: NATSHeaders = NATSHeaders(), identifier: String? = nil,
+        expecting: UInt64? = nil
+    ) async throws(NATSError) -> UInt64 {
+        var headers = headers
+        if let identifier { headers["Nats-Msg-Id"] = identifier }
+        if let expecting { headers["Nats-Expected-Last-Subject-Sequence"] = "\(expecting)" }
+        let reply = try await client.request(subject, headers: headers, payload)
+        let what = "cannot store a message with the subject \(subject)"
+        let answer = try JetStreamJSON.decode(PublicationAnswer.self, reply.payload, what)
+        guard answer.stream == name, answer.sequence > 0 else {
+            throw .malformed("answer to '\(what)'", cause: "stream \(answer.stream), sequence \(answer.sequence)")
+        }
+        return answer.sequence
+    }
+
+    // MARK: - Reading
+
+    /// Returns the last message with this subject; nil if there is none.
+    ///
+    /// - Throws: the errors of ``NATSClient/request(_:headers:_:timeout:)``. If the stream does not exist, the error is
+    ///   `noResponders`, or `timedOut` with an old server such as 2.9.
+    public func last(subject: String) async throws(NATSError) -> Message? {
+        try await direct("\(name).\(subject)", [], matching: subject)
+    }
+
+    /// Returns the first message that has at least this sequence number and a subject that matches `filter`; nil if there is none.
+    public func next(from sequence: UInt64, filter: String) async throws(NATSError) -> Message? {
+        struct Request: Encodable {
+            var seq: UInt64
+            var next_by_subj: String
+        }
+        let request = try JetStreamJSON.encode(Request(seq: max(1, sequence), next_by_subj: filter))
+        let message = try await direct(name, request, matching: filter)
+        if let message, message.sequence < sequence {
+            throw .malformed("message", cause: "sequence \(message.sequence) instead of at least \(sequence)")
+        }
+        return message
+    }
+
+    private func direct(_ subject: String, _ request: [UInt8], matching filter: String) async throws(NATSError)
+        -> Message?
+    {
+        let reply = try await client.request("$JS.API.DIRECT.GET.\(subject)", request)
+        if let status = reply.status {
+            if status == 404 { return nil }
+            throw NATSError(
+                .serverError, "the server refused to read stream \(name)", cause: reply.statusText, serverCode: status)
+        }
+        guard let stored = Message(reply, stream: name), Subject.matches(stored.subject, filter) else {
+            throw .malformed("stored message of stream \(name)")
+        }
+        return stored
+    }
+
+    // MARK: - Administration
+
+    /// The settings of a stream.
+    struct Settings: Encodable {
+        var name: String
+        var subjects: [String]
+        var storage = "file"
+        var retention = "limits"
+        var discard = "new"
+        var num_replicas = 1
+        var max_age: Int64 = 0
+        var max_bytes: Int64 = -1
+        var max_msgs: Int64 = -1
+        var max_msgs_per_subject: Int64 = -1
+        var max_msg_size: Int64 = -1
+        var max_consumers: Int64 = -1
+        var duplicate_window: Int64 = 120_000_000_000
+        var allow_direct = true
+        var allow_rollup_hdrs = false
+        var deny_delete = false
+    }
+
+    /// Creates the stream. Does nothing if it exists with the same settings.
+    ///
+    /// - Throws: `otherSettings` if the stream exists with other settings.
+    func create(_ settings: Settings) async throws(NATSError) {
+        let _: StreamAnswer = try await call("STREAM.CREATE.\(name)", settings, "cannot create stream \(name)")
+    }
+
+    /// Creates a stream for messages with any of `subjects`. The stream discards its oldest messages at its limits. Does nothing if the
+    /// stream exists with the same settings.
+    ///
+    /// - Parameters:
+    ///   - maximumAge: the time after which a message is removed.
+    ///   - maximumBytes: the size of the stream at which it discards messages.
+    public func create(
+        subjects: [String], maximumAge: Duration, maximumBytes: Int, replicas: Int = 1
+    ) async throws(NATSError) {
+        var settings = Settings(name: name, subjects: subjects)
+        settings.discard = "old"
+        settings.max_age = maximumAge.nanoseconds
+        settings.max_bytes = Int64(maximumBytes)
+        settings.num_replicas = replicas
+        try await create(settings)
+    }
+
+    /// Removes all messages with this subject.
+    func purge(subject: String) async throws(NATSError) {
+        struct Request: Encodable { var filter: String }
+        let _: SuccessAnswer = try await call(
+            "STREAM.PURGE.\(name)", Request(filter: subject), "cannot purge \(subject)")
+    }
+
+    /// Sends a request to the API of JetStream and decodes its answer.
+    func call<Answer: Decodable>(
+        _ subject: String, _ request: some Encodable, _ what: String
+    ) async throws(NATSError) -> Answer {
+        let reply = try await client.request("$JS.API.\(subject)", try JetStreamJSON.encode(request))
+        return try JetStreamJSON.decode(Answer.self, reply.payload, what)
+    }
+}
+
+extension StoredStream.Message {
+    /// Reads the answer to a `DIRECT.GET`. Nil: the headers are missing or malformed.
+    init?(_ reply: NATSMessage, stream: String) {
+        guard reply.headers["Nats-Stream"] == stream, let subject = reply.headers["Nats-Subject"],
+            let sequence = reply.headers["Nats-Sequence"].flatMap({ UInt64($0) }), sequence > 0
+        else { return nil }
+        (self.subject, self.sequence, headers, payload) = (subject, sequence, reply.headers, reply.payload)
+    }
+}
+
+extension Subject {
+    /// Whether a subject without wildcards matches a filter.
+    static func matches(_ subject: String, _ filter: String) -> Bool {
+        guard isLiteral(subject) else { return false }
+        let (subject, filter) = (subject.split(separator: "."), filter.split(separator: "."))
+        for (index, token) in filter.enumerated() {
+            if token == ">" { return subject.count > index }
+            guard index < subject.count, token == "*" || token == subject[index] else { return false }
+        }
+        return subject.count == filter.count
+    }
+}
+
+extension Duration {
+    var nanoseconds: Int64 { Int64(min(max(.zero, self), .seconds(1 << 32)) / .nanoseconds(1)) }
+}

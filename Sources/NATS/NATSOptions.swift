@@ -1,0 +1,103 @@
+/// The settings of a connection to NATS servers.
+public struct NATSOptions: Sendable {
+    /// How this program proves its identity.
+    public enum Credentials: Sendable {
+        case none
+        /// A file that contains an NKey seed for a user (`SU…`). The library reads the file for each connection.
+        case seedFile(String)
+        /// A file that contains a user's JWT and seed (`*.creds`). The library reads the file for each connection, so the file can be
+        /// replaced before the JWT expires.
+        case credentialsFile(String)
+    }
+
+    /// The addresses of the servers: `nats://HOST:PORT`, or `tls://HOST:PORT` for a connection that must be encrypted. The library
+    /// finds the other servers of a cluster itself.
+    public var servers: [String]
+    /// The name of this client in the server's reports: letters, digits, `_`, `-` and `.`.
+    public var name = "otaflash"
+    /// The path of a PEM file with the certificates of the trusted CAs. Nil: the CAs of the system. The name in the server's
+    /// certificate must match the host in the address.
+    public var certificateAuthority: String?
+    public var credentials = Credentials.none
+    /// The first tokens of the subjects for replies. Each user should have a prefix of its own, which only this user may subscribe to.
+    /// With the common prefix `_INBOX`, each user can read the replies to all users.
+    public var inboxPrefix = "_INBOX"
+
+    /// The maximum time to connect to one server.
+    public var connectTimeout = Duration.seconds(5)
+    /// The maximum time to wait for a reply, if the request does not have a timeout of its own.
+    public var requestTimeout = Duration.seconds(5)
+    /// The time between two pings of the library. After two pings without an answer, the connection counts as lost.
+    public var pingInterval = Duration.seconds(5)
+    /// The maximum time for a write to the socket. After this time, the connection counts as lost.
+    public var writeDeadline = Duration.seconds(5)
+    /// The wait before each attempt to restore the connection. The library adds a random time of the same length at most.
+    public var reconnectWait = Duration.seconds(1)
+
+    public init(servers: [String]) { self.servers = servers }
+}
+
+extension NATSOptions {
+    /// Checks the values that libnats does not check.
+    func check() throws(NATSError) {
+        guard !servers.isEmpty else { throw NATSError(.invalidArguments, "no address of a NATS server is given") }
+        for server in servers {
+            guard server.hasPrefix("nats://") || server.hasPrefix("tls://"),
+                !server.utf8.contains(where: { $0 <= 0x20 })
+            else {
+                throw NATSError(
+                    .invalidArguments,
+                    "'\(Self.withoutPassword(server))' is not the address of a NATS server (example: tls://nats.example.com:4222)"
+                )
+            }
+        }
+        // libnats writes the name into JSON and does not escape it.
+        guard Subject.isToken(name.replacing(".", with: "-")) else {
+            throw NATSError(.invalidArguments, "'\(name)' is not a name for a NATS client")
+        }
+        guard Subject.isLiteral(inboxPrefix) else {
+            throw NATSError(
+                .invalidArguments, "'\(inboxPrefix)' is not a prefix for reply subjects (example: _INBOX_berlin-7)")
+        }
+    }
+
+    /// The addresses for messages, without user names and passwords.
+    var addresses: String { servers.map(Self.withoutPassword).joined(separator: ", ") }
+
+    private static func withoutPassword(_ server: String) -> String {
+        guard let at = server.lastIndex(of: "@"), let scheme = server.firstRange(of: "://") else { return server }
+        return String(server[..<scheme.upperBound] + server[server.index(after: at)...])
+    }
+}
+
+/// The rules for subjects. libnats writes the subject of a message into the protocol without a check, so a line break in a subject would
+/// start another command.
+enum Subject {
+    /// Whether `text` is one token: 1 to 128 letters, digits, `_` and `-`.
+    static func isToken(_ text: some StringProtocol) -> Bool {
+        !text.isEmpty && text.utf8.count <= 128 && text.utf8.allSatisfy(isTokenCharacter)
+    }
+
+    /// Whether `text` is a subject without wildcards.
+    static func isLiteral(_ text: String) -> Bool {
+        isSubject(text) && !text.utf8.contains { $0 == 0x2A || $0 == 0x3E }
+    }
+
+    /// Whether `text` is a subject: tokens of visible ASCII characters, separated by dots. A token can be `*`, and the last one `>`.
+    static func isSubject(_ text: String) -> Bool {
+        guard text.utf8.count <= 512, text.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }) else { return false }
+        let tokens = text.split(separator: ".", omittingEmptySubsequences: false)
+        return tokens.enumerated().allSatisfy { index, token in
+            if token == "*" { return true }
+            if token == ">" { return index == tokens.count - 1 }
+            return !token.isEmpty && !token.utf8.contains { $0 == 0x2A || $0 == 0x3E }
+        }
+    }
+
+    static func isTokenCharacter(_ byte: UInt8) -> Bool {
+        switch byte {
+        case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, 0x2D, 0x5F: true
+        default: false
+        }
+    }
+}

@@ -1,0 +1,160 @@
+import DescriptorIO
+import Glibc
+import NATS
+import OTATestSupport
+import SystemPackage
+import Testing
+
+/// A nats-server on a free port of the loopback interface, with JetStream and a folder of its own.
+final class TestServer: Sendable {
+    /// The servers that the tests use.
+    enum Version: String, CaseIterable, Sendable, CustomTestStringConvertible {
+        /// Debian 12: 2.9.10.
+        case debian
+        /// The newest server, from the Python environment of scripts/setup.
+        case newest
+
+        var program: String {
+            switch self {
+            case .debian: "/usr/sbin/nats-server"
+            case .newest: FilePath(PythonEnvironment.python).removingLastComponent().appending("nats-server").string
+            }
+        }
+
+        var testDescription: String { self == .debian ? "nats-server 2.9.10" : "nats-server 2.15.1" }
+    }
+
+    private struct Running {
+        var process: ServerProcess
+        var end: Task<Void, Never>
+    }
+
+    let version: Version
+    let folder: FilePath
+    private let configuration: @Sendable (Int) -> String
+    private let running = Guarded(Running?.none)
+    private let usedPort = Guarded(-1)
+
+    private init(_ version: Version, _ folder: FilePath, _ configuration: @escaping @Sendable (Int) -> String) {
+        (self.version, self.folder, self.configuration) = (version, folder, configuration)
+    }
+
+    var port: Int { usedPort.with { $0 } }
+    /// The host is a name, because the certificates of the tests contain this name.
+    var url: String { "nats://localhost:\(port)" }
+
+    /// Options with a short wait between attempts, and long time limits, because other programs can use the computer at the same time.
+    var options: NATSOptions {
+        var options = NATSOptions(servers: [url])
+        options.reconnectWait = .milliseconds(20)
+        options.requestTimeout = .seconds(60)
+        options.connectTimeout = .seconds(60)
+        options.pingInterval = .seconds(60)
+        return options
+    }
+
+    /// Runs `body` with a new server. The server ends with `body`.
+    ///
+    /// - Parameter settings: additional lines of the server's configuration file. `FOLDER` is replaced by the server's folder.
+    @discardableResult static func run<Result: Sendable>(
+        _ version: Version, _ settings: String = "", _ body: (TestServer) async throws -> Result
+    ) async throws -> Result {
+        try await TemporaryFolder.run { folder in
+            try await run(version, in: folder, settings, body)
+        }
+    }
+
+    /// Runs `body` with a new server that has its files in `folder`.
+    @discardableResult static func run<Result: Sendable>(
+        _ version: Version, in folder: FilePath, name: String = "one", hasJetStream: Bool = true, _ settings: String,
+        _ body: (TestServer) async throws -> Result
+    ) async throws -> Result {
+        let store = folder.appending(name).string
+        let settings = settings.replacing("FOLDER", with: folder.string)
+        let server = TestServer(version, folder) { port in
+            """
+            server_name: \(name)
+            listen: "127.0.0.1:\(port)"
+            \(hasJetStream ? "jetstream { store_dir: \"\(store)\", max_mem: 64M, max_file: 1G }" : "")
+            \(settings)
+
+            """
+        }
+        do {
+            try await server.start(name)
+            let result = try await body(server)
+            await server.kill()
+            return result
+        } catch {
+            await server.kill()
+            throw error
+        }
+    }
+
+    /// Starts the server. A second start uses the port of the first one.
+    func start(_ name: String = "one") async throws {
+        try #require(
+            access(version.program, X_OK) == 0, "\(version.program) does not exist; hint: run scripts/setup test")
+        let file = folder.appending("\(name).conf")
+        try file.write(configuration(port))
+        let (starts, started) = AsyncThrowingStream.makeStream(of: Int.self)
+        let process = try ServerProcess(program: version.program, arguments: ["-c", file.string])
+        // The thread reads the server's output until its end.
+        let thread = try LoopThread()
+        let end = Task { await thread.run { process.read(started) } }
+        running.with { $0 = Running(process: process, end: end) }
+        for try await port in starts {
+            usedPort.with { $0 = port }
+            return
+        }
+    }
+
+    /// Ends the server with SIGKILL and waits for its end.
+    func kill() async {
+        guard let running = running.exchange(nil) else { return }
+        running.process.end()
+        await running.end.value
+    }
+
+    /// Stops the server's execution without its end, and waits until it is stopped. `resume` and `kill` end this state.
+    func pause() {
+        guard let process = running.with({ $0?.process }) else { return }
+        process.signal(SIGSTOP)
+        while !process.isStopped {}
+    }
+
+    func resume() { running.with { $0?.process }?.signal(SIGCONT) }
+
+    /// Makes the server read its configuration file again, after a change of `settings`.
+    func reload(_ settings: String, _ name: String = "one") throws {
+        try folder.appending("\(name).conf").write(configuration(port) + settings)
+        running.with { $0?.process }?.signal(SIGHUP)
+    }
+}
+
+/// A folder that exists during a test.
+enum TemporaryFolder {
+    @discardableResult static func run<Result: Sendable>(_ body: (FilePath) async throws -> Result) async throws
+        -> Result
+    {
+        var template = Array("/tmp/otaflash-nats-XXXXXX".utf8CString)
+        guard mkdtemp(&template) != nil else { throw Errno(rawValue: errno) }
+        let path = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
+        do {
+            let result = try await body(FilePath(path))
+            _ = try await Command.run("rm", ["-rf", path])
+            return result
+        } catch {
+            _ = try? await Command.run("rm", ["-rf", path])
+            throw error
+        }
+    }
+}
+
+extension FilePath {
+    func write(_ text: String) throws {
+        let file = try FileDescriptor.open(
+            self, .writeOnly, options: [.create, .truncate], permissions: .ownerReadWrite)
+        try file.closeAfter { _ = try file.writeAll(text.utf8) }
+    }
+}
