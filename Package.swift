@@ -154,6 +154,8 @@ let package = Package(
         // and base64. OpenSSL computes SHA-256 and the public key of an NKey; libnats needs it, too.
         .systemLibrary(name: "CNATS", pkgConfig: "libnats", providers: [.apt(["libnats-dev"])]),
         .target(name: "NATS", dependencies: ["CNATS", "COpenSSL", "DescriptorIO"], swiftSettings: swift),
+        // The store on a NATS server.
+        .target(name: "OTANATSStore", dependencies: ["NATS", "OTAFirmware", "OTAStore"], swiftSettings: swift),
 
         // The command line.
         .systemLibrary(name: "CLinux"),
@@ -248,8 +250,12 @@ let package = Package(
         .testTarget(
             name: "DBusTests", dependencies: ["DBus", "CDBus", subprocess, system], exclude: ["Support/peer.py"],
             swiftSettings: swift),
+        // A nats-server for a test.
+        .target(
+            name: "NATSTestSupport", dependencies: ["NATS", "DescriptorIO", "OTATestSupport", system],
+            path: "Tests/NATSTestSupport", swiftSettings: swift),
         .testTarget(
-            name: "NATSTests", dependencies: ["NATS", "DescriptorIO", "OTATestSupport", system],
+            name: "NATSTests", dependencies: ["NATS", "NATSTestSupport", "OTATestSupport", system],
             exclude: ["Support/peer.py"], swiftSettings: swift),
         .testTarget(name: "DescriptorIOTests", dependencies: ["DescriptorIO"], swiftSettings: swift),
         .testTarget(

@@ -1,4 +1,5 @@
 import NATS
+import NATSTestSupport
 import Testing
 
 @Suite("Key-value buckets", .timeLimit(.minutes(5)))

@@ -1,4 +1,5 @@
 import NATS
+import NATSTestSupport
 import Testing
 
 @Suite("Watch of a bucket", .timeLimit(.minutes(5)))

@@ -1,6 +1,7 @@
 import DescriptorIO
 import Glibc
 import NATS
+import NATSTestSupport
 import Testing
 
 @Suite("Connections to NATS servers", .timeLimit(.minutes(5)))

@@ -1,4 +1,5 @@
 import NATS
+import NATSTestSupport
 import Testing
 
 @Suite("Object stores", .timeLimit(.minutes(5)))

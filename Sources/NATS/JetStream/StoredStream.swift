@@ -28,7 +28,7 @@ public struct StoredStream: Sendable {
     /// Stores a message and returns its sequence number.
     ///
     /// - Parameters:
-    ///   - identifier: a text. Of several messages with the same text, the stream stores only the first one within 2 minutes.
+    ///   - identifier: a text. Of several messages with the same text, the stream stores only the first one in its duplicate window.
     ///   - expecting: the sequence number of the last message with this subject; 0: there is no such message; nil: any.
     ///
     /// - Throws: the errors of ``NATSClient/request(_:headers:_:timeout:)``; `conflict`, `tryAgain`, `storeFull`, `tooLarge`,
@@ -123,13 +123,16 @@ public struct StoredStream: Sendable {
     /// - Parameters:
     ///   - maximumAge: the time after which a message is removed.
     ///   - maximumBytes: the size of the stream at which it discards messages.
+    ///   - duplicateWindow: the time in which the stream recognizes the identifier of a message.
     public func create(
-        subjects: [String], maximumAge: Duration, maximumBytes: Int, replicas: Int = 1
+        subjects: [String], maximumAge: Duration, maximumBytes: Int, duplicateWindow: Duration = .seconds(120),
+        replicas: Int = 1
     ) async throws(NATSError) {
         var settings = Settings(name: name, subjects: subjects)
         settings.discard = "old"
         settings.max_age = maximumAge.nanoseconds
         settings.max_bytes = Int64(maximumBytes)
+        settings.duplicate_window = duplicateWindow.nanoseconds
         settings.num_replicas = replicas
         try await create(settings)
     }

@@ -1,4 +1,5 @@
 import NATS
+import NATSTestSupport
 import OTATestSupport
 import SystemPackage
 import Testing

@@ -1,14 +1,13 @@
 import DescriptorIO
 import Glibc
-import NATS
+package import NATS
 import OTATestSupport
-import SystemPackage
-import Testing
+package import SystemPackage
 
 /// A nats-server on a free port of the loopback interface, with JetStream and a folder of its own.
-final class TestServer: Sendable {
+package final class TestServer: Sendable {
     /// The servers that the tests use.
-    enum Version: String, CaseIterable, Sendable, CustomTestStringConvertible {
+    package enum Version: String, CaseIterable, Sendable, CustomStringConvertible {
         /// Debian 12: 2.9.10.
         case debian
         /// The newest server, from the Python environment of scripts/setup.
@@ -21,7 +20,7 @@ final class TestServer: Sendable {
             }
         }
 
-        var testDescription: String { self == .debian ? "nats-server 2.9.10" : "nats-server 2.15.1" }
+        package var description: String { self == .debian ? "nats-server 2.9.10" : "nats-server 2.15.1" }
     }
 
     private struct Running {
@@ -29,8 +28,8 @@ final class TestServer: Sendable {
         var end: Task<Void, Never>
     }
 
-    let version: Version
-    let folder: FilePath
+    package let version: Version
+    package let folder: FilePath
     private let configuration: @Sendable (Int) -> String
     private let running = Guarded(Running?.none)
     private let usedPort = Guarded(-1)
@@ -39,12 +38,12 @@ final class TestServer: Sendable {
         (self.version, self.folder, self.configuration) = (version, folder, configuration)
     }
 
-    var port: Int { usedPort.with { $0 } }
+    package var port: Int { usedPort.with { $0 } }
     /// The host is a name, because the certificates of the tests contain this name.
-    var url: String { "nats://localhost:\(port)" }
+    package var url: String { "nats://localhost:\(port)" }
 
     /// Options with a short wait between attempts, and long time limits, because other programs can use the computer at the same time.
-    var options: NATSOptions {
+    package var options: NATSOptions {
         var options = NATSOptions(servers: [url])
         options.reconnectWait = .milliseconds(20)
         options.requestTimeout = .seconds(60)
@@ -56,7 +55,7 @@ final class TestServer: Sendable {
     /// Runs `body` with a new server. The server ends with `body`.
     ///
     /// - Parameter settings: additional lines of the server's configuration file. `FOLDER` is replaced by the server's folder.
-    @discardableResult static func run<Result: Sendable>(
+    @discardableResult package static func run<Result: Sendable>(
         _ version: Version, _ settings: String = "", _ body: (TestServer) async throws -> Result
     ) async throws -> Result {
         try await TemporaryFolder.run { folder in
@@ -65,7 +64,7 @@ final class TestServer: Sendable {
     }
 
     /// Runs `body` with a new server that has its files in `folder`.
-    @discardableResult static func run<Result: Sendable>(
+    @discardableResult package static func run<Result: Sendable>(
         _ version: Version, in folder: FilePath, name: String = "one", hasJetStream: Bool = true, _ settings: String,
         _ body: (TestServer) async throws -> Result
     ) async throws -> Result {
@@ -75,7 +74,7 @@ final class TestServer: Sendable {
             """
             server_name: \(name)
             listen: "127.0.0.1:\(port)"
-            \(hasJetStream ? "jetstream { store_dir: \"\(store)\", max_mem: 64M, max_file: 1G }" : "")
+            \(hasJetStream ? "jetstream { store_dir: \"\(store)\", max_mem: 64M, max_file: 4G }" : "")
             \(settings)
 
             """
@@ -92,9 +91,10 @@ final class TestServer: Sendable {
     }
 
     /// Starts the server. A second start uses the port of the first one.
-    func start(_ name: String = "one") async throws {
-        try #require(
-            access(version.program, X_OK) == 0, "\(version.program) does not exist; hint: run scripts/setup test")
+    package func start(_ name: String = "one") async throws {
+        guard access(version.program, X_OK) == 0 else {
+            throw ServerEnded(log: "\(version.program) does not exist; hint: run scripts/setup test")
+        }
         let file = folder.appending("\(name).conf")
         try file.write(configuration(port))
         let (starts, started) = AsyncThrowingStream.makeStream(of: Int.self)
@@ -110,31 +110,31 @@ final class TestServer: Sendable {
     }
 
     /// Ends the server with SIGKILL and waits for its end.
-    func kill() async {
+    package func kill() async {
         guard let running = running.exchange(nil) else { return }
         running.process.end()
         await running.end.value
     }
 
     /// Stops the server's execution without its end, and waits until it is stopped. `resume` and `kill` end this state.
-    func pause() {
+    package func pause() {
         guard let process = running.with({ $0?.process }) else { return }
         process.signal(SIGSTOP)
         while !process.isStopped {}
     }
 
-    func resume() { running.with { $0?.process }?.signal(SIGCONT) }
+    package func resume() { running.with { $0?.process }?.signal(SIGCONT) }
 
     /// Makes the server read its configuration file again, after a change of `settings`.
-    func reload(_ settings: String, _ name: String = "one") throws {
+    package func reload(_ settings: String, _ name: String = "one") throws {
         try folder.appending("\(name).conf").write(configuration(port) + settings)
         running.with { $0?.process }?.signal(SIGHUP)
     }
 }
 
 /// A folder that exists during a test.
-enum TemporaryFolder {
-    @discardableResult static func run<Result: Sendable>(_ body: (FilePath) async throws -> Result) async throws
+package enum TemporaryFolder {
+    @discardableResult package static func run<Result: Sendable>(_ body: (FilePath) async throws -> Result) async throws
         -> Result
     {
         var template = Array("/tmp/otaflash-nats-XXXXXX".utf8CString)
@@ -152,7 +152,7 @@ enum TemporaryFolder {
 }
 
 extension FilePath {
-    func write(_ text: String) throws {
+    package func write(_ text: String) throws {
         let file = try FileDescriptor.open(
             self, .writeOnly, options: [.create, .truncate], permissions: .ownerReadWrite)
         try file.closeAfter { _ = try file.writeAll(text.utf8) }

@@ -98,9 +98,9 @@ final class ServerProcess: Sendable {
     }
 }
 
-struct ServerEnded: Error {
+package struct ServerEnded: Error {
     /// The server's output.
-    let log: String
+    package let log: String
 }
 
 extension FileDescriptor {

@@ -1,0 +1,67 @@
+import NATS
+import OTAStore
+
+/// The history of a fleet, as a stream of events.
+///
+/// An event has the subject `otaflash.event.ROLLOUT.DEVICE.GATEWAY.ATTEMPT.KIND`, so a server can permit a gateway to append only its own
+/// events. A period in a name is written as `=`.
+struct EventHistory: Sendable {
+    private static let prefix = "otaflash.event"
+    /// The time in which the server recognizes the same event of another gateway. An event of the same gateway is recognized as long as the
+    /// history contains it.
+    private static let duplicateWindow = Duration.seconds(86_400)
+
+    private let stream: StoredStream
+
+    init(_ client: NATSClient) throws(NATSError) { stream = try StoredStream("otaflash_events", client) }
+
+    func create(replicas: Int) async throws(NATSError) {
+        try await stream.create(
+            subjects: ["\(Self.prefix).>"], maximumAge: StoreLimits.eventAge, maximumBytes: StoreLimits.historyBytes,
+            duplicateWindow: Self.duplicateWindow, replicas: replicas)
+    }
+
+    func append(_ event: FleetEvent) async throws(NATSError) {
+        let tokens = [
+            event.rollout.token, event.device.token, event.gateway.token, "\(event.attempt)", event.kind.token,
+        ]
+        let subject = ([Self.prefix] + tokens).joined(separator: ".")
+        do throws(NATSError) {
+            _ = try await stream.store(event.bytes, subject: subject, identifier: event.identifier, expecting: 0)
+        } catch  where error.code == .conflict {
+            // The history contains this event.
+        }
+    }
+
+    func events(after number: UInt64) async throws(NATSError) -> [StoredEvent] {
+        var (events, last) = ([StoredEvent](), number)
+        while events.count < StoreLimits.eventsPerRead, last < .max,
+            let message = try await stream.next(from: last + 1, filter: "\(Self.prefix).>")
+        {
+            last = message.sequence
+            // A message that is not an event of a fleet must not make the other events unreadable.
+            if let event = FleetEvent(message) { events.append(StoredEvent(number: last, event: event)) }
+        }
+        return events
+    }
+}
+
+extension FleetEvent {
+    /// Nil: the subject is not the subject of an event.
+    fileprivate init?(_ message: StoredStream.Message) {
+        let tokens = message.subject.split(separator: ".", omittingEmptySubsequences: false)
+        guard tokens.count == 7, let rollout = RecordName(token: tokens[2]), let device = RecordName(token: tokens[3]),
+            let gateway = RecordName(token: tokens[4]), let attempt = UInt32(tokens[5]),
+            let kind = RecordName(token: tokens[6]),
+            message.payload.count <= StoreLimits.eventBytes
+        else { return nil }
+        self.init(
+            rollout: rollout, device: device, gateway: gateway, attempt: attempt, kind: kind, bytes: message.payload)
+    }
+}
+
+extension RecordName {
+    fileprivate var token: String { description.replacing(".", with: "=") }
+
+    fileprivate init?(token: Substring) { self.init(String(token.replacing("=", with: "."))) }
+}

@@ -1,0 +1,192 @@
+public import NATS
+public import OTAFirmware
+public import OTAStore
+
+/// The store of a fleet on NATS servers.
+///
+/// Each bucket is the key-value bucket `otaflash_BUCKET`, objects are in the object store `otaflash_bundles`, and events are in the stream
+/// `otaflash_events`. The revisions of two buckets are not comparable, because each bucket has its own counter.
+///
+/// A watch and a list of records need the permission to create consumers. Reads need only `DIRECT.GET`.
+public struct NATSStore: FleetStore {
+    private let buckets: [Bucket: KeyValueBucket]
+    private let objects: ObjectStore
+    private let history: EventHistory
+
+    /// Uses the store behind a connection. Nothing is sent.
+    public init(_ client: NATSClient) throws(StoreError) {
+        do {
+            var buckets: [Bucket: KeyValueBucket] = [:]
+            for bucket in Bucket.allCases {
+                buckets[bucket] = try KeyValueBucket("otaflash_\(bucket.rawValue)", client)
+            }
+            self.buckets = buckets
+            objects = try ObjectStore("otaflash_bundles", client)
+            history = try EventHistory(client)
+        } catch {
+            throw StoreError(error)
+        }
+    }
+
+    /// Creates the buckets, the object store and the history. Does nothing if they exist with the same settings.
+    ///
+    /// - Parameter replicas: the number of servers that store each record: 1, 3 or 5.
+    /// - Throws: `unavailable`, also if a bucket exists with other settings.
+    public func create(replicas: Int = 1) async throws(StoreError) {
+        do {
+            for (bucket, stored) in buckets {
+                var settings = KeyValueBucket.Settings()
+                settings.history = bucket == .rollouts ? 16 : 1
+                settings.maximumAge = bucket.maximumAge
+                // The server also counts the headers of a message.
+                settings.maximumValueSize = StoreLimits.recordBytes + 512
+                settings.replicas = replicas
+                try await stored.create(settings)
+            }
+            try await objects.create(replicas: replicas)
+            try await history.create(replicas: replicas)
+        } catch {
+            throw StoreError(error)
+        }
+    }
+
+    // MARK: - Records
+
+    public func read(_ key: RecordKey) async throws(StoreError) -> StoredRecord? {
+        guard let bucket = buckets[key.bucket] else { return nil }
+        do throws(NATSError) {
+            guard let entry = try await bucket.get(key.name.description), !entry.isDeleted else { return nil }
+            guard entry.value.count <= StoreLimits.recordBytes else {
+                throw NATSError(.protocolError, "the record \(key) has \(entry.value.count) bytes")
+            }
+            return StoredRecord(key: key, revision: Revision(entry.revision), bytes: entry.value)
+        } catch {
+            throw StoreError(error)
+        }
+    }
+
+    public func records(in bucket: Bucket) async throws(StoreError) -> [StoredRecord] {
+        guard let stored = buckets[bucket] else { return [] }
+        do throws(NATSError) {
+            return try await stored.entries().compactMap { StoredRecord($0, bucket) }
+        } catch {
+            throw StoreError(error)
+        }
+    }
+
+    public func write(
+        _ bytes: [UInt8], at key: RecordKey, expecting expected: Revision
+    ) async throws(StoreError) -> WriteOutcome {
+        try StoreLimits.check(bytes, at: key)
+        // The server reads a larger number as an absent one, and would then write in any case.
+        guard let bucket = buckets[key.bucket], expected.number <= UInt64(Int64.max) else { return .conflict }
+        do throws(NATSError) {
+            return .written(
+                Revision(try await bucket.write(bytes, key.name.description, expecting: expected.number)))
+        } catch {
+            if error.code == .conflict { return .conflict }
+            if error.isOutcomeUnknown { return .unknown }
+            throw StoreError(error)
+        }
+    }
+
+    public func withChanges<Result>(
+        of bucket: Bucket, _ body: (RecordChanges) async throws -> Result
+    ) async throws -> Result {
+        guard let stored = buckets[bucket] else { return try await body(RecordChanges(AsyncStream { nil })) }
+        let source = ChangeSource(try stored.watch(), bucket)
+        return try await body(RecordChanges(AsyncStream { await source.next() }))
+    }
+
+    // MARK: - Objects and events
+
+    public func putObject(_ bytes: [UInt8], digest: SHA256Digest) async throws(StoreError) {
+        try StoreLimits.check(bytes, digest: digest)
+        do throws(NATSError) { try await objects.put(bytes, name: digest.description) } catch {
+            throw StoreError(error)
+        }
+    }
+
+    public func object(_ digest: SHA256Digest) async throws(StoreError) -> [UInt8]? {
+        let bytes: [UInt8]?
+        do throws(NATSError) {
+            bytes = try await objects.get(digest.description, limit: StoreLimits.objectBytes)
+        } catch {
+            throw StoreError(error)
+        }
+        // The object store compares the bytes with the digest in its description. The name is the digest that the caller trusts.
+        if let bytes { try StoreLimits.check(bytes, digest: digest) }
+        return bytes
+    }
+
+    public func append(_ event: FleetEvent) async throws(StoreError) {
+        try StoreLimits.check(event)
+        do throws(NATSError) { try await history.append(event) } catch { throw StoreError(error) }
+    }
+
+    public func events(after number: UInt64) async throws(StoreError) -> [StoredEvent] {
+        do throws(NATSError) { return try await history.events(after: number) } catch { throw StoreError(error) }
+    }
+}
+
+/// The changes of a bucket, one after the other.
+private actor ChangeSource {
+    private var changes: KeyValueWatch.Iterator
+    private let bucket: Bucket
+
+    init(_ watch: KeyValueWatch, _ bucket: Bucket) {
+        changes = watch.makeAsyncIterator()
+        self.bucket = bucket
+    }
+
+    /// Returns the next record; nil if the watch or its task has ended.
+    func next() async -> RecordChanges.Batch? {
+        var changes = changes
+        defer { self.changes = changes }
+        while true {
+            do throws(NATSError) {
+                guard let change = try await changes.next() else { return nil }
+                if case .entry(let entry) = change, let record = StoredRecord(entry, bucket) {
+                    return .success([record])
+                }
+            } catch {
+                return error.code == .cancelled ? nil : .failure(StoreError(error))
+            }
+        }
+    }
+}
+
+extension StoredRecord {
+    /// Nil: the record is deleted, or no client of the fleet has written it: its name is not valid, or it is too large. One such record must
+    /// not make the other records unreadable.
+    fileprivate init?(_ entry: KeyValueEntry, _ bucket: Bucket) {
+        guard !entry.isDeleted, let name = RecordName(entry.key), entry.value.count <= StoreLimits.recordBytes else {
+            return nil
+        }
+        self.init(key: RecordKey(bucket, name), revision: Revision(entry.revision), bytes: entry.value)
+    }
+}
+
+extension StoreError {
+    init(_ error: NATSError) {
+        let code: Code =
+            switch error.code {
+            case .storeFull: .full
+            case .tooLarge: .recordTooLarge
+            case .corruptObject: .objectDamaged
+            case .protocolError: .corrupt
+            default: .unavailable
+            }
+        let hint: String? =
+            switch error.code {
+            case .noResponders, .notFound, .otherSettings:
+                "check that the store was created, and by this release of otaflash"
+            case .permissionDenied, .authorizationFailed:
+                "check this user's permissions in the configuration of the NATS server"
+            case .storeFull: "increase the limits of the NATS server, or free space on its disk"
+            default: nil
+            }
+        self.init(
+            code, "the NATS store reported \(error.code.rawValue): \(error.message)", hint: hint, cause: error.cause)
+    }
+}
