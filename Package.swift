@@ -255,7 +255,7 @@ let package = Package(
             name: "NATSTestSupport", dependencies: ["NATS", "DescriptorIO", "OTATestSupport", system],
             path: "Tests/NATSTestSupport", swiftSettings: swift),
         .testTarget(
-            name: "NATSTests", dependencies: ["NATS", "NATSTestSupport", "OTATestSupport", system],
+            name: "NATSTests", dependencies: ["NATS", "DescriptorIO", "NATSTestSupport", "OTATestSupport", system],
             exclude: ["Support/peer.py"], swiftSettings: swift),
         .testTarget(name: "DescriptorIOTests", dependencies: ["DescriptorIO"], swiftSettings: swift),
         .testTarget(

@@ -56,10 +56,11 @@ package final class TestServer: Sendable {
     ///
     /// - Parameter settings: additional lines of the server's configuration file. `FOLDER` is replaced by the server's folder.
     @discardableResult package static func run<Result: Sendable>(
-        _ version: Version, _ settings: String = "", _ body: (TestServer) async throws -> Result
+        _ version: Version, hasJetStream: Bool = true, _ settings: String = "",
+        _ body: (TestServer) async throws -> Result
     ) async throws -> Result {
         try await TemporaryFolder.run { folder in
-            try await run(version, in: folder, settings, body)
+            try await run(version, in: folder, hasJetStream: hasJetStream, settings, body)
         }
     }
 

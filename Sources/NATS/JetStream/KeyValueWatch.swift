@@ -186,14 +186,14 @@ private struct Consumer {
 }
 
 /// The numbers in the reply subject of a delivered message.
-struct DeliveryPosition: Equatable {
-    var stream: UInt64
-    var consumer: UInt64
-    var pending: UInt64
+package struct DeliveryPosition: Equatable {
+    package var stream: UInt64
+    package var consumer: UInt64
+    package var pending: UInt64
 
     /// Reads `$JS.ACK.STREAM.CONSUMER.DELIVERED.STREAM-SEQUENCE.CONSUMER-SEQUENCE.TIME.PENDING`. In a newer form, a domain and an account
     /// precede the name of the stream, and a random token can follow.
-    init?(_ reply: String?) {
+    package init?(_ reply: String?) {
         guard let reply else { return nil }
         let tokens = reply.split(separator: ".", omittingEmptySubsequences: false)
         let offset = tokens.count == 9 ? 0 : 2
