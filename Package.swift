@@ -257,6 +257,11 @@ let package = Package(
         .testTarget(
             name: "NATSTests", dependencies: ["NATS", "DescriptorIO", "NATSTestSupport", "OTATestSupport", system],
             exclude: ["Support/peer.py"], swiftSettings: swift),
+        .testTarget(
+            name: "OTANATSStoreTests",
+            dependencies: [
+                "OTANATSStore", "NATS", "NATSTestSupport", "OTAFirmware", "OTASigning", "OTAStore", "StoreContract",
+            ], swiftSettings: swift),
         .testTarget(name: "DescriptorIOTests", dependencies: ["DescriptorIO"], swiftSettings: swift),
         .testTarget(
             name: "OTATransportTests", dependencies: ["OTATestSupport", "OTATransport", "OTAUpdate"],

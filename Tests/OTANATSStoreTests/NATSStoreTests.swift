@@ -1,0 +1,133 @@
+import NATS
+import NATSTestSupport
+import OTAFirmware
+import OTANATSStore
+import OTASigning
+import OTAStore
+import StoreContract
+import Testing
+
+@Suite("Store on a NATS server", .timeLimit(.minutes(5))) struct NATSStoreTests {
+    /// All cases but one: each bucket of NATS has its own counter.
+    static let cases = StoreContract.cases.filter {
+        $0.description != "a later write has a greater revision, also in another bucket"
+    }
+
+    @Test("the store has the behaviour of all stores", arguments: TestServer.Version.allCases, cases)
+    func contract(_ version: TestServer.Version, _ rule: StoreContract.Case) async throws {
+        try await withStores(version) { try await rule.run(StoreContract($0, $1)) }
+    }
+
+    @Test("the record of a gateway ends after 90 s, and that of a sighting after 15 minutes")
+    func ages() async throws {
+        try await TestServer.run(.newest) { server in
+            try await NATSClient.withClient(server.options) { client in
+                try await NATSStore(client).create()
+                for bucket in Bucket.allCases {
+                    var settings = KeyValueBucket.Settings()
+                    settings.history = bucket == .rollouts ? 16 : 1
+                    settings.maximumValueSize = 4_096 + 512
+                    settings.maximumAge = [Bucket.gateways: .seconds(90), .sightings: .seconds(900)][bucket]
+                    // The creation succeeds only if the bucket has these settings.
+                    try await KeyValueBucket("otaflash_\(bucket.rawValue)", client).create(settings)
+                }
+            }
+        }
+    }
+
+    @Test("a write whose answer is lost has an unknown outcome")
+    func lostAnswer() async throws {
+        try await TestServer.run(.newest) { server in
+            var options = server.options
+            options.requestTimeout = .milliseconds(200)
+            try await NATSClient.withClient(options) { client in
+                let store = try NATSStore(client)
+                try await untilReady { try await store.create() }
+                let key = try RecordKey.of(.devices, "sim-a")
+                server.pause()
+                #expect(try await store.write([1], at: key, expecting: .absent) == .unknown)
+                await #expect(throws: StoreError(.unavailable, "")) { _ = try await store.read(key) }
+                server.resume()
+            }
+        }
+    }
+
+    @Test("without a server, nothing is written, and the store is unavailable")
+    func noServer() async throws {
+        try await TestServer.run(.newest) { server in
+            try await NATSClient.withClient(server.options) { client in
+                let store = try NATSStore(client)
+                try await store.create()
+                var states = client.states().makeAsyncIterator()
+                #expect(await states.next() == .connected)
+                await server.kill()
+                #expect(await states.next() == .reconnecting)
+                let key = try RecordKey.of(.devices, "sim-a")
+                await #expect(throws: StoreError(.unavailable, "")) {
+                    _ = try await store.write([1], at: key, expecting: .absent)
+                }
+                try await server.start()
+                #expect(try await untilReady { try await store.read(key) } == nil)
+            }
+        }
+    }
+
+    @Test("records, objects and events that no client of the fleet has written do not hide the others")
+    func foreignContents() async throws {
+        try await TestServer.run(.newest) { server in
+            try await NATSClient.withClient(server.options) { client in
+                let store = try NATSStore(client)
+                try await store.create()
+                let devices = try KeyValueBucket("otaflash_devices", client)
+                for key in ["a.b.c", "=", String(repeating: "x", count: 65)] {
+                    _ = try await devices.write([1], key, expecting: 0)
+                }
+                _ = try await devices.write(Array(repeating: 1, count: 4_097), "large", expecting: 0)
+                let key = try RecordKey.of(.devices, "sim-a")
+                let outcome = try await store.write([2], at: key, expecting: .absent)
+                #expect(try await store.records(in: .devices).map { .written($0.revision) } == [outcome])
+                await #expect(throws: StoreError(.corrupt, "")) { _ = try await store.read(.of(.devices, "large")) }
+
+                let events = try StoredStream("otaflash_events", client)
+                for subject in ["otaflash.event.x", "otaflash.event.a.b.c.-1.e", "otaflash.event.a.b.c.1.!"] {
+                    _ = try await events.store([1], subject: subject)
+                }
+                let event = try StoreContract.event("sim-a.b", attempt: 7, "confirmed")
+                try await store.append(event)
+                #expect(try await store.events(after: 0) == [StoredEvent(number: 4, event: event)])
+            }
+        }
+    }
+
+    @Test("an object under another digest than its own is damaged")
+    func otherDigest() async throws {
+        try await TestServer.run(.newest) { server in
+            try await NATSClient.withClient(server.options) { client in
+                let store = try NATSStore(client)
+                try await store.create()
+                let digest = SHA256.digest(of: [1, 2, 3])
+                try await ObjectStore("otaflash_bundles", client).put([4, 5, 6], name: digest.description)
+                await #expect(throws: StoreError(.objectDamaged, "")) { _ = try await store.object(digest) }
+            }
+        }
+    }
+
+    /// Runs `body` with two connections to a new store.
+    private func withStores(
+        _ version: TestServer.Version, _ body: (NATSStore, NATSStore) async throws -> Void
+    ) async throws {
+        try await TestServer.run(version) { server in
+            try await NATSClient.withClient(server.options) { first in
+                try await NATSStore(first).create()
+                try await NATSClient.withClient(server.options) { second in
+                    try await body(NATSStore(first), NATSStore(second))
+                }
+            }
+        }
+    }
+}
+
+/// Repeats `body` while a server that has just started does not answer.
+private func untilReady<Result>(_ body: () async throws -> Result) async throws -> Result {
+    while true { do { return try await body() } catch let error as StoreError where error.code == .unavailable {} }
+}
