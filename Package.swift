@@ -283,6 +283,7 @@ let package = Package(
             name: "FuzzTargets",
             dependencies: [
                 "BlueZ", "DBus", "OTAArchive", "OTABlueZ", "OTAClient", "OTAFirmware", "OTAFleet", "OTAProfile",
+                "BlueZ", "DBus", "NATS", "OTAArchive", "OTABlueZ", "OTAClient", "OTAFirmware", "OTAProfile",
                 "OTASerial", "OTASigners", "OTASigning", "OTASimulator", "OTASMP", "OTAUDP", "OTAUpdate", "Gauntlet",
                 system,
             ], path: "Tests/FuzzTargets", swiftSettings: swift),

@@ -25,6 +25,7 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
     case signers
     case attestations
     case fleet
+    case nats
 
     /// Runs the decoder on the bytes. It may refuse them, but must not trap or hang.
     ///
@@ -54,6 +55,7 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
         case .signers: SignerFuzz.run(bytes)
         case .attestations: AttestationFuzz.run(bytes)
         case .fleet: FleetFuzz.run(bytes)
+        case .nats: NATSFuzz.run(bytes)
         }
     }
 }

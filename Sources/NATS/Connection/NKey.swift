@@ -5,7 +5,7 @@ import Glibc
 ///
 /// A seed is base32 of two prefix bytes, 32 bytes of an Ed25519 private key and a CRC. A public key is base32 of one prefix byte, 32
 /// bytes and a CRC. Source: https://github.com/nats-io/nkeys, `strkey.go` and `crc16.go`.
-enum NKey {
+package enum NKey {
     /// The prefix of a user's key. Its base32 text starts with `U`.
     private static let user: UInt8 = 20 << 3
     private static let seed: UInt8 = 18 << 3
@@ -29,7 +29,7 @@ enum NKey {
     }
 
     /// Returns the public key for a user's seed; nil if the seed is malformed.
-    static func publicKey(ofSeed seed: some Sequence<UInt8>) -> String? {
+    package static func publicKey(ofSeed seed: some Sequence<UInt8>) -> String? {
         guard let bytes = decoded(seed), bytes.count == 36 else { return nil }
         let kind = (bytes[0] & 7) << 5 | bytes[1] >> 3
         guard bytes[0] & 0xF8 == Self.seed, kind == user else { return nil }

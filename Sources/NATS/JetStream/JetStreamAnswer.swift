@@ -32,9 +32,9 @@ struct JetStreamFailure: Decodable {
 }
 
 /// The answer to a publication into a stream.
-struct PublicationAnswer: Decodable {
-    var stream: String
-    var sequence: UInt64
+package struct PublicationAnswer: Decodable {
+    package var stream: String
+    package var sequence: UInt64
     var isDuplicate: Bool?
 
     enum CodingKeys: String, CodingKey {
@@ -60,10 +60,10 @@ struct StreamAnswer: Decodable {
 }
 
 /// The answer to a request to create a consumer.
-struct ConsumerAnswer: Decodable {
+package struct ConsumerAnswer: Decodable {
     var name: String
     /// The number of stored messages that the server will deliver first.
-    var pending: UInt64
+    package var pending: UInt64
 
     enum CodingKeys: String, CodingKey {
         case name
@@ -76,7 +76,7 @@ struct SuccessAnswer: Decodable {
     var success: Bool
 }
 
-enum JetStreamJSON {
+package enum JetStreamJSON {
     private struct Failed: Decodable {
         var error: JetStreamFailure?
     }
@@ -84,7 +84,8 @@ enum JetStreamJSON {
     /// Decodes an answer, which is a `Value` or an error.
     ///
     /// - Parameter what: the operation, as the start of the message.
-    static func decode<Value: Decodable>(_ type: Value.Type, _ payload: [UInt8], _ what: String) throws(NATSError)
+    package static func decode<Value: Decodable>(_ type: Value.Type, _ payload: [UInt8], _ what: String)
+        throws(NATSError)
         -> Value
     {
         let data = Data(payload)

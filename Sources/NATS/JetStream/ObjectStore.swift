@@ -96,10 +96,8 @@ public struct ObjectStore: Sendable {
     /// Returns the description of an object; nil if the object does not exist or is deleted.
     public func description(of object: String) async throws(NATSError) -> ObjectDescription? {
         guard let message = try await stream.last(subject: try descriptionSubject(object)) else { return nil }
-        let stored: ObjectDescription.Stored
-        do { stored = try JSONDecoder().decode(ObjectDescription.Stored.self, from: Data(message.payload)) } catch {
-            throw .malformed("description of the object \(object)", cause: "\(error)")
-        }
+        let stored = try JetStreamJSON.decode(
+            ObjectDescription.Stored.self, message.payload, "cannot read the description of the object \(object)")
         if stored.deleted == true { return nil }
         guard let description = ObjectDescription(stored), description.name == object, description.bucket == name else {
             throw .malformed("description of the object \(object)")
@@ -159,6 +157,15 @@ extension ObjectDescription {
             name: name, bucket: bucket, nuid: identifier, size: size, chunks: chunks,
             digest: Self.digestPrefix + Data(digest).base64URL, options: .init(max_chunk_size: ObjectStore.chunkSize))
     }
+
+    /// Reads the JSON of a description. Nil: it is malformed, or a value is missing or out of range.
+    package init?(parsing payload: [UInt8]) {
+        guard let stored = try? JetStreamJSON.decode(Stored.self, payload, "") else { return nil }
+        self.init(stored)
+    }
+
+    /// The JSON of the description.
+    package var json: [UInt8]? { try? JetStreamJSON.encode(stored) }
 
     /// Nil: a value is missing or out of range.
     init?(_ stored: Stored) {
