@@ -78,8 +78,7 @@ public struct NATSStore: FleetStore {
         _ bytes: [UInt8], at key: RecordKey, expecting expected: Revision
     ) async throws(StoreError) -> WriteOutcome {
         try StoreLimits.check(bytes, at: key)
-        // The server reads a larger number as an absent one, and would then write in any case.
-        guard let bucket = buckets[key.bucket], expected.number <= UInt64(Int64.max) else { return .conflict }
+        guard let bucket = buckets[key.bucket] else { return .conflict }
         do throws(NATSError) {
             return .written(
                 Revision(try await bucket.write(bytes, key.name.description, expecting: expected.number)))

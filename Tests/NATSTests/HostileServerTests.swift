@@ -91,12 +91,15 @@ struct HostileServerTests {
             #expect(try await changes.next() == nil)
         }
         try await withBucket { bucket, script in
-            // The heartbeat of the first consumer shows that it has sent a value.
+            // The heartbeat of the first consumer shows that it has sent a value. The watch must not read the next message of this consumer.
             let missing = Answer(isDelivered: true, headers: ["Status": "100", "Nats-Last-Consumer": "1"])
             let ended = Answer(isDelivered: true, headers: ["Status": "409", "Description": "Consumer Deleted"])
             let empty = Answer(payload: #"{"name":"c","num_pending":0}"#)
             script.set { number in
-                [[Answer(payload: created), missing], [Answer(payload: created), ended], [empty]][min(number, 3) - 1]
+                [
+                    [Answer(payload: created), missing, Answer(isDelivered: true, payload: "x")],
+                    [Answer(payload: created), ended], [empty],
+                ][min(number, 3) - 1]
             }
             var changes = try bucket.watch().makeAsyncIterator()
             for _ in 0..<3 { #expect(try await changes.next() == .started) }
