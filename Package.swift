@@ -282,9 +282,8 @@ let package = Package(
         .target(
             name: "FuzzTargets",
             dependencies: [
-                "BlueZ", "DBus", "OTAArchive", "OTABlueZ", "OTAClient", "OTAFirmware", "OTAFleet", "OTAProfile",
-                "BlueZ", "DBus", "NATS", "OTAArchive", "OTABlueZ", "OTAClient", "OTAFirmware", "OTAProfile",
-                "OTASerial", "OTASigners", "OTASigning", "OTASimulator", "OTASMP", "OTAUDP", "OTAUpdate", "Gauntlet",
+                "BlueZ", "DBus", "NATS", "OTAArchive", "OTABlueZ", "OTAClient", "OTAFirmware", "OTAFleet",
+                "OTAProfile", "OTASerial", "OTASigners", "OTASigning", "OTASimulator", "OTASMP", "OTAUDP", "OTAUpdate", "Gauntlet",
                 system,
             ], path: "Tests/FuzzTargets", swiftSettings: swift),
         .target(name: "DeviceFuzz", dependencies: ["COTADevice"], path: "Tests/DeviceFuzz", cSettings: c),
