@@ -156,6 +156,10 @@ let package = Package(
         .target(name: "NATS", dependencies: ["CNATS", "COpenSSL", "DescriptorIO"], swiftSettings: swift),
         // The store on a NATS server.
         .target(name: "OTANATSStore", dependencies: ["NATS", "OTAFirmware", "OTAStore"], swiftSettings: swift),
+        // The gateway and the controller of a fleet. They import no transport: the caller passes the devices.
+        .target(
+            name: "OTAGateway", dependencies: ["OTAFirmware", "OTAFleet", "OTASigning", "OTAStore"],
+            swiftSettings: swift),
 
         // The command line.
         .systemLibrary(name: "CLinux"),
@@ -221,6 +225,13 @@ let package = Package(
                 "store-writer",
                 subprocess, system,
             ], swiftSettings: swift),
+        .testTarget(
+            name: "OTAGatewayTests",
+            dependencies: [
+                "DescriptorIO", "OTAFirmware", "OTAFleet", "OTAGateway", "OTASigning", "OTASimulator", "OTAStore",
+                "OTAUpdate", "StoreContract",
+            ],
+            swiftSettings: swift),
         .testTarget(name: "OTAUpdateTests", dependencies: ["OTAUpdate"], swiftSettings: swift),
         .testTarget(
             name: "COTADeviceTests",

@@ -1,0 +1,254 @@
+internal import OTAFirmware
+internal import OTAFleet
+internal import OTASigning
+internal import OTAStore
+
+/// The loop of a ``Controller``. It receives messages, and performs the steps of the stage machines in child tasks. Only this loop has
+/// mutable state.
+struct ControllerLoop<C: Clock> where C.Duration == Duration {
+    private let controller: Controller<C>
+    private let post: AsyncStream<ControllerMessage>.Continuation
+    private var timer: LoopTimer<C>
+    private var wishes: WishList
+    private var saving = MemorySaving()
+    private var leadership: Leadership
+    private var wasLeader = false
+    /// The machines of the leader. A new leader starts with new machines, because it has not seen the past.
+    private var machines: [RolloutName: StageMachine] = [:]
+    private var devices: [RecordName: (record: DeviceRecord, revision: Revision)] = [:]
+    private var revisions: [RolloutName: Revision] = [:]
+    /// The progress that arrived before its rollout.
+    private var earlyProgress: [RolloutName: StoredRecord] = [:]
+    /// The rollouts whose progress is being written or read.
+    private var busy: Set<RolloutName> = []
+    /// The buckets that were read completely. A part of the devices could look like a successful stage.
+    private var known: Set<Bucket> = []
+    /// When the counts of all devices are computed again.
+    private var nextStep = Duration.zero
+    private var lastRefusal: String?
+
+    init(_ controller: Controller<C>, _ post: AsyncStream<ControllerMessage>.Continuation) {
+        self.controller = controller
+        self.post = post
+        timer = LoopTimer(controller.clock, wall: controller.wall)
+        wishes = WishList(operators: controller.operators, memory: controller.memory)
+        leadership = Leadership(controller: controller.signer.publicKey.id, life: controller.life)
+    }
+
+    mutating func run(_ mailbox: AsyncStream<ControllerMessage>, in group: inout DiscardingTaskGroup) async {
+        serve(&group)
+        for await message in mailbox {
+            handle(message, &group)
+            serve(&group)
+        }
+    }
+
+    private mutating func handle(_ message: ControllerMessage, _ group: inout DiscardingTaskGroup) {
+        let now = timer.moment.now
+        switch message {
+        case .store(.complete(let bucket, let records)):
+            for record in records { accept(record) }
+            known.insert(bucket)
+        case .store(.changed(let record)): accept(record)
+        case .store(.failed(let bucket, let error)):
+            known.remove(bucket)
+            controller.report(.storeFailed(error))
+        case .woken(let time): timer.fired(time)
+        case .readLeader(.success(let stored)):
+            see(leader: stored) { $0.readBack($1, revision: $2, at: now) }
+        case .readLeader(.failure(let error)):
+            controller.report(.storeFailed(error))
+            leadership.readFailed(at: now)
+        case .wroteLeader(let result, let error):
+            if let error { controller.report(.storeFailed(error)) }
+            leadership.wrote(result, at: now)
+        case .wrote(let progress, let signed, .written(let revision)):
+            busy.remove(progress.rollout)
+            machines[progress.rollout]?.wrote(progress, at: timer.moment)
+            adopt(signed, of: progress.rollout, revision)
+            controller.report(.wrote(progress))
+        case .wrote(let progress, _, .conflict), .wrote(let progress, _, .unknown):
+            readBack(progress.rollout, after: .zero, &group)
+        case .notWritten(let rollout, let error):
+            if let error = error as? StoreError { controller.report(.storeFailed(error)) }
+            if let error = error as? FleetError { refused(error) }
+            readBack(rollout, after: .seconds(5), &group)
+        case .readProgress(let rollout, .success(let stored)):
+            busy.remove(rollout)
+            if let stored { accept(stored) } else { revisions[rollout] = .absent }
+        case .readProgress(let rollout, .failure(let error)):
+            controller.report(.storeFailed(error))
+            readBack(rollout, after: .seconds(5), &group)
+        case .saved(let error):
+            saving.end(error == nil, at: now)
+            if let error { controller.report(.notSaved("\(error)")) }
+        }
+    }
+
+    // MARK: - Time
+
+    /// Performs what is due, and arms the timer.
+    private mutating func serve(_ group: inout DiscardingTaskGroup) {
+        let now = timer.moment.now
+        if saving.begin(at: now) {
+            let (memory, save, post) = (wishes.memory, controller.save, post)
+            group.addTask {
+                do {
+                    try await save(memory)
+                    post.yield(.saved(nil))
+                } catch {
+                    post.yield(.saved(error))
+                }
+            }
+        }
+        if let action = leadership.tick(at: now) { perform(action, &group) }
+        let leads = leadership.leads(at: now)
+        if leads != wasLeader {
+            wasLeader = leads
+            machines = [:]
+            controller.report(.leads(leads))
+        }
+        let canStep = leads && known.count == 3 && saving.isSaved
+        if canStep, nextStep <= now { step(&group) }
+        let post = post
+        let times = [leadership.deadline, saving.deadline, canStep ? nextStep : nil]
+        timer.arm(times.compactMap { $0 }.min(), in: &group) { post.yield(.woken($0)) }
+    }
+
+    private mutating func step(_ group: inout DiscardingTaskGroup) {
+        let moment = timer.moment
+        nextStep = moment.now + .seconds(2)
+        let records = devices.values.map(\.record)
+        for rollout in wishes.rollouts where rollout.value.controllers.contains(controller.signer.publicKey) {
+            let name = rollout.value.name
+            guard !busy.contains(name) else { continue }
+            var machine =
+                machines[name]
+                ?? StageMachine(rollout, progress: wishes.progress(of: name), memory: wishes.memory)
+            machine.update(rollout)
+            if let next = machine.step(records, at: moment) { write(next, &group) }
+            machines[name] = machine
+        }
+    }
+
+    // MARK: - Store
+
+    private func perform(_ action: Leadership.Action, _ group: inout DiscardingTaskGroup) {
+        guard let key = RecordName("_leader").map({ RecordKey(.progress, $0) }) else { return }
+        let (store, post) = (controller.store, post)
+        switch action {
+        case .read:
+            group.addTask {
+                do throws(StoreError) {
+                    post.yield(.readLeader(.success(try await store.read(key))))
+                } catch {
+                    post.yield(.readLeader(.failure(error)))
+                }
+            }
+        case .write(let record, let revision):
+            group.addTask {
+                do {
+                    let outcome = try await store.write(record.encoded(), at: key, expecting: Revision(revision))
+                    post.yield(.wroteLeader(DeviceMachine.WriteResult(outcome), nil))
+                } catch {
+                    post.yield(.wroteLeader(.unknown, error as? StoreError))
+                }
+            }
+        }
+    }
+
+    private mutating func write(_ progress: RolloutProgress, _ group: inout DiscardingTaskGroup) {
+        guard let key = RecordName(progress.rollout.text).map({ RecordKey(.progress, $0) }) else { return }
+        busy.insert(progress.rollout)
+        let (store, signer, post) = (controller.store, controller.signer, post)
+        let revision = revisions[progress.rollout] ?? .absent
+        group.addTask {
+            do {
+                let signed = try SignedRecord(signing: progress, with: signer)
+                let outcome = try await store.write(signed.encoded(), at: key, expecting: revision)
+                post.yield(.wrote(progress, signed, outcome))
+            } catch {
+                post.yield(.notWritten(progress.rollout, error))
+            }
+        }
+    }
+
+    private func readBack(_ rollout: RolloutName, after pause: Duration, _ group: inout DiscardingTaskGroup) {
+        guard let key = RecordName(rollout.text).map({ RecordKey(.progress, $0) }) else { return }
+        let (store, clock, post) = (controller.store, controller.clock, post)
+        group.addTask {
+            if pause > .zero { try? await clock.sleep(for: pause, tolerance: nil) }
+            do throws(StoreError) {
+                post.yield(.readProgress(rollout, .success(try await store.read(key))))
+            } catch {
+                post.yield(.readProgress(rollout, .failure(error)))
+            }
+        }
+    }
+
+    // MARK: - Records
+
+    private mutating func accept(_ stored: StoredRecord) {
+        let name = stored.key.name
+        do throws(FleetError) {
+            switch stored.key.bucket {
+            case .rollouts:
+                guard let rollout = RolloutName(name.description) else { return }
+                if try wishes.add(rollout: stored.bytes, named: rollout) { saving.change() }
+                if let early = earlyProgress.removeValue(forKey: rollout) { try accept(progress: early, of: rollout) }
+            case .progress:
+                guard let rollout = RolloutName(name.description) else {
+                    let now = timer.moment.now
+                    return see(leader: stored) { $0.observe($1, revision: $2, at: now) }
+                }
+                guard wishes.rollouts.contains(where: { $0.value.name == rollout }) else {
+                    return earlyProgress[rollout] = stored
+                }
+                try accept(progress: stored, of: rollout)
+            case .devices:
+                guard stored.revision > devices[name]?.revision ?? .absent else { return }
+                devices[name] = (try DeviceRecord(parsing: stored.bytes), stored.revision)
+            case .releases, .sightings, .gateways: return
+            }
+        } catch {
+            refused(error)
+        }
+    }
+
+    private mutating func accept(progress stored: StoredRecord, of rollout: RolloutName) throws(FleetError) {
+        guard stored.revision >= revisions[rollout] ?? .absent else { return }
+        // A progress that is not accepted is overwritten, so its revision counts.
+        revisions[rollout] = stored.revision
+        if try wishes.add(progress: stored.bytes, of: rollout, at: timer.moment) { saving.change() }
+        if let progress = wishes.progress(of: rollout) { machines[rollout]?.observe(progress) }
+    }
+
+    private mutating func adopt(_ signed: SignedRecord, of rollout: RolloutName, _ revision: Revision) {
+        revisions[rollout] = max(revision, revisions[rollout] ?? .absent)
+        do throws(FleetError) {
+            if try wishes.add(progress: signed.encoded(), of: rollout, at: timer.moment) { saving.change() }
+        } catch {
+            refused(error)
+        }
+    }
+
+    /// Passes the record of the leader to `leadership`. A damaged record counts as the record of a leader that is gone.
+    private mutating func see(
+        leader stored: StoredRecord?, _ event: (inout Leadership, LeaderRecord?, UInt64) -> Void
+    ) {
+        var record: LeaderRecord?
+        do throws(FleetError) {
+            record = try stored.map { stored throws(FleetError) in try LeaderRecord(parsing: stored.bytes) }
+        } catch {
+            refused(error)
+            if error.code == .tooNew { return leadership.readFailed(at: timer.moment.now) }
+        }
+        event(&leadership, record, stored?.revision.number ?? 0)
+    }
+
+    private mutating func refused(_ error: FleetError) {
+        guard lastRefusal != error.context else { return }
+        lastRefusal = error.context
+        controller.report(.refused(error))
+    }
+}

@@ -1,0 +1,121 @@
+public import OTAFleet
+public import OTASigning
+public import OTAStore
+
+/// A gateway of a fleet: updates the devices that it hears, as the signed rollouts in the store wish.
+///
+/// The gateway runs one ``DeviceMachine`` for each heard device. It verifies everything that comes from the store: rollouts, releases and
+/// progress with the operators' keys, and bundles with its own trusted keys, before any device is contacted.
+public struct Gateway<C: Clock, Devices: GatewayDevices>: Sendable where C.Duration == Duration {
+    public struct Settings: Sendable {
+        /// The name of the gateway, and the run of this process. Only one process may use the name at a time.
+        public let holder: Holder
+        /// The keys that verify rollouts and releases.
+        public let operators: OperatorKeys
+        /// Verifies bundles with the trusted keys and the policy of this gateway.
+        public let verifier: Verifier
+        /// The memory of serials from the disk.
+        public let memory: SerialMemory
+        /// The maximum number of attempts at the same time, at least 1.
+        public let slots: Int
+        /// The version of otaflash, for the record of the gateway.
+        public let software: String
+
+        public init(
+            holder: Holder, operators: OperatorKeys, verifier: Verifier, memory: SerialMemory, slots: Int,
+            software: String
+        ) {
+            self.holder = holder
+            self.operators = operators
+            self.verifier = verifier
+            self.memory = memory
+            self.slots = max(1, slots)
+            self.software = software
+        }
+    }
+
+    let settings: Settings
+    let store: any FleetStore
+    let devices: Devices
+    let clock: C
+    let wall: @Sendable () -> Timestamp?
+    let random: any RandomNumberGenerator & Sendable
+    let save: @Sendable (SerialMemory) async throws -> Void
+    let report: @Sendable (GatewayNote) -> Void
+
+    /// - Parameters:
+    ///   - clock: a monotonic clock that also counts the time in which the machine sleeps, such as `ContinuousClock`.
+    ///   - wall: returns the time of the wall clock; nil if the clock is not set.
+    ///   - random: determines the pauses before a lease.
+    ///   - save: writes the memory of serials to the disk. Until it returns, the gateway starts no push.
+    ///   - report: receives messages for the user.
+    public init(
+        _ settings: Settings, store: any FleetStore, devices: Devices, clock: C,
+        wall: @escaping @Sendable () -> Timestamp?,
+        random: any RandomNumberGenerator & Sendable = SystemRandomNumberGenerator(),
+        save: @escaping @Sendable (SerialMemory) async throws -> Void,
+        report: @escaping @Sendable (GatewayNote) -> Void = { _ in }
+    ) {
+        self.settings = settings
+        self.store = store
+        self.devices = devices
+        self.clock = clock
+        self.wall = wall
+        self.random = random
+        self.save = save
+        self.report = report
+    }
+
+    /// Runs the gateway until it is stopped.
+    ///
+    /// After an element in `stops`, the gateway starts nothing new and interrupts all pushes that have not marked an image for boot. It
+    /// waits for the other pushes, writes all results, and returns. It waits at most 20 s for a store that is away.
+    ///
+    /// If the task is cancelled, the gateway stops at once and writes nothing. Another gateway takes over its devices after 45 s.
+    ///
+    /// - Throws: `CancellationError` if the task is cancelled.
+    public func run(stops: some AsyncSequence<Void, Never> & Sendable) async throws {
+        await withDiscardingTaskGroup { group in
+            let (mailbox, post) = AsyncStream.makeStream(of: GatewayMessage.self)
+            let (watch, devices) = (StoreWatch(store: store, clock: clock), devices)
+            for bucket in [Bucket.releases, .rollouts, .progress, .devices] {
+                group.addTask { await watch.run(bucket) { post.yield(.store($0)) } }
+            }
+            group.addTask { for await sighting in devices.sightings() { post.yield(.sighting(sighting)) } }
+            group.addTask { for await _ in stops { post.yield(.stop) } }
+            var loop = GatewayLoop(self, post)
+            await loop.run(mailbox, in: &group)
+            group.cancelAll()
+        }
+        try Task.checkCancellation()
+    }
+}
+
+/// A message of a gateway to the user.
+public enum GatewayNote: Sendable {
+    case pushing(DeviceID, RolloutName, attempt: Int)
+    /// An attempt ended. `stored`: the record of the device has the result.
+    case ended(DeviceID, PushEnd, stored: Bool)
+    /// A signed record, a bundle or a device's record was not accepted, or the clock is not set.
+    case refused(FleetError)
+    /// The store does not answer, or refuses a write. The gateway tries again.
+    case storeFailed(StoreError)
+    /// The memory of serials could not be written to the disk. The gateway tries again, and starts no push before.
+    case notSaved(String)
+}
+
+/// A message to the loop of a gateway.
+enum GatewayMessage: Sendable {
+    case store(WatchMessage)
+    case sighting(Sighting)
+    case stop
+    case woken(Duration)
+    case wrote(DeviceID, DeviceMachine.WriteResult, StoreError?)
+    case read(DeviceID, Result<StoredRecord?, StoreError>)
+    case step(DeviceID, PushStep)
+    case pushed(DeviceID, PushEnd)
+    case bundle(Verified<FleetRelease>, Result<VerifiedBundle, BundleShelf.Failure>)
+    case saved((any Error)?)
+    case appended(FleetEvent, StoreError?)
+    case present(StoreError?)
+}

@@ -1,0 +1,51 @@
+public import OTAFirmware
+public import OTAFleet
+public import OTASigning
+
+/// The devices that a gateway can hear and update. A gateway knows no transport; this protocol is its only access to devices.
+public protocol GatewayDevices: Sendable {
+    associatedtype Sightings: AsyncSequence<Sighting, Never> & Sendable
+
+    /// Reports which devices are in range. The gateway iterates over the sequence once. The end of the sequence changes nothing: the heard
+    /// devices stay heard.
+    func sightings() -> Sightings
+
+    /// Pushes a bundle to a device, and confirms the image after the restart. If the task is cancelled, the push ends as soon as possible.
+    ///
+    /// - Parameters:
+    ///   - interrupts: an element asks the push to end within 2 s. The device keeps the received bytes. From the report of the phase
+    ///     `trial` on, the push ignores interrupts.
+    ///   - report: called with the progress, in order, before this method returns. A push that transfers reports the phase `transfer`
+    ///     first, also if no byte is missing. It reports `trial` before it marks the image for boot. A push that finds the device on trial
+    ///     reports only `trial`.
+    func push(
+        _ bundle: VerifiedBundle, to device: DeviceID, interrupts: AsyncStream<Void>,
+        report: @escaping @Sendable (PushStep) -> Void
+    ) async -> PushEnd
+}
+
+/// A change of the devices in range.
+public enum Sighting: Sendable, Hashable {
+    /// The device is in range.
+    ///
+    /// - Parameters:
+    ///   - product: the product that the device reported; nil if it was not read.
+    ///   - version: the version of the running image; nil if it was not read.
+    ///   - rssi: the signal strength in dBm; nil if the transport has no radio.
+    case heard(DeviceID, product: ProductName?, version: SemanticVersion?, rssi: Int?)
+    /// The device is not in range any more.
+    case lost(DeviceID)
+}
+
+/// The progress of a push.
+public struct PushStep: Sendable, Hashable {
+    public let phase: DeviceRecord.Phase
+    /// The received bytes and all bytes of the image; nil: no change.
+    public let offset, total: Int?
+
+    public init(_ phase: DeviceRecord.Phase, offset: Int? = nil, total: Int? = nil) {
+        self.phase = phase
+        self.offset = offset
+        self.total = total
+    }
+}

@@ -1,0 +1,256 @@
+internal import OTAFirmware
+internal import OTAFleet
+internal import OTASigning
+internal import OTAStore
+
+// The actions of the machines, and the answers of the store.
+extension GatewayLoop {
+    /// Passes an event to the machine of a device, and performs the actions.
+    mutating func perform(
+        _ device: DeviceID, _ group: inout DiscardingTaskGroup,
+        _ event: (inout DeviceMachine, Moment) -> [DeviceMachine.Action]
+    ) {
+        guard var unit = units[device] else { return }
+        let actions = event(&unit.machine, timer.moment)
+        units[device] = unit
+        var isSlotFree = false
+        for action in actions {
+            switch action {
+            case .read: read(device, &group)
+            case .write(let record, let revision): write(record, expecting: revision, &group)
+            case .push(let wish): push(wish, to: device, &group)
+            case .interrupt: units[device]?.interrupt?.yield()
+            case .ended(let end, let stored):
+                ended(device, end, stored: stored)
+                isSlotFree = true
+            }
+        }
+        if isSlotFree { considerAll(&group) } else { consider(device, &group) }
+    }
+
+    func read(_ device: DeviceID, _ group: inout DiscardingTaskGroup) {
+        guard let name = RecordName(device.text) else { return }
+        let (store, post) = (gateway.store, post)
+        group.addTask {
+            do throws(StoreError) {
+                post.yield(.read(device, .success(try await store.read(RecordKey(.devices, name)))))
+            } catch {
+                post.yield(.read(device, .failure(error)))
+            }
+        }
+    }
+
+    private func write(_ record: DeviceRecord, expecting revision: UInt64, _ group: inout DiscardingTaskGroup) {
+        guard let name = RecordName(record.device.text) else { return }
+        let (store, post) = (gateway.store, post)
+        group.addTask {
+            do {
+                let outcome = try await store.write(
+                    record.encoded(), at: RecordKey(.devices, name), expecting: Revision(revision))
+                post.yield(.wrote(record.device, DeviceMachine.WriteResult(outcome), nil))
+            } catch {
+                // The machine reads the record until the store answers, and then writes the result again.
+                let tooLarge = StoreError(.recordTooLarge, (error as? FleetError)?.context ?? "\(error)")
+                post.yield(.wrote(record.device, .unknown, error as? StoreError ?? tooLarge))
+            }
+        }
+    }
+
+    private mutating func push(_ wish: Wish, to device: DeviceID, _ group: inout DiscardingTaskGroup) {
+        guard let unit = units[device], let bundle = unit.bundle else { return }
+        let (interrupts, interrupt) = AsyncStream.makeStream(of: Void.self)
+        let attempt = unit.machine.record.attempt
+        units[device]?.interrupt = interrupt
+        units[device]?.attempt = (wish.rollout.value.name, attempt)
+        gateway.report(.pushing(device, wish.rollout.value.name, attempt: attempt))
+        let (devices, post) = (gateway.devices, post)
+        group.addTask {
+            let end = await devices.push(bundle, to: device, interrupts: interrupts) { post.yield(.step(device, $0)) }
+            post.yield(.pushed(device, end))
+        }
+    }
+
+    private mutating func ended(_ device: DeviceID, _ end: PushEnd?, stored: Bool) {
+        guard let unit = units[device] else { return }
+        if let end {
+            gateway.report(.ended(device, end, stored: stored))
+            if let attempt = unit.attempt {
+                outbox.add(
+                    stored ? end.kind : Reason.leaseLost.text, rollout: attempt.rollout, device: device,
+                    attempt: attempt.number, at: gateway.wall())
+            }
+        }
+        units[device]?.bundle = nil
+        units[device]?.attempt = nil
+        units[device]?.interrupt = nil
+    }
+
+    // MARK: - Records of devices
+
+    mutating func received(
+        _ result: Result<StoredRecord?, StoreError>, of device: DeviceID, _ group: inout DiscardingTaskGroup
+    ) {
+        do {
+            let stored = try result.get()
+            let record = try stored.map { try parse($0, device) }
+            perform(device, &group) { $0.readBack(record, revision: stored?.revision.number ?? 0, at: $1) }
+        } catch {
+            if let error = error as? StoreError { failed(error) }
+            if let error = error as? FleetError { refused(error) }
+            perform(device, &group) { machine, moment in
+                machine.readFailed(at: moment)
+                return []
+            }
+            // The machine repeats only reads that it asked for.
+            if units[device]?.machine.isBusy == false { units[device]?.readTime = timer.moment.now + .seconds(5) }
+        }
+    }
+
+    private mutating func observe(_ stored: StoredRecord, _ group: inout DiscardingTaskGroup) {
+        guard let device = DeviceID(stored.key.name.description), units[device] != nil else { return }
+        do throws(FleetError) {
+            let record = try parse(stored, device)
+            perform(device, &group) { $0.observe(record, revision: stored.revision.number, at: $1) }
+        } catch {
+            refused(error)
+        }
+    }
+
+    private func parse(_ stored: StoredRecord, _ device: DeviceID) throws(FleetError) -> DeviceRecord {
+        let record = try DeviceRecord(parsing: stored.bytes)
+        guard record.device == device else {
+            throw FleetError(.malformed, "the record of the device \(record.device) is stored as \(device)")
+        }
+        return record
+    }
+
+    // MARK: - Signed records
+
+    mutating func watched(_ message: WatchMessage, _ group: inout DiscardingTaskGroup) {
+        switch message {
+        case .failed(_, let error): failed(error)
+        case .changed(let record):
+            guard record.key.bucket != .devices else { return observe(record, &group) }
+            accept(record)
+            reviewWishes(&group)
+        case .complete(.devices, let records): for record in records { observe(record, &group) }
+        case .complete(let bucket, let records):
+            for record in records { accept(record) }
+            known.insert(bucket)
+            reviewWishes(&group)
+        }
+    }
+
+    private mutating func accept(_ record: StoredRecord) {
+        let name = record.key.name.description
+        // Names with `_` at the start are not records of rollouts.
+        let rollout = RolloutName(name)
+        do throws(FleetError) {
+            var isChanged = false
+            switch record.key.bucket {
+            case .releases:
+                guard let id = ReleaseID(name) else { return }
+                isChanged = try wishes.add(release: record.bytes, named: id)
+            case .rollouts:
+                guard let rollout else { return }
+                isChanged = try wishes.add(rollout: record.bytes, named: rollout)
+                if let early = earlyProgress.removeValue(forKey: rollout) {
+                    if isChanged { saving.change() }
+                    isChanged = try wishes.add(progress: early, of: rollout, at: timer.moment)
+                }
+            case .progress:
+                guard let rollout else { return }
+                guard wishes.rollouts.contains(where: { $0.value.name == rollout }) else {
+                    return earlyProgress[rollout] = record.bytes
+                }
+                isChanged = try wishes.add(progress: record.bytes, of: rollout, at: timer.moment)
+            case .devices, .sightings, .gateways: return
+            }
+            if isChanged { saving.change() }
+        } catch {
+            refused(error)
+            if let rollout {
+                outbox.add(error.code.rawValue, rollout: rollout, text: error.context, at: gateway.wall())
+            }
+        }
+    }
+
+    private mutating func reviewWishes(_ group: inout DiscardingTaskGroup) {
+        for device in units.keys.sorted() {
+            guard let unit = units[device], wishes.mustInterrupt(unit.machine.record) else { continue }
+            perform(device, &group) { $0.stop(.aborted, at: $1) }
+        }
+        shelf.keep(Set(wishes.rollouts.map(\.value.release)))
+        considerAll(&group)
+    }
+
+    // MARK: - Bundles
+
+    mutating func load(_ release: Verified<FleetRelease>, _ group: inout DiscardingTaskGroup) {
+        guard shelf.mustLoad(release, at: timer.moment.now) else { return }
+        let (store, verifier, post) = (gateway.store, gateway.settings.verifier, post)
+        group.addTask {
+            do throws(BundleShelf.Failure) {
+                post.yield(.bundle(release, .success(try await BundleShelf.load(release.value, from: store, verifier))))
+            } catch {
+                post.yield(.bundle(release, .failure(error)))
+            }
+        }
+    }
+
+    mutating func loaded(
+        _ result: Result<VerifiedBundle, BundleShelf.Failure>, of release: Verified<FleetRelease>,
+        _ group: inout DiscardingTaskGroup
+    ) {
+        shelf.record(result, of: release, at: timer.moment.now)
+        switch result {
+        case .success: break
+        case .failure(.absent(let error)): failed(error)
+        case .failure(.refused(let error)):
+            wishes.refuse(release)
+            refused(error)
+            for rollout in wishes.rollouts where rollout.value.release == release.value.id {
+                outbox.add(
+                    error.code.rawValue, rollout: rollout.value.name, text: error.context, at: gateway.wall())
+            }
+        }
+        considerAll(&group)
+    }
+
+    // MARK: - Errors
+
+    /// Reports an error of the store. If it refused a write of a device's record, the device pauses.
+    mutating func failed(_ error: StoreError, _ device: DeviceID? = nil) {
+        lastError = error.context
+        gateway.report(.storeFailed(error))
+        if let device, error.code != .unavailable { units[device]?.blocked = timer.moment.now + .seconds(60) }
+    }
+
+    /// Reports a refused record once, until another one is refused.
+    mutating func refused(_ error: FleetError) {
+        guard lastRefusal != error.context else { return }
+        lastRefusal = error.context
+        lastError = error.context
+        gateway.report(.refused(error))
+    }
+}
+
+extension DeviceMachine.WriteResult {
+    init(_ outcome: WriteOutcome) {
+        switch outcome {
+        case .written(let revision): self = .written(revision: revision.number)
+        case .conflict: self = .conflict
+        case .unknown: self = .unknown
+        }
+    }
+}
+
+extension PushEnd {
+    /// The kind of the event: `updated`, or the reason.
+    fileprivate var kind: String {
+        switch self {
+        case .updated: "updated"
+        case .retry(let reason), .refused(let reason), .failed(let reason): reason.text
+        }
+    }
+}

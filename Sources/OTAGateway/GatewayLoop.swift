@@ -1,0 +1,241 @@
+internal import OTAFirmware
+internal import OTAFleet
+internal import OTASigning
+internal import OTAStore
+
+/// The loop of a ``Gateway``. It receives messages, passes them to the machines of the devices, and performs their actions in child tasks.
+/// Only this loop has mutable state.
+struct GatewayLoop<C: Clock, Devices: GatewayDevices> where C.Duration == Duration {
+    /// A device that the gateway has heard.
+    struct Unit {
+        var machine: DeviceMachine
+        var rssi: Int?
+        var isHeard = true
+        /// The bundle and the attempt of the current push.
+        var bundle: VerifiedBundle?
+        var attempt: (rollout: RolloutName, number: Int)?
+        var interrupt: AsyncStream<Void>.Continuation?
+        /// When the machine must be called again, and when the record must be read because it is not known.
+        var deadline, readTime: Duration?
+        /// The device gets no attempt before this time, because the store refused a write.
+        var blocked = Duration.zero
+    }
+
+    let gateway: Gateway<C, Devices>
+    let post: AsyncStream<GatewayMessage>.Continuation
+    var timer: LoopTimer<C>
+    var units: [DeviceID: Unit] = [:]
+    var wishes: WishList
+    var saving = MemorySaving()
+    var shelf = BundleShelf()
+    var outbox: EventOutbox
+    /// The buckets of signed records that were read completely. Without one of them, a wish could look withdrawn.
+    var known: Set<Bucket> = []
+    /// The progress that arrived before its rollout.
+    var earlyProgress: [RolloutName: [UInt8]] = [:]
+    var lastError: String?
+    var lastRefusal: String?
+    private var random: any RandomNumberGenerator & Sendable
+    private var presenceTime = Duration.zero
+    private var isPresenceUnderWay = false
+    private var isStopping = false
+    /// When a stopping gateway gives up on a store that is away.
+    private var stopLimit: Duration?
+
+    init(_ gateway: Gateway<C, Devices>, _ post: AsyncStream<GatewayMessage>.Continuation) {
+        self.gateway = gateway
+        self.post = post
+        timer = LoopTimer(gateway.clock, wall: gateway.wall)
+        wishes = WishList(operators: gateway.settings.operators, memory: gateway.settings.memory)
+        outbox = EventOutbox(gateway.settings.holder.gateway)
+        random = gateway.random
+    }
+
+    mutating func run(_ mailbox: AsyncStream<GatewayMessage>, in group: inout DiscardingTaskGroup) async {
+        serve(&group)
+        for await message in mailbox {
+            handle(message, &group)
+            serve(&group)
+            if isOver { return }
+        }
+    }
+
+    private mutating func handle(_ message: GatewayMessage, _ group: inout DiscardingTaskGroup) {
+        switch message {
+        case .store(let message): watched(message, &group)
+        case .sighting(let sighting): see(sighting, &group)
+        case .stop: stop(&group)
+        case .woken(let time): timer.fired(time)
+        case .wrote(let device, let result, let error):
+            if let error { failed(error, device) }
+            perform(device, &group) { $0.wrote(result, at: $1) }
+        case .read(let device, let result): received(result, of: device, &group)
+        case .step(let device, let step):
+            perform(device, &group) { $0.progress(step.phase, offset: step.offset, total: step.total, at: $1) }
+        case .pushed(let device, let end): perform(device, &group) { $0.end(end, at: $1) }
+        case .bundle(let release, let result): loaded(result, of: release, &group)
+        case .saved(let error):
+            saving.end(error == nil, at: timer.moment.now)
+            if let error { gateway.report(.notSaved("\(error)")) }
+            considerAll(&group)
+        case .appended(let event, let error):
+            outbox.end(event, error, at: timer.moment.now)
+            if let error { failed(error) }
+        case .present(let error):
+            isPresenceUnderWay = false
+            if let error { failed(error) }
+        }
+    }
+
+    // MARK: - Time
+
+    /// Performs what is due, and arms the timer.
+    private mutating func serve(_ group: inout DiscardingTaskGroup) {
+        let now = timer.moment.now
+        for (device, unit) in units {
+            if let time = unit.readTime, time <= now {
+                units[device]?.readTime = nil
+                read(device, &group)
+            }
+            guard let time = unit.deadline, time <= now else { continue }
+            units[device]?.deadline = nil
+            perform(device, &group) { $0.tick(at: $1) }
+        }
+        if let time = shelf.deadline, time <= now {
+            shelf.forgetAbsent(at: now)
+            considerAll(&group)
+        }
+        if saving.begin(at: now) {
+            let (memory, save, post) = (wishes.memory, gateway.save, post)
+            group.addTask {
+                do {
+                    try await save(memory)
+                    post.yield(.saved(nil))
+                } catch {
+                    post.yield(.saved(error))
+                }
+            }
+        }
+        if let event = outbox.begin(at: now) {
+            let (store, post) = (gateway.store, post)
+            group.addTask {
+                do throws(StoreError) {
+                    try await store.append(event)
+                    post.yield(.appended(event, nil))
+                } catch {
+                    post.yield(.appended(event, error))
+                }
+            }
+        }
+        if presenceTime <= now, !isPresenceUnderWay { showPresence(at: now, &group) }
+        if isStopping, stopLimit == nil, !units.values.contains(where: \.machine.isPushing) {
+            stopLimit = now + .seconds(20)
+        }
+        arm(&group)
+    }
+
+    private mutating func arm(_ group: inout DiscardingTaskGroup) {
+        var times = units.values.flatMap { [$0.deadline, $0.readTime] }
+        times += [saving.deadline, outbox.deadline, shelf.deadline, stopLimit]
+        if !isPresenceUnderWay { times.append(presenceTime) }
+        let post = post
+        timer.arm(times.compactMap { $0 }.min(), in: &group) { post.yield(.woken($0)) }
+    }
+
+    private mutating func showPresence(at now: Duration, _ group: inout DiscardingTaskGroup) {
+        presenceTime = now + GatewayRecord.interval
+        guard let name = RecordName(gateway.settings.holder.gateway.text) else { return }
+        isPresenceUnderWay = true
+        let record = GatewayRecord(
+            holder: gateway.settings.holder, software: gateway.settings.software, slots: gateway.settings.slots,
+            pushing: units.values.count(where: \.machine.isPushing), heard: units.values.count(where: \.isHeard),
+            lastError: lastError,
+            at: gateway.wall())
+        let (store, post, key) = (gateway.store, post, RecordKey(.gateways, name))
+        group.addTask {
+            do throws(StoreError) {
+                // The record is only for people, so a lost write is not repeated before the next one.
+                let revision = try await store.read(key)?.revision ?? .absent
+                _ = try await store.write(record.encoded(), at: key, expecting: revision)
+                post.yield(.present(nil))
+            } catch {
+                post.yield(.present(error))
+            }
+        }
+    }
+
+    // MARK: - Stop
+
+    private mutating func stop(_ group: inout DiscardingTaskGroup) {
+        isStopping = true
+        for device in units.keys.sorted() { perform(device, &group) { $0.stop(.stopped, at: $1) } }
+    }
+
+    private var isOver: Bool {
+        guard isStopping else { return false }
+        if let stopLimit, stopLimit <= timer.moment.now { return true }
+        return outbox.isEmpty && !units.values.contains(where: \.machine.isBusy)
+    }
+
+    // MARK: - Devices
+
+    private mutating func see(_ sighting: Sighting, _ group: inout DiscardingTaskGroup) {
+        switch sighting {
+        case .lost(let device):
+            units[device]?.isHeard = false
+            units[device]?.machine.lose()
+        case .heard(let device, let product, let version, let rssi):
+            let isNew = units[device] == nil
+            var unit = units[device] ?? Unit(machine: DeviceMachine(device: device, holder: gateway.settings.holder))
+            unit.rssi = rssi
+            unit.isHeard = true
+            let jitter = Double(UInt32.random(in: 0 ... .max, using: &random)) / Double(UInt32.max)
+            unit.machine.hear(
+                product: product, version: version, delay: Contention.delay(rssi: rssi, jitter: jitter))
+            units[device] = unit
+            if isNew { read(device, &group) }
+        }
+        consider(sighting.device, &group)
+    }
+
+    /// Starts all attempts that are due. The device with the strongest signal is first.
+    mutating func considerAll(_ group: inout DiscardingTaskGroup) {
+        let order = units.sorted { ($1.value.rssi ?? 0, $0.key) < ($0.value.rssi ?? 0, $1.key) }
+        for (device, _) in order { consider(device, &group) }
+    }
+
+    /// Starts an attempt on a device if it is due and a slot is free.
+    mutating func consider(_ device: DeviceID, _ group: inout DiscardingTaskGroup) {
+        guard var unit = units[device] else { return }
+        defer { arm(device, unit.machine.deadline) }
+        guard !unit.machine.isBusy, !isStopping, saving.isSaved, known.count == 3 else { return }
+        let moment = timer.moment
+        guard unit.blocked <= moment.now else { return arm(device, unit.blocked) }
+        var refusal: FleetError?
+        let wish = wishes.wish(for: unit.machine.record, at: moment) { refusal = $0 }
+        if let refusal { refused(refusal) }
+        let readiness = unit.machine.readiness(for: wish, at: moment)
+        units[device] = unit
+        if case .at(let time) = readiness { arm(device, time) }
+        guard readiness == .now, units.values.count(where: \.machine.isBusy) < gateway.settings.slots else { return }
+        if let wish {
+            guard let bundle = shelf.bundle(of: wish.release) else { return load(wish.release, &group) }
+            units[device]?.bundle = bundle
+        }
+        perform(device, &group) { $0.start(wish, at: $1) }
+    }
+
+    private mutating func arm(_ device: DeviceID, _ time: Duration?) {
+        guard let time else { return }
+        let earliest = min(units[device]?.deadline ?? time, time)
+        units[device]?.deadline = earliest
+    }
+}
+
+extension Sighting {
+    fileprivate var device: DeviceID {
+        switch self {
+        case .heard(let device, _, _, _), .lost(let device): device
+        }
+    }
+}

@@ -1,0 +1,41 @@
+internal import OTAFleet
+
+/// The clock of a loop and its timer. The timer wakes the loop no later than the earliest deadline. A loop that wakes too early checks its
+/// deadlines again (docs/decisions/0017-deadline-timers.md).
+struct LoopTimer<C: Clock>: Sendable where C.Duration == Duration {
+    private let clock: C
+    private let start: C.Instant
+    private let wall: @Sendable () -> Timestamp?
+    /// The time of the earliest pending timer; nil if no timer is pending.
+    private var armed: Duration?
+
+    init(_ clock: C, wall: @escaping @Sendable () -> Timestamp?) {
+        self.clock = clock
+        self.wall = wall
+        start = clock.now
+    }
+
+    /// The time since the start of the loop, and the wall clock.
+    var moment: Moment { Moment(start.duration(to: clock.now), wall: wall()) }
+
+    /// Starts a timer for the deadline, unless a pending timer is earlier. The timer calls `wake` with its time.
+    mutating func arm(
+        _ deadline: Duration?, in group: inout DiscardingTaskGroup, wake: @escaping @Sendable (Duration) -> Void
+    ) {
+        guard let deadline else { return }
+        if let armed, armed <= deadline { return }
+        armed = deadline
+        let (clock, instant) = (clock, start.advanced(by: deadline))
+        group.addTask {
+            do {
+                try await clock.sleep(until: instant, tolerance: nil)
+                wake(deadline)
+            } catch {
+                // The task was cancelled because the loop has ended.
+            }
+        }
+    }
+
+    /// Records that the timer of this time has called `wake`.
+    mutating func fired(_ time: Duration) { if armed == time { armed = nil } }
+}

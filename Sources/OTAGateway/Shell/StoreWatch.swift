@@ -1,0 +1,33 @@
+internal import OTAStore
+
+/// A message of a watch to its loop.
+enum WatchMessage: Sendable {
+    /// All records of the bucket at one time. The changes after this time follow.
+    case complete(Bucket, [StoredRecord])
+    case changed(StoredRecord)
+    /// The watch is interrupted. A `complete` follows when the store answers again.
+    case failed(Bucket, StoreError)
+}
+
+/// Watches a bucket until its task is cancelled. After an error, the watch starts again after 5 s.
+struct StoreWatch<C: Clock>: Sendable where C.Duration == Duration {
+    let store: any FleetStore
+    let clock: C
+
+    func run(_ bucket: Bucket, post: @escaping @Sendable (WatchMessage) -> Void) async {
+        while !Task.isCancelled {
+            do {
+                // The changes have no mark after the first records, so the complete list is read first.
+                post(.complete(bucket, try await store.records(in: bucket)))
+                try await store.withChanges(of: bucket) { changes in
+                    for try await record in changes { post(.changed(record)) }
+                }
+            } catch {
+                guard !Task.isCancelled else { return }
+                let unknown = StoreError(.unavailable, "the watch of \(bucket.rawValue) ended: \(error)")
+                post(.failed(bucket, error as? StoreError ?? unknown))
+            }
+            try? await clock.sleep(for: .seconds(5), tolerance: nil)
+        }
+    }
+}

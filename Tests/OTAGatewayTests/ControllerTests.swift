@@ -1,0 +1,92 @@
+import OTAFirmware
+import OTAFleet
+import OTASigning
+import OTASimulator
+import OTAStore
+import Testing
+
+@Suite("Controller") struct ControllerTests {
+    @Test("the progress is signed by the controller, and is rewritten every 60 s with a higher serial")
+    func writes() throws {
+        let world = try World()
+        let rollout = try world.fleet.rollout()
+        try world.run {
+            try await world.fleet.write(rollout, to: world.memory)
+            let controller = world.controller()
+            try await world.time.sleep(for: .seconds(30))
+            #expect(try await world.progress(of: rollout)?.serial == 1)
+            try await world.time.sleep(for: .seconds(300))
+            await controller.kill()
+            #expect(try await world.progress(of: rollout)?.serial == 6)
+        }
+    }
+
+    @Test("one of two controllers writes; the other one leads 45 s after the first was killed")
+    func takesOver() throws {
+        let world = try World()
+        let rollout = try world.fleet.rollout()
+        try world.run {
+            try await world.fleet.write(rollout, to: world.memory)
+            let first = world.controller(life: 1)
+            try await world.time.sleep(for: .seconds(20))
+            let second = world.controller(life: 2)
+            try await world.time.sleep(for: .seconds(200))
+            #expect(
+                !world.notes.all.contains { $0.hasPrefix("controller 2: wrote") || $0.hasPrefix("controller 2: leads") }
+            )
+            await first.kill()
+            let killed = world.time.now
+            try await world.wait("a new leader") { world.notes.all.contains("controller 2: leads(true)") }
+            #expect(killed.duration(to: world.time.now) >= .seconds(35))
+            #expect(killed.duration(to: world.time.now) <= .seconds(46))
+            try await world.wait("a write of the new leader") {
+                world.notes.all.contains { $0.hasPrefix("controller 2: wrote") }
+            }
+            await second.kill()
+            #expect(!world.notes.all.contains("controller 1: leads(false)"))
+        }
+    }
+
+    @Test("a progress that a stranger signed is replaced, and does not start a stage")
+    func forgery() throws {
+        let world = try World()
+        let rollout = try world.fleet.rollout()
+        try world.run {
+            try await world.fleet.write(rollout, to: world.memory)
+            var machine = StageMachine(rollout, progress: nil, memory: SerialMemory())
+            let step = machine.step([DeviceRecord](), at: Moment(.zero, wall: nil))
+            let progress = try #require(step)
+            let forged = try SignedRecord(signing: progress, with: world.fleet.bundleKey)
+            try await world.fleet.write(forged, .progress, rollout.value.name, to: world.memory)
+            let controller = world.controller()
+            try await world.time.sleep(for: .seconds(30))
+            await controller.kill()
+            // `progress(of:)` verifies the signature.
+            #expect(try await world.progress(of: rollout)?.serial == 1)
+            #expect(world.notes.all.contains { $0.contains("refused") })
+        }
+    }
+
+    @Test("a controller ignores a rollout that names other controllers")
+    func otherController() throws {
+        let world = try World()
+        try world.run {
+            let release = try world.fleet.operators.release(
+                world.fleet.operators.sign(FleetRelease(of: world.fleet.bundle), with: world.fleet.operatorKey)
+                    .encoded())
+            let rollout = try Rollout(
+                name: #require(RolloutName("t-1")), release: release,
+                selection: Selection(product: world.fleet.product), stages: [#require(Stage(.percent(100)))],
+                halt: #require(Rollout.Halt(failedPercent: 5, minimum: 2)), attempts: 3,
+                controllers: [world.fleet.bundleKey.publicKey], created: world.fleet.created,
+                expires: world.fleet.created.advanced(by: 1000))
+            let signed = try world.fleet.operators.sign(rollout, with: world.fleet.operatorKey)
+            try await world.fleet.write(signed, .rollouts, rollout.name, to: world.memory)
+            let controller = world.controller()
+            try await world.time.sleep(for: .seconds(300))
+            await controller.kill()
+            #expect(world.notes.all == ["controller 1: leads(true)"])
+            #expect(try await world.memory.records(in: .progress).map(\.key.name.description) == ["_leader"])
+        }
+    }
+}

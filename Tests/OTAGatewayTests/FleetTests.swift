@@ -1,0 +1,105 @@
+import OTAFirmware
+import OTAFleet
+import OTASimulator
+import OTAStore
+import StoreContract
+import Testing
+
+@Suite("Fleet of gateways and a controller") struct FleetTests {
+    /// Twenty devices. Gateway a hears the first 14, gateway b the last 14.
+    private func devices(_ world: World) throws -> (all: [DeviceID], a: [DeviceID: Int], b: [DeviceID: Int]) {
+        let all = try (0..<20).map { try world.device($0) }
+        func hears(_ some: some Sequence<DeviceID>, _ first: Int) -> [DeviceID: Int] {
+            Dictionary(uniqueKeysWithValues: some.enumerated().map { ($1, first - $0) })
+        }
+        return (all, hears(all.prefix(14), -50), hears(all.suffix(14), -52))
+    }
+
+    private func stages(_ canary: some Sequence<DeviceID>) throws -> [Stage] {
+        [
+            try #require(Stage(.devices(Array(canary)), minimum: 3, soakSeconds: 60)),
+            try #require(Stage(.percent(50), soakSeconds: 60)), try #require(Stage(.percent(100))),
+        ]
+    }
+
+    @Test("two gateways and a controller: each of 20 devices is confirmed once, stage after stage")
+    func all() throws {
+        let world = try World()
+        let (all, a, b) = try devices(world)
+        let rollout = try world.fleet.rollout(stages: stages(all.prefix(3)))
+        try world.run {
+            try await world.fleet.publish(in: world.memory)
+            try await world.fleet.write(rollout, to: world.memory)
+            let controller = world.controller()
+            let gateways = [
+                try world.gateway("a", life: 1, hears: a, slots: 3),
+                try world.gateway("b", life: 2, hears: b, slots: 3),
+            ]
+            try await world.wait("the second stage") { try await world.progress(of: rollout)?.stage == 1 }
+            #expect(Set(await world.air.started) == Set(all.prefix(3)), "only the first stage has started")
+            try await world.wait("all devices are done") {
+                try await world.records().count(where: { $0.state == .done }) == 20
+            }
+            try await world.wait("the counts") { try await world.progress(of: rollout)?.counts.done == 20 }
+            for gateway in gateways { try await gateway.stop() }
+            await controller.kill()
+            #expect(await world.air.confirmations == Dictionary(uniqueKeysWithValues: all.map { ($0, 1) }))
+            #expect(await world.air.acceptedChunks.values.allSatisfy { $0 == Air.chunks })
+            #expect(await world.air.started.count == 20, "no device is contacted twice")
+            #expect(try await Set(world.events()) == Set(all.map { "\($0) 1 updated" }))
+        }
+    }
+
+    @Test("all devices are confirmed once over a store that loses messages", arguments: 1...5)
+    func faults(seed: Int) throws {
+        var faults = FaultyStore<VirtualTime>.Faults()
+        faults.lostAcknowledgement = 0.1
+        faults.lostRequest = 0.1
+        faults.lag = .milliseconds(800)
+        let world = try World { [faults] time, memory in
+            FaultyStore(memory, faults: faults, seed: UInt64(seed), clock: time)
+        }
+        let (all, a, b) = try devices(world)
+        let rollout = try world.fleet.rollout(stages: stages(all.prefix(3)), attempts: 100)
+        try world.run {
+            try await world.fleet.publish(in: world.memory)
+            try await world.fleet.write(rollout, to: world.memory)
+            let controllers = [world.controller(life: 1), world.controller(life: 2)]
+            let gateways = [
+                try world.gateway("a", life: 1, hears: a, slots: 3),
+                try world.gateway("b", life: 2, hears: b, slots: 3),
+            ]
+            try await world.wait("all devices are done") {
+                try await world.records().count(where: { $0.state == .done }) == 20
+            }
+            for gateway in gateways { try await gateway.stop() }
+            for controller in controllers { await controller.kill() }
+            #expect(await world.air.confirmations == Dictionary(uniqueKeysWithValues: all.map { ($0, 1) }))
+            #expect(await world.air.acceptedChunks.values.allSatisfy { $0 == Air.chunks })
+        }
+    }
+
+    @Test("a bad firmware halts the rollout in its first stage, and no other device is contacted")
+    func badFirmware() throws {
+        let world = try World(imageIsBad: true)
+        let (all, a, b) = try devices(world)
+        let rollout = try world.fleet.rollout(stages: stages(all.prefix(4)))
+        try world.run {
+            try await world.fleet.publish(in: world.memory)
+            try await world.fleet.write(rollout, to: world.memory)
+            let controller = world.controller()
+            let gateways = [
+                try world.gateway("a", life: 1, hears: a, slots: 2),
+                try world.gateway("b", life: 2, hears: b, slots: 2),
+            ]
+            try await world.wait("the halt") { try await world.progress(of: rollout)?.state == .halted }
+            try await world.time.sleep(for: .seconds(3600))
+            for gateway in gateways { try await gateway.stop() }
+            await controller.kill()
+            #expect(await Set(world.air.started).isSubset(of: all.prefix(4)))
+            let failed = try await world.records().filter { $0.state == .givenUp }
+            #expect(failed.count >= 2 && failed.allSatisfy { $0.reason == .rolledBack })
+            #expect(try await world.progress(of: rollout)?.state == .halted)
+        }
+    }
+}

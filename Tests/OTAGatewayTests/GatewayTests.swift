@@ -1,0 +1,252 @@
+import OTAFirmware
+import OTAFleet
+import OTASigning
+import OTASimulator
+import OTAStore
+import StoreContract
+import Testing
+
+@Suite("Gateway") struct GatewayTests {
+    /// A world with a rollout that admits all devices.
+    private func run(
+        _ world: World, attempts: Int = 3,
+        _ body: @escaping @Sendable (DeviceID, Verified<Rollout>) async throws -> Void
+    ) throws {
+        let (device, rollout) = (try world.device(1), try world.fleet.rollout(attempts: attempts))
+        try world.run {
+            try await world.fleet.publish(in: world.memory)
+            try await world.fleet.write(rollout, to: world.memory)
+            try await world.fleet.admit(rollout, in: world.memory)
+            try await body(device, rollout)
+        }
+    }
+
+    @Test("a heard device is updated once, and the store has its result, an event and the gateway's record")
+    func updates() throws {
+        let world = try World()
+        try run(world) { device, _ in
+            let gateway = try world.gateway("a", hears: [device: -50])
+            try await world.wait("the device is done") { try await world.record(device)?.state == .done }
+            try await world.time.sleep(for: .seconds(120))
+            let gateways = try await world.memory.records(in: .gateways)
+            let text = try String(decoding: #require(gateways.first).bytes, as: UTF8.self)
+            #expect(gateways.count == 1 && gateways.first?.key.name.description == "a")
+            #expect(
+                text == """
+                    {"schema":1,"gateway":"a","life":"00000001","software":"1.0.0","slots":4,"pushing":0,"heard":1,\
+                    "at":"2026-11-22T18:02:00Z"}
+                    """)
+            try await gateway.stop()
+            let record = try #require(try await world.record(device))
+            #expect(record.version == world.fleet.bundle.manifest.version && record.attempt == 1)
+            #expect(await world.air.started == [device])
+            #expect(await world.air.confirmations == [device: 1])
+            #expect(try await world.events() == ["sim-1 1 updated"])
+        }
+    }
+
+    @Test("at most as many pushes run at the same time as the gateway has slots")
+    func slots() throws {
+        let world = try World()
+        try run(world) { _, _ in
+            var hears: [DeviceID: Int] = [:]
+            for number in 0..<7 { hears[try world.device(number)] = -50 - number }
+            let gateway = try world.gateway("a", hears: hears, slots: 3)
+            try await world.wait("all devices are done") {
+                try await world.records().count(where: { $0.state == .done }) == 7
+            }
+            try await gateway.stop()
+            #expect(await world.air.mostActive == 3)
+            #expect(await world.air.started.first == (try world.device(0)), "the strongest signal is first")
+        }
+    }
+
+    // MARK: - Trust
+
+    @Test("a bundle that the gateway's own keys do not verify reaches no device, and no device is given up")
+    func untrustedBundle() throws {
+        let world = try World()
+        try run(world) { device, _ in
+            let verifier = Verifier(trust: try TrustStore([world.fleet.operatorKey.publicKey]))
+            let gateway = try world.gateway("a", hears: [device: -50], verifier: verifier)
+            try await world.wait("the event") { try await world.events() == ["_ 0 bad-release"] }
+            try await world.time.sleep(for: .seconds(300))
+            try await gateway.stop()
+            #expect(await world.air.started.isEmpty)
+            #expect(try await world.record(device) == nil)
+        }
+    }
+
+    @Test(
+        "a bundle that is not exactly the bundle of the signed release reaches no device",
+        arguments: [("\"counter\":7", "\"counter\":8"), ("1.4.0", "1.5.0")])
+    func wrongRelease(signed: String, changed: String) throws {
+        let world = try World()
+        let rollout = try world.fleet.rollout()
+        try world.run {
+            try await world.fleet.publish(in: world.memory) { $0.replacing(signed, with: changed) }
+            try await world.fleet.write(rollout, to: world.memory)
+            try await world.fleet.admit(rollout, in: world.memory)
+            let device = try world.device(1)
+            let gateway = try world.gateway("a", hears: [device: -50])
+            try await world.wait("the event") { try await world.events() == ["_ 0 bad-release"] }
+            try await gateway.stop()
+            #expect(await world.air.started.isEmpty)
+            #expect(try await world.record(device) == nil)
+        }
+    }
+
+    @Test("a bundle that is missing in the store is read again, and the push starts when it is there")
+    func missingBundle() throws {
+        let world = try World()
+        let rollout = try world.fleet.rollout()
+        let late = try World()
+        try world.run {
+            try await world.fleet.write(rollout, to: world.memory)
+            try await world.fleet.admit(rollout, in: world.memory)
+            // Only the release is copied.
+            try await world.fleet.publish(in: late.memory)
+            let release = try #require(try await late.memory.records(in: .releases).first)
+            _ = try await world.memory.write(release.bytes, at: release.key, expecting: .absent)
+            let device = try world.device(1)
+            let gateway = try world.gateway("a", hears: [device: -50])
+            try await world.time.sleep(for: .seconds(90))
+            #expect(try await world.record(device) == nil)
+            let bundle = world.fleet.bundle
+            try await world.memory.putObject(
+                bundle.envelope.bytes + bundle.image, digest: bundle.bundle.fileDigest)
+            try await world.wait("the device is done") { try await world.record(device)?.state == .done }
+            try await gateway.stop()
+        }
+    }
+
+    @Test("no push starts before the memory of serials is on the disk")
+    func memoryFirst() throws {
+        let world = try World()
+        let diskIsFull = Flag()
+        diskIsFull.set()
+        struct DiskFull: Error {}
+        try run(world) { device, _ in
+            let gateway = try world.gateway("a", hears: [device: -50]) { _ in
+                if diskIsFull.isSet { throw DiskFull() }
+            }
+            try await world.time.sleep(for: .seconds(120))
+            #expect(try await world.record(device) == nil)
+            diskIsFull.clear()
+            try await world.wait("the device is done") { try await world.record(device)?.state == .done }
+            try await gateway.stop()
+        }
+    }
+
+    // MARK: - Stop and abort
+
+    @Test("a stopped gateway interrupts a transfer, writes 'waiting', and ends within 2 s")
+    func stops() throws {
+        let world = try World()
+        try run(world) { device, _ in
+            let gateway = try world.gateway("a", hears: [device: -50])
+            try await world.wait("the transfer") { try await world.record(device)?.phase == .transfer }
+            let start = world.time.now
+            try await gateway.stop()
+            #expect(start.duration(to: world.time.now) <= .seconds(2))
+            let record = try #require(try await world.record(device))
+            #expect(record.state == .waiting && record.reason == .stopped)
+            #expect(try await world.events() == ["sim-1 1 gateway-stopped"])
+        }
+    }
+
+    @Test("a stopped gateway waits for a device on trial, confirms it, and writes 'done'")
+    func stopsAfterTrial() throws {
+        let world = try World()
+        try run(world) { device, _ in
+            let gateway = try world.gateway("a", hears: [device: -50])
+            try await world.wait("the trial") { try await world.record(device)?.phase == .trial }
+            try await gateway.stop()
+            #expect(try await world.record(device)?.state == .done)
+            #expect(try await world.events() == ["sim-1 1 updated"])
+        }
+    }
+
+    @Test("an aborted rollout interrupts a transfer")
+    func aborts() throws {
+        let world = try World()
+        try run(world) { device, rollout in
+            let gateway = try world.gateway("a", hears: [device: -50])
+            try await world.wait("the transfer") { try await world.record(device)?.phase == .transfer }
+            let aborted = try world.fleet.operators.change(rollout, to: .aborted, with: world.fleet.operatorKey)
+            try await world.fleet.write(aborted, .rollouts, rollout.value.name, to: world.memory)
+            try await world.wait("the end") { try await world.record(device)?.state == .waiting }
+            #expect(try await world.record(device)?.reason == .aborted)
+            try await world.time.sleep(for: .seconds(300))
+            try await gateway.stop()
+            #expect(await world.air.started == [device])
+        }
+    }
+
+    // MARK: - Failures
+
+    @Test("a gateway keeps a result and its event while the store is away, and writes them later")
+    func storeAway() throws {
+        let world = try World { time, memory in
+            FaultyStore(memory, faults: FaultyStore<VirtualTime>.Faults(), seed: 1, clock: time)
+        }
+        let connection = try #require(world.store as? FaultyStore<VirtualTime>)
+        try run(world) { device, _ in
+            let gateway = try world.gateway("a", hears: [device: -50])
+            try await world.wait("the trial") { try await world.record(device)?.phase == .trial }
+            await connection.setPartitioned(true)
+            try await world.time.sleep(for: .seconds(600))
+            #expect(try await world.record(device)?.state == .running)
+            #expect(await world.air.confirmations == [device: 1])
+            await connection.setPartitioned(false)
+            try await world.wait("the result") { try await world.record(device)?.state == .done }
+            try await world.wait("the event") { try await world.events() == ["sim-1 1 updated"] }
+            try await gateway.stop()
+        }
+    }
+
+    @Test(
+        "a gateway without the store interrupts a transfer after 20 s, and continues it later without sending a chunk again"
+    )
+    func storeAwayInTransfer() throws {
+        let world = try World { time, memory in
+            FaultyStore(memory, faults: FaultyStore<VirtualTime>.Faults(), seed: 1, clock: time)
+        }
+        let connection = try #require(world.store as? FaultyStore<VirtualTime>)
+        try run(world) { device, _ in
+            let gateway = try world.gateway("a", hears: [device: -50], slots: 1)
+            await world.air.slow(device)
+            try await world.wait("the transfer") { try await world.record(device)?.phase == .transfer }
+            await connection.setPartitioned(true)
+            try await world.time.sleep(for: .seconds(23))
+            #expect(await world.air.isIdle)
+            await connection.setPartitioned(false)
+            try await world.wait("the result") { try await world.record(device)?.state == .waiting }
+            #expect(try await world.record(device)?.reason == .leaseLost)
+            try await world.wait("the device is done") { try await world.record(device)?.state == .done }
+            #expect(await world.air.acceptedChunks == [device: Air.chunks])
+            try await gateway.stop()
+        }
+    }
+
+    @Test("another gateway takes over 45 s after a gateway was killed, and continues at the device's offset")
+    func takesOver() throws {
+        let world = try World()
+        try run(world) { device, _ in
+            let first = try world.gateway("a", life: 1, hears: [device: -40])
+            try await world.wait("the transfer") { await world.air.acceptedChunks[device] == 3 }
+            let second = try world.gateway("b", life: 2, hears: [device: -41])
+            try await world.time.sleep(for: .seconds(1))
+            await first.kill()
+            let killed = world.time.now
+            try await world.wait("the takeover") { try await world.record(device)?.holder?.gateway.text == "b" }
+            let waited = killed.duration(to: world.time.now)
+            #expect(waited >= .seconds(43) && waited <= .seconds(46), "\(waited)")
+            try await world.wait("the device is done") { try await world.record(device)?.state == .done }
+            #expect(await world.air.acceptedChunks == [device: Air.chunks])
+            #expect(await world.air.confirmations == [device: 1])
+            #expect(try await world.record(device)?.attempt == 2)
+            try await second.stop()
+        }
+    }
+}

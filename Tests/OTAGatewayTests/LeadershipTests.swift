@@ -1,0 +1,59 @@
+import OTAFirmware
+import OTAFleet
+import OTASimulator
+import OTAStore
+import StoreContract
+import Testing
+
+@Suite("Leadership of a controller") struct LeadershipTests {
+    @Test(
+        "two controllers never lead at the same time, although messages are lost and one connection is cut",
+        arguments: 1...5)
+    func oneLeader(seed: Int) throws {
+        var faults = FaultyStore<VirtualTime>.Faults()
+        faults.lostAcknowledgement = 0.2
+        faults.lostRequest = 0.2
+        faults.lag = .milliseconds(900)
+        let first = try World { [faults] time, memory in
+            FaultyStore(memory, faults: faults, seed: UInt64(seed), clock: time)
+        }
+        let second = World(
+            first, FaultyStore(first.memory, faults: faults, seed: UInt64(seed + 100), clock: first.time))
+        let cut = try #require(first.store as? FaultyStore<VirtualTime>)
+        let rollout = try first.fleet.rollout()
+        try first.run {
+            try await first.fleet.write(rollout, to: first.memory)
+            let controllers = [first.controller(life: 1), second.controller(life: 2)]
+            var leaders: Set<String> = []
+            for minute in 0..<20 {
+                await cut.setPartitioned(minute % 3 == 2)
+                for _ in 0..<60 {
+                    try await first.time.sleep(for: .seconds(1))
+                    let leading = first.leading
+                    #expect(leading.count <= 1)
+                    leaders.formUnion(leading)
+                }
+            }
+            for controller in controllers { await controller.kill() }
+            #expect(leaders.count == 2, "each controller has led once")
+        }
+    }
+
+    @Test("a damaged record of a leader is replaced after 45 s, and the record of a newer release is not touched")
+    func foreignRecords() throws {
+        for (text, isReplaced) in [("damaged", true), (#"{"schema":2}"#, false)] {
+            let world = try World()
+            try world.run {
+                let key = RecordKey(.progress, try #require(RecordName("_leader")))
+                _ = try await world.memory.write(Array(text.utf8), at: key, expecting: .absent)
+                let controller = world.controller()
+                try await world.time.sleep(for: .seconds(40))
+                #expect(world.leading.isEmpty)
+                try await world.time.sleep(for: .seconds(20))
+                #expect(world.leading.isEmpty != isReplaced)
+                await controller.kill()
+                #expect(try await (world.memory.read(key)?.bytes == Array(text.utf8)) != isReplaced)
+            }
+        }
+    }
+}

@@ -1,0 +1,142 @@
+import DescriptorIO
+import OTAFirmware
+import OTAFleet
+import OTAGateway
+import OTASigning
+import OTASimulator
+import OTAStore
+import OTAUpdate
+import Testing
+
+/// A fleet in virtual time.
+struct World: Sendable {
+    let time: VirtualTime
+    let fleet: Fleet
+    let memory: MemoryStore
+    let store: any FleetStore
+    let air: Air
+    let notes: Notes
+
+    init(imageIsBad: Bool = false, _ store: (VirtualTime, MemoryStore) -> any FleetStore = { $1 }) throws {
+        let time = VirtualTime()
+        self.time = time
+        fleet = try Fleet()
+        memory = MemoryStore { StoreTime(milliseconds: Int64(time.now.offset / .milliseconds(1))) }
+        self.store = store(time, memory)
+        air = Air(time, imageIsBad: imageIsBad)
+        notes = Notes()
+    }
+
+    /// The same fleet through another connection to the store.
+    init(_ other: World, _ store: any FleetStore) {
+        (time, fleet, memory, air) = (other.time, other.fleet, other.memory, other.air)
+        (self.store, notes) = (store, other.notes)
+    }
+
+    /// Runs the body in virtual time.
+    func run(_ body: @escaping @Sendable () async throws -> Void) throws { try time.run(body) }
+
+    /// A gateway or controller that runs. If `task` is cancelled, it ends without writing anything.
+    struct Running: Sendable {
+        let task: Task<Void, any Error>
+        private let stops: AsyncStream<Void>.Continuation
+
+        init(_ time: VirtualTime, _ body: @escaping @Sendable (AsyncStream<Void>) async throws -> Void) {
+            let (stream, feed) = AsyncStream.makeStream(of: Void.self)
+            stops = feed
+            task = Task(executorPreference: time) { try await body(stream) }
+        }
+
+        func stop() async throws {
+            stops.yield()
+            try await task.value
+        }
+
+        func kill() async {
+            task.cancel()
+            _ = await task.result
+        }
+    }
+
+    func device(_ number: Int) throws -> DeviceID { try #require(DeviceID("sim-\(number)")) }
+
+    func gateway(
+        _ name: String, life: UInt32 = 1, hears: [DeviceID: Int], slots: Int = 4, verifier: Verifier? = nil,
+        saving: @escaping @Sendable (SerialMemory) async throws -> Void = { _ in }
+    ) throws -> Running {
+        let holder = Holder(gateway: try #require(GatewayName(name)), life: GatewayLife(life))
+        let (created, notes) = (fleet.created, notes)
+        let gateway = Gateway(
+            Gateway.Settings(
+                holder: holder, operators: fleet.operators, verifier: verifier ?? fleet.verifier,
+                memory: SerialMemory(), slots: slots, software: "1.0.0"),
+            store: store, devices: Radio(air: air, hears: hears, product: fleet.product), clock: time,
+            wall: { [time] in created.advanced(by: time.now.offset.components.seconds) },
+            random: SplitMix64(seed: UInt64(life)), save: saving, report: { notes.add("\(name): \($0)") })
+        return Running(time) { try await gateway.run(stops: $0) }
+    }
+
+    func controller(life: UInt32 = 1) -> Running {
+        let (created, notes) = (fleet.created, notes)
+        let controller = Controller(
+            signer: fleet.controllerKey, life: GatewayLife(life), operators: fleet.operators, memory: SerialMemory(),
+            store: store, clock: time,
+            wall: { [time] in created.advanced(by: time.now.offset.components.seconds) }, save: { _ in },
+            report: { notes.add("controller \(life): \($0)") })
+        return Running(time) { _ in await controller.run() }
+    }
+
+    /// Waits until the condition is true, at most 1 h of virtual time.
+    func wait(
+        _ what: Comment, location: SourceLocation = #_sourceLocation, until condition: () async throws -> Bool
+    ) async throws {
+        for _ in 0..<3600 {
+            if try await condition() { return }
+            try await time.sleep(for: .seconds(1))
+        }
+        Issue.record(
+            "not after 1 h: \(what)\n\(notes.all.suffix(20).joined(separator: "\n"))", sourceLocation: location)
+        throw TimedOut()
+    }
+
+    struct TimedOut: Error {}
+
+    /// The names of the controllers that lead, by their own reports.
+    var leading: [String] {
+        var leads: [String: Bool] = [:]
+        for note in notes.all {
+            if note.hasSuffix(": leads(true)") { leads[String(note.prefix(12))] = true }
+            if note.hasSuffix(": leads(false)") { leads[String(note.prefix(12))] = false }
+        }
+        return leads.filter(\.value).keys.sorted()
+    }
+
+    // MARK: - The store's contents
+
+    /// The record of a device, read from the memory, also while the connection of the gateways is interrupted.
+    func record(_ device: DeviceID) async throws -> DeviceRecord? {
+        try await memory.read(RecordKey(.devices, #require(RecordName(device.text)))).map {
+            try DeviceRecord(parsing: $0.bytes)
+        }
+    }
+
+    func records() async throws -> [DeviceRecord] {
+        try await memory.records(in: .devices).map { try DeviceRecord(parsing: $0.bytes) }
+    }
+
+    func progress(of rollout: Verified<Rollout>) async throws -> RolloutProgress? {
+        let key = RecordKey(.progress, try #require(RecordName(rollout.value.name.text)))
+        return try await memory.read(key).map { try OperatorKeys.progress($0.bytes, of: rollout).value }
+    }
+
+    func events() async throws -> [String] {
+        try await memory.events(after: 0).map { "\($0.event.device) \($0.event.attempt) \($0.event.kind)" }
+    }
+}
+
+/// The notes of the gateways and controllers, for the message of a failed test.
+final class Notes: Sendable {
+    private let lines = Guarded<[String]>([])
+    func add(_ line: String) { lines.with { $0.append(line) } }
+    var all: [String] { lines.with { $0 } }
+}
