@@ -160,6 +160,13 @@ let package = Package(
         .target(
             name: "OTAGateway", dependencies: ["OTAFirmware", "OTAFleet", "OTASigning", "OTAStore"],
             swiftSettings: swift),
+        // The devices of a gateway, over all transports of OTAClient.
+        .target(
+            name: "OTAFleetDevices",
+            dependencies: [
+                "OTAClient", "OTAFirmware", "OTAFleet", "OTAGateway", "OTASigning", "OTATransport", "OTAUpdate",
+            ],
+            swiftSettings: swift),
 
         // The command line.
         .systemLibrary(name: "CLinux"),
@@ -228,8 +235,8 @@ let package = Package(
         .testTarget(
             name: "OTAGatewayTests",
             dependencies: [
-                "DescriptorIO", "OTAFirmware", "OTAFleet", "OTAGateway", "OTASigning", "OTASimulator", "OTAStore",
-                "OTAUpdate", "StoreContract",
+                "DescriptorIO", "OTAClient", "OTAFirmware", "OTAFleet", "OTAFleetDevices", "OTAGateway",
+                "OTALocalStore", "OTASigning", "OTASimulator", "OTAStore", "OTAUpdate", "StoreContract", system,
             ],
             swiftSettings: swift),
         .testTarget(name: "OTAUpdateTests", dependencies: ["OTAUpdate"], swiftSettings: swift),

@@ -89,4 +89,28 @@ import Testing
             #expect(try await world.memory.records(in: .progress).map(\.key.name.description) == ["_leader"])
         }
     }
+
+    @Test("a controller that has not read all devices writes no progress")
+    func unreadDevices() throws {
+        let isAway = Flag()
+        isAway.set()
+        let world = try World { _, memory in
+            PatchedStore(
+                store: memory,
+                onRecords: { bucket throws(StoreError) in
+                    if bucket == .devices, isAway.isSet { throw StoreError(.unavailable, "no answer") }
+                })
+        }
+        let rollout = try world.fleet.rollout()
+        try world.run {
+            try await world.fleet.write(rollout, to: world.memory)
+            let controller = world.controller()
+            try await world.time.sleep(for: .seconds(60))
+            #expect(!world.leading.isEmpty)
+            #expect(try await world.progress(of: rollout) == nil)
+            isAway.clear()
+            try await world.wait("a progress") { try await world.progress(of: rollout) != nil }
+            await controller.kill()
+        }
+    }
 }

@@ -1,3 +1,4 @@
+import DescriptorIO
 import OTAFirmware
 import OTAFleet
 import OTASigning
@@ -58,6 +59,33 @@ import Testing
             try await gateway.stop()
             #expect(await world.air.mostActive == 3)
             #expect(await world.air.started.first == (try world.device(0)), "the strongest signal is first")
+        }
+    }
+
+    @Test("a device that is out of range gets no push")
+    func lost() throws {
+        let world = try World()
+        try run(world) { device, _ in
+            let radio = Radio(air: world.air, hears: [device: -50], product: world.fleet.product, losesAll: true)
+            let gateway = try world.gateway("a", life: 1, devices: radio)
+            try await world.time.sleep(for: .seconds(300))
+            try await gateway.stop()
+            #expect(try await world.record(device) == nil)
+        }
+    }
+
+    @Test("a progress that is in the store before its rollout counts when the rollout arrives")
+    func earlyProgress() throws {
+        let world = try World()
+        let (device, rollout) = (try world.device(1), try world.fleet.rollout())
+        try world.run {
+            try await world.fleet.publish(in: world.memory)
+            try await world.fleet.admit(rollout, in: world.memory)
+            let gateway = try world.gateway("a", hears: [device: -50])
+            try await world.time.sleep(for: .seconds(60))
+            try await world.fleet.write(rollout, to: world.memory)
+            try await world.wait("the device is done") { try await world.record(device)?.state == .done }
+            try await gateway.stop()
         }
     }
 
@@ -226,6 +254,27 @@ import Testing
             try await world.wait("the device is done") { try await world.record(device)?.state == .done }
             #expect(await world.air.acceptedChunks == [device: Air.chunks])
             try await gateway.stop()
+        }
+    }
+
+    @Test("a full store gets one write of a device's record in 60 s, and no push starts")
+    func storeFull() throws {
+        let writes = Guarded(0)
+        let world = try World { _, memory in
+            PatchedStore(
+                store: memory,
+                onWrite: { key throws(StoreError) in
+                    guard key.bucket == .devices else { return }
+                    writes.with { $0 += 1 }
+                    throw StoreError(.full, "the disk is full")
+                })
+        }
+        try run(world) { device, _ in
+            let gateway = try world.gateway("a", hears: [device: -50])
+            try await world.time.sleep(for: .seconds(600))
+            try await gateway.stop()
+            #expect((5...11).contains(writes.with { $0 }))
+            #expect(await world.air.started.isEmpty)
         }
     }
 

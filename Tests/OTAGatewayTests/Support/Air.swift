@@ -96,12 +96,15 @@ struct Radio: GatewayDevices {
     let air: Air
     let hears: [DeviceID: Int]
     let product: ProductName
+    /// Whether the devices go out of range at once.
+    var losesAll = false
 
     func sightings() -> AsyncStream<Sighting> {
         AsyncStream { feed in
             for (device, rssi) in hears.sorted(by: { $0.key < $1.key }) {
                 feed.yield(.heard(device, product: product, version: SemanticVersion("1.3.0"), rssi: rssi))
             }
+            if losesAll { for device in hears.keys.sorted() { feed.yield(.lost(device)) } }
             feed.finish()
         }
     }

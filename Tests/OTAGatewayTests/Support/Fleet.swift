@@ -20,7 +20,7 @@ struct Fleet: Sendable {
         operators = OperatorKeys(try TrustStore([operatorKey.publicKey]))
         verifier = Verifier(trust: try TrustStore([bundleKey.publicKey]))
         created = try #require(Timestamp("2026-11-22T18:00:00Z"))
-        let image: [UInt8] = [1, 2, 3]
+        let image = (0..<3000).map { UInt8(truncatingIfNeeded: $0 &* 31) }
         let manifest = try Manifest(
             imageFormat: .raw, imageSize: UInt32(image.count), securityCounter: 7, created: 1_767_225_600,
             imageDigest: SHA256.digest(of: image), version: #require(SemanticVersion("1.4.0")),

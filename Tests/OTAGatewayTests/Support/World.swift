@@ -64,13 +64,22 @@ struct World: Sendable {
         _ name: String, life: UInt32 = 1, hears: [DeviceID: Int], slots: Int = 4, verifier: Verifier? = nil,
         saving: @escaping @Sendable (SerialMemory) async throws -> Void = { _ in }
     ) throws -> Running {
+        try gateway(
+            name, life: life, devices: Radio(air: air, hears: hears, product: fleet.product), slots: slots,
+            verifier: verifier, saving: saving)
+    }
+
+    func gateway(
+        _ name: String, life: UInt32, devices: some GatewayDevices, slots: Int = 4, verifier: Verifier? = nil,
+        saving: @escaping @Sendable (SerialMemory) async throws -> Void = { _ in }
+    ) throws -> Running {
         let holder = Holder(gateway: try #require(GatewayName(name)), life: GatewayLife(life))
         let (created, notes) = (fleet.created, notes)
         let gateway = Gateway(
             Gateway.Settings(
                 holder: holder, operators: fleet.operators, verifier: verifier ?? fleet.verifier,
                 memory: SerialMemory(), slots: slots, software: "1.0.0"),
-            store: store, devices: Radio(air: air, hears: hears, product: fleet.product), clock: time,
+            store: store, devices: devices, clock: time,
             wall: { [time] in created.advanced(by: time.now.offset.components.seconds) },
             random: SplitMix64(seed: UInt64(life)), save: saving, report: { notes.add("\(name): \($0)") })
         return Running(time) { try await gateway.run(stops: $0) }

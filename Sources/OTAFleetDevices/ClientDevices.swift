@@ -1,0 +1,103 @@
+public import OTAClient
+internal import OTAFirmware
+public import OTAFleet
+public import OTAGateway
+public import OTASigning
+internal import OTATransport
+internal import OTAUpdate
+internal import Synchronization
+
+/// The devices of a gateway at given addresses, over any transport of OTAClient.
+///
+/// A device counts as heard when it has reported its product and version for the first time. It stays heard: a push to a device that is gone
+/// ends without a result, and the gateway tries again later.
+public struct ClientDevices<C: Clock>: GatewayDevices where C.Duration == Duration {
+    private let addresses: [DeviceID: DeviceAddress]
+    private let options: Updater.Options
+    private let clock: C
+
+    /// - Parameters:
+    ///   - addresses: the devices.
+    ///   - clock: the clock for the pause of 60 s before the devices that did not answer are asked again.
+    /// - Throws: `AddressError` if an address has no device ID, or if two addresses have the same one.
+    public init(_ addresses: [DeviceAddress], options: Updater.Options = Updater.Options(), clock: C) throws {
+        var known: [DeviceID: DeviceAddress] = [:]
+        for address in addresses {
+            let id = try DeviceID(of: address)
+            if let other = known.updateValue(address, forKey: id) {
+                throw AddressError(
+                    "'\(other.text)' and '\(address.text)' have the same device ID \(id)",
+                    hint: "give each device once")
+            }
+        }
+        self.addresses = known
+        self.options = options
+        self.clock = clock
+    }
+
+    public func sightings() -> AsyncStream<Sighting> {
+        let finder = DeviceFinder(addresses, clock: clock) { [options] in
+            try await Updater($0, options).status().report.device
+        }
+        return AsyncStream { await finder.next() }
+    }
+
+    public func push(
+        _ bundle: VerifiedBundle, to device: DeviceID, interrupts: AsyncStream<Void>,
+        report: @escaping @Sendable (PushStep) -> Void
+    ) async -> PushEnd {
+        guard let address = addresses[device] else { return .retry(PushEnd.reason("no-such-device")) }
+        let (accepted, feed) = AsyncStream.makeStream(of: Void.self)
+        let phase = TrialPhase()
+        return await withTaskGroup(of: Void.self) { group in
+            group.addTask {
+                // From the mark for boot on, an interrupt would only leave the image unconfirmed.
+                for await _ in interrupts where !phase.isTrial { feed.yield() }
+            }
+            let end = await push(bundle, to: address, accepted) { progress in
+                guard let step = phase.step(progress) else { return }
+                report(step)
+            }
+            group.cancelAll()
+            return end
+        }
+    }
+
+    private func push(
+        _ bundle: VerifiedBundle, to address: DeviceAddress, _ interrupts: AsyncStream<Void>,
+        report: @escaping @Sendable (UpdateProgress) -> Void
+    ) async -> PushEnd {
+        do {
+            let result = try await Updater(address, options).perform(
+                .push(.bundle(bundle), UpdateOptions()), interrupts: interrupts
+            ) { progress, _ in report(progress) }
+            return PushEnd(result.report.outcome)
+        } catch let error as UpdateError {
+            return PushEnd(error)
+        } catch {
+            // A lock that another process holds, or a file of this computer. The device is not the reason.
+            return .retry(PushEnd.reason("device-in-use"))
+        }
+    }
+}
+
+/// Whether a push has reached the trial.
+private final class TrialPhase: Sendable {
+    private let value = Atomic(false)
+
+    var isTrial: Bool { value.load(ordering: .relaxed) }
+
+    /// Returns the progress for the gateway; nil if it does not concern the gateway.
+    func step(_ progress: UpdateProgress) -> PushStep? {
+        switch progress {
+        case .phase(.transfer), .phase(.verify):
+            value.store(false, ordering: .relaxed)
+            return PushStep(.transfer)
+        case .phase(.apply), .phase(.restart), .phase(.confirm):
+            value.store(true, ordering: .relaxed)
+            return PushStep(.trial)
+        case .transferred(let offset, let total, _): return PushStep(.transfer, offset: offset, total: total)
+        default: return nil
+        }
+    }
+}

@@ -1,0 +1,52 @@
+public import OTAClient
+public import OTAFleet
+internal import OTATransport
+package import OTAUpdate
+
+extension PushEnd {
+    init(_ outcome: UpdateReport.Outcome) {
+        switch outcome {
+        case .confirmed, .alreadyRunning: self = .updated
+        case .onTrial, .done, .wouldUpdate: self = .retry(Self.reason("not-confirmed"))
+        }
+    }
+
+    /// The meaning of an error for the fleet: whether another attempt can help, and whether the image may be the reason.
+    package init(_ error: UpdateError) {
+        let reason = Self.reason(error.code.rawValue)
+        switch error.code {
+        case .rolledBack, .didNotReturn, .protocolViolation, .flashFailed, .digestMismatch: self = .failed(reason)
+        case .unsupportedDevice, .envelopeMalformed, .criticalField, .untrustedByDevice, .wrongProduct, .wrongHardware,
+            .targetUnchecked, .counterTooLow, .requiresNewer, .wrongImageFormat, .imageTooLarge, .refusedByPolicy,
+            .downgrade:
+            self = .refused(reason)
+        case .linkUnavailable, .noSuchDevice, .deviceInUse, .linkLost, .notPermitted, .interrupted, .noProgress,
+            .timedOut, .noAnswer, .deviceBusy, .batteryLow, .inTrial, .notInTrial, .noTrial, .trialAvailable:
+            self = .retry(reason)
+        }
+    }
+
+    /// Returns the code as a reason. All codes of otaflash are valid reasons; another text counts as a lost link.
+    static func reason(_ code: String) -> Reason { Reason(code) ?? .linkLost }
+}
+
+extension DeviceID {
+    /// The ID of the device at an address, such as `ble-AABBCCDDEEFF`, `udp-192-0-2-7-1337`, `serial--dev-ttyACM0` or `sim-lamp`: characters
+    /// that an ID cannot have become `-`.
+    ///
+    /// - Throws: `AddressError` if the address does not name one device, or if the ID would have more than 64 characters.
+    public init(of address: DeviceAddress) throws {
+        var text = address.canonical
+        if address.isBluetooth { text = "ble:" + text.dropFirst(4).filter { $0 != ":" } }
+        let characters = text.map { $0.isASCII && ($0.isLetter || $0.isNumber || $0 == "_") ? $0 : "-" }
+        // An address such as `ble:name=NAME` can be another device tomorrow.
+        guard !address.isBluetooth || text.dropFirst(4).allSatisfy(\.isHexDigit) && text.count == 16,
+            let id = DeviceID(String(characters))
+        else {
+            throw AddressError(
+                "'\(address.text)' does not identify one device of a fleet",
+                hint: "give the address of one device, such as ble:AA:BB:CC:DD:EE:FF")
+        }
+        self = id
+    }
+}

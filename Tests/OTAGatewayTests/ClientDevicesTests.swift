@@ -1,0 +1,101 @@
+import OTAClient
+import OTAFirmware
+import OTAFleet
+import OTAFleetDevices
+import OTAGateway
+import OTALocalStore
+import OTASigning
+import OTASimulator
+import OTAStore
+import OTATransport
+import OTAUpdate
+import SystemPackage
+import Testing
+
+@Suite("Devices of a gateway over the client library") struct ClientDevicesTests {
+    @Test("an address that identifies one device has an ID for the fleet")
+    func ids() throws {
+        let ids = [
+            "ble:AA:BB:CC:DD:EE:FF": "ble-AABBCCDDEEFF", "udp:192.0.2.7": "udp-192-0-2-7-1337",
+            "serial:/dev/ttyACM0": "serial--dev-ttyACM0", "sim:lamp?pace=virtual": "sim-lamp",
+        ]
+        for (address, id) in ids { #expect(try DeviceID(of: DeviceAddress(address)).text == id) }
+        for address in ["ble:", "ble:name=Thermostat", "sim:" + String(repeating: "x", count: 61)] {
+            #expect(throws: AddressError.self) { try DeviceID(of: DeviceAddress(address)) }
+        }
+    }
+
+    @Test("two addresses of the same device are refused")
+    func sameDevice() throws {
+        let addresses = try ["udp:a.b", "udp:a.b:1337"].map { try DeviceAddress($0) }
+        #expect(throws: AddressError.self) { try ClientDevices(addresses, clock: ContinuousClock()) }
+    }
+
+    @Test(
+        "only failures that an image can cause count as failures, and only refusals and failures are final"
+    )
+    func errors() {
+        let ends = Dictionary(grouping: UpdateError.Code.allCases) { code -> String in
+            switch PushEnd(UpdateError(code, "")) {
+            case .updated: "updated"
+            case .retry: "retry"
+            case .refused: "refused"
+            case .failed: "failed"
+            }
+        }
+        #expect(
+            Set(ends["failed"] ?? [])
+                == [.rolledBack, .didNotReturn, .protocolViolation, .flashFailed, .digestMismatch])
+        #expect(ends["refused"]?.contains(.untrustedByDevice) == true)
+        #expect(ends["retry"]?.contains(.linkLost) == true && ends["updated"] == nil)
+    }
+
+    @Test(
+        "20 virtual devices, two gateways and a controller over a store: each device is updated once",
+        arguments: [false, true])
+    func fleet(isLocal: Bool) async throws {
+        let folder = try TemporaryFolder()
+        let local =
+            isLocal ? try await LocalStore(folder.path.appending("fleet.sqlite"), now: { LocalStore.wallClock() }) : nil
+        let world = try World { time, memory in
+            if let local { return BlockingStore(store: local, time: time) }
+            return memory
+        }
+        let devices = VirtualDeviceStore(folder: folder.path.appending("devices"))
+        var addresses: [DeviceAddress] = []
+        for number in 0..<20 {
+            let configuration = VirtualDeviceConfiguration(
+                product: world.fleet.product, trustedKeys: [world.fleet.bundleKey.publicKey])
+            try devices.create("\(number)", configuration, version: #require(SemanticVersion("1.3.0")))
+            addresses.append(try DeviceAddress("sim:\(number)?pace=virtual&seed=\(number)&drop-at=0.4"))
+        }
+        var options = Updater.Options()
+        options.virtualDeviceFolder = devices.folder
+        let a = try ClientDevices(Array(addresses.prefix(14)), options: options, clock: world.time)
+        let b = try ClientDevices(Array(addresses.suffix(14)), options: options, clock: world.time)
+        let ids = try addresses.map { try DeviceID(of: $0) }
+        let rollout = try world.fleet.rollout(stages: [
+            #require(Stage(.devices(Array(ids.prefix(3))), minimum: 3, soakSeconds: 60)),
+            #require(Stage(.percent(100))),
+        ])
+        try world.run {
+            try await world.fleet.publish(in: world.store)
+            try await world.fleet.write(rollout, to: world.store)
+            let controller = world.controller()
+            let gateways = [
+                try world.gateway("a", life: 1, devices: a, slots: 3),
+                try world.gateway("b", life: 2, devices: b, slots: 3),
+            ]
+            try await world.wait("all devices are done") {
+                let records = try await world.store.records(in: .devices).map { try DeviceRecord(parsing: $0.bytes) }
+                return records.count(where: { $0.state == .done }) == 20
+            }
+            for gateway in gateways { try await gateway.stop() }
+            await controller.kill()
+            let events = try await world.store.events(after: 0).map(\.event)
+            #expect(events.map(\.device.description).sorted() == ids.map(\.text).sorted())
+            #expect(events.allSatisfy { $0.kind.description == "updated" && $0.attempt == 1 })
+        }
+        for summary in try devices.list() { #expect(summary.version == "1.4.0") }
+    }
+}

@@ -1,0 +1,39 @@
+import OTAFirmware
+import OTAStore
+
+/// A store that refuses some calls.
+struct PatchedStore: FleetStore {
+    let store: any FleetStore
+    var onRecords: @Sendable (Bucket) throws(StoreError) -> Void = { _ throws(StoreError) in }
+    var onWrite: @Sendable (RecordKey) throws(StoreError) -> Void = { _ throws(StoreError) in }
+
+    func read(_ key: RecordKey) async throws(StoreError) -> StoredRecord? { try await store.read(key) }
+
+    func records(in bucket: Bucket) async throws(StoreError) -> [StoredRecord] {
+        try onRecords(bucket)
+        return try await store.records(in: bucket)
+    }
+
+    func write(
+        _ bytes: [UInt8], at key: RecordKey, expecting expected: Revision
+    ) async throws(StoreError) -> WriteOutcome {
+        try onWrite(key)
+        return try await store.write(bytes, at: key, expecting: expected)
+    }
+
+    func withChanges<Result>(
+        of bucket: Bucket, _ body: (RecordChanges) async throws -> Result
+    ) async throws -> Result {
+        try await store.withChanges(of: bucket, body)
+    }
+
+    func putObject(_ bytes: [UInt8], digest: SHA256Digest) async throws(StoreError) {
+        try await store.putObject(bytes, digest: digest)
+    }
+
+    func object(_ digest: SHA256Digest) async throws(StoreError) -> [UInt8]? { try await store.object(digest) }
+    func append(_ event: FleetEvent) async throws(StoreError) { try await store.append(event) }
+    func events(after number: UInt64) async throws(StoreError) -> [StoredEvent] {
+        try await store.events(after: number)
+    }
+}

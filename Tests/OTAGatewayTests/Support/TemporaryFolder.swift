@@ -1,0 +1,16 @@
+import FoundationEssentials
+import Glibc
+import SystemPackage
+
+/// A folder that is removed when the last reference is released.
+final class TemporaryFolder: Sendable {
+    let path: FilePath
+
+    init() throws {
+        var template = Array("/tmp/otaflash-gateway-XXXXXX".utf8CString)
+        guard mkdtemp(&template) != nil else { throw Errno(rawValue: errno) }
+        path = FilePath(String(decoding: template.dropLast().map(UInt8.init(bitPattern:)), as: UTF8.self))
+    }
+
+    deinit { try? FileManager.default.removeItem(atPath: path.string) }
+}
