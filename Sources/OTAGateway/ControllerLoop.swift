@@ -202,6 +202,8 @@ struct ControllerLoop<C: Clock> where C.Duration == Duration {
                     return see(leader: stored) { $0.observe($1, revision: $2, at: now) }
                 }
                 guard wishes.rollouts.contains(where: { $0.value.name == rollout }) else {
+                    // The store is not trusted, so it must not fill the memory with unknown names.
+                    guard earlyProgress.count < 64 else { return }
                     return earlyProgress[rollout] = stored
                 }
                 try accept(progress: stored, of: rollout)

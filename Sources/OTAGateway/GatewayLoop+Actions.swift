@@ -161,6 +161,8 @@ extension GatewayLoop {
             case .progress:
                 guard let rollout else { return }
                 guard wishes.rollouts.contains(where: { $0.value.name == rollout }) else {
+                    // The store is not trusted, so it must not fill the memory with unknown names.
+                    guard earlyProgress.count < 64 else { return }
                     return earlyProgress[rollout] = record.bytes
                 }
                 isChanged = try wishes.add(progress: record.bytes, of: rollout, at: timer.moment)

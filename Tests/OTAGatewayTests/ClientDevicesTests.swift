@@ -3,7 +3,6 @@ import OTAFirmware
 import OTAFleet
 import OTAFleetDevices
 import OTAGateway
-import OTALocalStore
 import OTASigning
 import OTASimulator
 import OTAStore
@@ -52,15 +51,10 @@ import Testing
 
     @Test(
         "20 virtual devices, two gateways and a controller over a store: each device is updated once",
-        arguments: [false, true])
-    func fleet(isLocal: Bool) async throws {
+        arguments: StoreKind.allCases)
+    func fleet(_ kind: StoreKind) async throws {
         let folder = try TemporaryFolder()
-        let local =
-            isLocal ? try await LocalStore(folder.path.appending("fleet.sqlite"), now: { LocalStore.wallClock() }) : nil
-        let world = try World { time, memory in
-            if let local { return BlockingStore(store: local, time: time) }
-            return memory
-        }
+        let world = try World(local: await kind.open(in: folder))
         let devices = VirtualDeviceStore(folder: folder.path.appending("devices"))
         var addresses: [DeviceAddress] = []
         for number in 0..<20 {

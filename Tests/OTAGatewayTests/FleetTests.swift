@@ -22,9 +22,12 @@ import Testing
         ]
     }
 
-    @Test("two gateways and a controller: each of 20 devices is confirmed once, stage after stage")
-    func all() throws {
-        let world = try World()
+    @Test(
+        "two gateways and a controller: each of 20 devices is confirmed once, stage after stage",
+        arguments: StoreKind.allCases)
+    func all(_ kind: StoreKind) async throws {
+        let folder = try TemporaryFolder()
+        let world = try World(local: await kind.open(in: folder))
         let (all, a, b) = try devices(world)
         let rollout = try world.fleet.rollout(stages: stages(all.prefix(3)))
         try world.run {
@@ -79,9 +82,40 @@ import Testing
         }
     }
 
-    @Test("a bad firmware halts the rollout in its first stage, and no other device is contacted")
-    func badFirmware() throws {
-        let world = try World(imageIsBad: true)
+    @Test(
+        "another gateway takes over 45 s after a gateway was killed, and continues at the device's offset",
+        arguments: StoreKind.allCases)
+    func takesOver(_ kind: StoreKind) async throws {
+        let folder = try TemporaryFolder()
+        let world = try World(local: await kind.open(in: folder))
+        let (device, rollout) = (try world.device(1), try world.fleet.rollout())
+        try world.run {
+            try await world.fleet.publish(in: world.memory)
+            try await world.fleet.write(rollout, to: world.memory)
+            try await world.fleet.admit(rollout, in: world.memory)
+            let first = try world.gateway("a", life: 1, hears: [device: -40])
+            try await world.wait("the transfer") { await world.air.acceptedChunks[device] == 3 }
+            let second = try world.gateway("b", life: 2, hears: [device: -41])
+            try await world.time.sleep(for: .seconds(1))
+            await first.kill()
+            let killed = world.time.now
+            try await world.wait("the takeover") { try await world.record(device)?.holder?.gateway.text == "b" }
+            let waited = killed.duration(to: world.time.now)
+            #expect(waited >= .seconds(43) && waited <= .seconds(46), "\(waited)")
+            try await world.wait("the device is done") { try await world.record(device)?.state == .done }
+            #expect(await world.air.acceptedChunks == [device: Air.chunks])
+            #expect(await world.air.confirmations == [device: 1])
+            #expect(try await world.record(device)?.attempt == 2)
+            try await second.stop()
+        }
+    }
+
+    @Test(
+        "a bad firmware halts the rollout in its first stage, and no other device is contacted",
+        arguments: StoreKind.allCases)
+    func badFirmware(_ kind: StoreKind) async throws {
+        let folder = try TemporaryFolder()
+        let world = try World(imageIsBad: true, local: await kind.open(in: folder))
         let (all, a, b) = try devices(world)
         let rollout = try world.fleet.rollout(stages: stages(all.prefix(4)))
         try world.run {
@@ -93,7 +127,7 @@ import Testing
                 try world.gateway("b", life: 2, hears: b, slots: 2),
             ]
             try await world.wait("the halt") { try await world.progress(of: rollout)?.state == .halted }
-            try await world.time.sleep(for: .seconds(3600))
+            try await world.time.sleep(for: .seconds(900))
             for gateway in gateways { try await gateway.stop() }
             await controller.kill()
             #expect(await Set(world.air.started).isSubset(of: all.prefix(4)))

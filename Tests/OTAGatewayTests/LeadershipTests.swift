@@ -17,8 +17,9 @@ import Testing
         let first = try World { [faults] time, memory in
             FaultyStore(memory, faults: faults, seed: UInt64(seed), clock: time)
         }
+        let memory = try #require(first.memory as? MemoryStore)
         let second = World(
-            first, FaultyStore(first.memory, faults: faults, seed: UInt64(seed + 100), clock: first.time))
+            first, through: FaultyStore(memory, faults: faults, seed: UInt64(seed + 100), clock: first.time))
         let cut = try #require(first.store as? FaultyStore<VirtualTime>)
         let rollout = try first.fleet.rollout()
         try first.run {

@@ -6,6 +6,7 @@ struct PatchedStore: FleetStore {
     let store: any FleetStore
     var onRecords: @Sendable (Bucket) throws(StoreError) -> Void = { _ throws(StoreError) in }
     var onWrite: @Sendable (RecordKey) throws(StoreError) -> Void = { _ throws(StoreError) in }
+    var onAppend: @Sendable (FleetEvent) throws(StoreError) -> Void = { _ throws(StoreError) in }
 
     func read(_ key: RecordKey) async throws(StoreError) -> StoredRecord? { try await store.read(key) }
 
@@ -32,7 +33,12 @@ struct PatchedStore: FleetStore {
     }
 
     func object(_ digest: SHA256Digest) async throws(StoreError) -> [UInt8]? { try await store.object(digest) }
-    func append(_ event: FleetEvent) async throws(StoreError) { try await store.append(event) }
+
+    func append(_ event: FleetEvent) async throws(StoreError) {
+        try onAppend(event)
+        try await store.append(event)
+    }
+
     func events(after number: UInt64) async throws(StoreError) -> [StoredEvent] {
         try await store.events(after: number)
     }

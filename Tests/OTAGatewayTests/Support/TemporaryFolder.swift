@@ -1,5 +1,6 @@
 import FoundationEssentials
 import Glibc
+import OTALocalStore
 import SystemPackage
 
 /// A folder that is removed when the last reference is released.
@@ -13,4 +14,15 @@ final class TemporaryFolder: Sendable {
     }
 
     deinit { try? FileManager.default.removeItem(atPath: path.string) }
+}
+
+/// The store of a test's fleet.
+enum StoreKind: CaseIterable {
+    case memory, file
+
+    /// Opens the file; nil: the store is in memory.
+    func open(in folder: TemporaryFolder) async throws -> LocalStore? {
+        guard self == .file else { return nil }
+        return try await LocalStore(folder.path.appending("fleet.sqlite"), waiting: .seconds(60))
+    }
 }

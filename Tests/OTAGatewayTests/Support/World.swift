@@ -2,6 +2,7 @@ import DescriptorIO
 import OTAFirmware
 import OTAFleet
 import OTAGateway
+import OTALocalStore
 import OTASigning
 import OTASimulator
 import OTAStore
@@ -12,23 +13,41 @@ import Testing
 struct World: Sendable {
     let time: VirtualTime
     let fleet: Fleet
-    let memory: MemoryStore
-    let store: any FleetStore
+    /// The store itself, and the connection of the gateways and controllers to it.
+    let memory, store: any FleetStore
     let air: Air
     let notes: Notes
 
     init(imageIsBad: Bool = false, _ store: (VirtualTime, MemoryStore) -> any FleetStore = { $1 }) throws {
         let time = VirtualTime()
+        let memory = MemoryStore { StoreTime(milliseconds: Int64(time.now.offset / .milliseconds(1))) }
+        try self.init(time, memory, store(time, memory), imageIsBad: imageIsBad)
+    }
+
+    /// A fleet over a store in a file; nil: in memory.
+    init(imageIsBad: Bool = false, local: LocalStore?) throws {
+        guard let local else {
+            try self.init(imageIsBad: imageIsBad)
+            return
+        }
+        let time = VirtualTime()
+        let store = BlockingStore(store: local, time: time)
+        try self.init(time, store, store, imageIsBad: imageIsBad)
+    }
+
+    private init(
+        _ time: VirtualTime, _ memory: any FleetStore, _ store: any FleetStore, imageIsBad: Bool
+    ) throws {
         self.time = time
         fleet = try Fleet()
-        memory = MemoryStore { StoreTime(milliseconds: Int64(time.now.offset / .milliseconds(1))) }
-        self.store = store(time, memory)
+        self.memory = memory
+        self.store = store
         air = Air(time, imageIsBad: imageIsBad)
         notes = Notes()
     }
 
     /// The same fleet through another connection to the store.
-    init(_ other: World, _ store: any FleetStore) {
+    init(_ other: World, through store: any FleetStore) {
         (time, fleet, memory, air) = (other.time, other.fleet, other.memory, other.air)
         (self.store, notes) = (store, other.notes)
     }
