@@ -5,7 +5,6 @@ public import OTAGateway
 public import OTASigning
 internal import OTATransport
 internal import OTAUpdate
-internal import Synchronization
 
 /// The devices of a gateway at given addresses, over any transport of OTAClient.
 ///
@@ -47,19 +46,8 @@ public struct ClientDevices<C: Clock>: GatewayDevices where C.Duration == Durati
         report: @escaping @Sendable (PushStep) -> Void
     ) async -> PushEnd {
         guard let address = addresses[device] else { return .retry(PushEnd.reason("no-such-device")) }
-        let (accepted, feed) = AsyncStream.makeStream(of: Void.self)
-        let phase = TrialPhase()
-        return await withTaskGroup(of: Void.self) { group in
-            group.addTask {
-                // From the mark for boot on, an interrupt would only leave the image unconfirmed.
-                for await _ in interrupts where !phase.isTrial { feed.yield() }
-            }
-            let end = await push(bundle, to: address, accepted) { progress in
-                guard let step = phase.step(progress) else { return }
-                report(step)
-            }
-            group.cancelAll()
-            return end
+        return await PushBridge.run(interrupts, report) { accepted, progress in
+            await push(bundle, to: address, accepted, report: progress)
         }
     }
 
@@ -77,27 +65,6 @@ public struct ClientDevices<C: Clock>: GatewayDevices where C.Duration == Durati
         } catch {
             // A lock that another process holds, or a file of this computer. The device is not the reason.
             return .retry(PushEnd.reason("device-in-use"))
-        }
-    }
-}
-
-/// Whether a push has reached the trial.
-private final class TrialPhase: Sendable {
-    private let value = Atomic(false)
-
-    var isTrial: Bool { value.load(ordering: .relaxed) }
-
-    /// Returns the progress for the gateway; nil if it does not concern the gateway.
-    func step(_ progress: UpdateProgress) -> PushStep? {
-        switch progress {
-        case .phase(.transfer), .phase(.verify):
-            value.store(false, ordering: .relaxed)
-            return PushStep(.transfer)
-        case .phase(.apply), .phase(.restart), .phase(.confirm):
-            value.store(true, ordering: .relaxed)
-            return PushStep(.trial)
-        case .transferred(let offset, let total, _): return PushStep(.transfer, offset: offset, total: total)
-        default: return nil
         }
     }
 }

@@ -1,3 +1,4 @@
+import DescriptorIO
 import OTAClient
 import OTAFirmware
 import OTAFleet
@@ -47,6 +48,33 @@ import Testing
                 == [.rolledBack, .didNotReturn, .protocolViolation, .flashFailed, .digestMismatch])
         #expect(ends["refused"]?.contains(.untrustedByDevice) == true)
         #expect(ends["retry"]?.contains(.linkLost) == true && ends["updated"] == nil)
+    }
+
+    @Test("an interrupt reaches a push before the mark for boot, and not later", arguments: [false, true])
+    func interrupts(isOnTrial: Bool) throws {
+        let time = VirtualTime()
+        try time.run {
+            let (interrupts, feed) = AsyncStream.makeStream(of: Void.self)
+            let (steps, isInterrupted) = (Guarded<[PushStep]>([]), Flag())
+            let end = await PushBridge.run(interrupts) { step in
+                steps.with { $0.append(step) }
+            } push: { accepted, report in
+                report(.phase(.connect))
+                report(.phase(.transfer))
+                report(.transferred(offset: 10, total: 20, sent: 10))
+                if isOnTrial { report(.phase(.apply)) }
+                feed.yield()
+                await withTaskGroup(of: Void.self) { group in
+                    group.addTask { for await _ in accepted { isInterrupted.set() } }
+                    try? await time.sleep(for: .seconds(2))
+                    group.cancelAll()
+                }
+                return .updated
+            }
+            #expect(end == .updated && isInterrupted.isSet != isOnTrial)
+            let expected = [PushStep(.transfer), PushStep(.transfer, offset: 10, total: 20), PushStep(.trial)]
+            #expect(steps.with { $0 } == Array(expected.prefix(isOnTrial ? 3 : 2)))
+        }
     }
 
     @Test(
