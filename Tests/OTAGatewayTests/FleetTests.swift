@@ -2,6 +2,7 @@ import OTAFirmware
 import OTAFleet
 import OTASimulator
 import OTAStore
+import OTAUpdate
 import StoreContract
 import Testing
 
@@ -77,6 +78,54 @@ import Testing
             }
             for gateway in gateways { try await gateway.stop() }
             for controller in controllers { await controller.kill() }
+            #expect(await world.air.confirmations == Dictionary(uniqueKeysWithValues: all.map { ($0, 1) }))
+            #expect(await world.air.acceptedChunks.values.allSatisfy { $0 == Air.chunks })
+        }
+    }
+
+    @Test("all devices are confirmed once while gateways and controllers are killed and cut off", arguments: 1...5)
+    func chaos(seed: Int) throws {
+        var faults = FaultyStore<VirtualTime>.Faults()
+        faults.lostAcknowledgement = 0.1
+        faults.lostRequest = 0.05
+        faults.lag = .milliseconds(500)
+        let world = try World()
+        let memory = try #require(world.memory as? MemoryStore)
+        let connections = (0..<4).map { [faults] number in
+            FaultyStore(memory, faults: faults, seed: UInt64(seed * 10 + number), clock: world.time)
+        }
+        let (all, a, b) = try devices(world)
+        let rollout = try world.fleet.rollout(stages: stages(all.prefix(3)), attempts: 1000)
+        try world.run {
+            try await world.fleet.publish(in: world.memory)
+            try await world.fleet.write(rollout, to: world.memory)
+            func start(_ number: Int, _ life: UInt32) throws -> World.Running {
+                let world = World(world, through: connections[number])
+                return switch number {
+                case 0: try world.gateway("a", life: life, hears: a, slots: 3)
+                case 1: try world.gateway("b", life: life, hears: b, slots: 3)
+                default: world.controller(life: life)
+                }
+            }
+            var random = SplitMix64(seed: UInt64(seed))
+            var running = try (0..<4).map { try start($0, UInt32($0)) }
+            for life in UInt32(10)..<50 {
+                try await world.time.sleep(for: .seconds(Int.random(in: 5...30, using: &random)))
+                let number = Int.random(in: 0..<4, using: &random)
+                switch Int.random(in: 0..<4, using: &random) {
+                case 0:
+                    await running[number].kill()
+                    running[number] = try start(number, life)
+                case 1: await connections[number].setPartitioned(true)
+                default: for connection in connections { await connection.setPartitioned(false) }
+                }
+            }
+            for connection in connections { await connection.setPartitioned(false) }
+            try await world.wait("all devices are done") {
+                try await world.records().count(where: { $0.state == .done }) == 20
+            }
+            for number in 0..<2 { try await running[number].stop() }
+            for number in 2..<4 { await running[number].kill() }
             #expect(await world.air.confirmations == Dictionary(uniqueKeysWithValues: all.map { ($0, 1) }))
             #expect(await world.air.acceptedChunks.values.allSatisfy { $0 == Air.chunks })
         }
