@@ -10,9 +10,9 @@ public struct FleetError: Error, Sendable, Equatable {
         case tooNew = "too-new"
         /// The record has more than 4096 bytes.
         case tooLarge = "record-too-large"
-        /// No accepted key signed the record, or its signature is invalid.
+        /// No accepted key signed the record, its signature is invalid, or the store has the record under the name of another record.
         case untrusted = "record-untrusted"
-        /// The record is older than a record that was already accepted.
+        /// The record is older than an accepted version of the same record, or it has the same serial and different contents.
         case rollbackSeen = "rollback-seen"
         /// The wall clock is before the creation of the rollout.
         case clockNotSet = "clock-not-set"

@@ -1,12 +1,12 @@
 public import OTAFirmware
 
-/// The record that shows which of several controllers leads. The same times as for a device apply (``Lease``, ``LeaseWatch``).
+/// The record that shows which of several controllers leads. The times of ``Lease`` and ``LeaseWatch`` also apply to this record.
 ///
 /// The record only saves work. It is not signed, because two controllers that both write do no harm: they compute the same progress, each
 /// write is a compare-and-set, and each progress is signed.
 public struct LeaderRecord: Sendable, Hashable {
     public let controller: KeyID
-    /// The run of the controller's process.
+    /// The identifier of the run of the controller's process.
     public let life: GatewayLife
     /// The number of the leader's writes, from 1.
     public private(set) var beat: Int
@@ -40,14 +40,15 @@ public struct LeaderRecord: Sendable, Hashable {
         return try fields.encoded()
     }
 
-    /// The next write of the same leader.
+    /// Returns the record for the next write of the same leader.
     public func nextBeat() -> LeaderRecord {
         var next = self
         next.beat += 1
         return next
     }
 
-    /// Whether the two records are the same write. It decides after a lost acknowledgement.
+    /// True if both records are from the same write. If the acknowledgement of a write was lost, this comparison of the stored record with
+    /// the sent record shows whether the store has accepted the write.
     public func isSameWrite(as other: LeaderRecord) -> Bool {
         controller == other.controller && life == other.life && beat == other.beat
     }

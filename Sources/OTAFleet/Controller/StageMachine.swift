@@ -1,24 +1,26 @@
 /// Controls one rollout: starts the next stage, halts the rollout, and completes it.
 ///
 /// The machine has no clock, no store and no key. The caller passes the records, signs the returned progress with the controller's key, and
-/// writes it by compare-and-set. Two controllers compute the same from the same records. A new leader starts the times again, so a change
-/// of the leader can only delay a stage.
+/// writes it by compare-and-set. Two controllers compute the same progress from the same records. A new leader measures the times of a
+/// stage from the start again, so a change of the leader can only delay the next stage.
 public struct StageMachine: Sendable {
-    /// The progress is written again after this time, even if it is the same. Gateways start nothing if it stays away for 10 minutes.
+    /// The progress is written again after this time, even if it has not changed. A gateway that has seen no new progress for 10 minutes
+    /// starts no push.
     private static let rewriteTime = Duration.seconds(60)
-    /// Changed counts alone are written after this time.
+    /// The minimum time between two writes of the progress if only its counts have changed.
     private static let countTime = Duration.seconds(10)
-    /// The rollout is complete if no admitted device is unfinished for this time.
+    /// The rollout is complete if two conditions hold in its last stage for this time: at least one device has ended, and no device is
+    /// running or waiting.
     private static let completionTime = Duration.seconds(86400)
 
     public private(set) var rollout: Verified<Rollout>
     /// The newest progress that this machine knows.
     public private(set) var progress: RolloutProgress
-    /// The lowest serial of the next progress.
+    /// The serial number of the next progress.
     private var nextSerial: Int
     private var isStored: Bool
     private var written: Duration?
-    /// Since when the conditions of the current stage hold, on the clock of this controller.
+    /// The time from which the conditions for the next stage have been true, on the clock of this controller. Nil while they are false.
     private var soaking: Duration?
     private var finished: Duration?
 
@@ -60,7 +62,7 @@ public struct StageMachine: Sendable {
         let tally = Tally(records, of: plan, stage: next.stage)
         next.counts = tally.all
         if next.state != .running, plan.state == .running, plan.serial > progress.rolloutSerial {
-            // The operator resumed the rollout, and so accepted the failures until now.
+            // The operator has resumed the rollout. This means that the operator accepts the failures until now.
             next.state = .running
             next.excused = RolloutProgress.Excused(ended: tally.all.ended, failed: tally.all.failed)
             restartTimes()
@@ -106,7 +108,7 @@ public struct StageMachine: Sendable {
         if let excused {
             return exceeds(ended: tally.all.ended - excused.ended, failed: tally.all.failed - excused.failed)
         }
-        // The current stage counts also alone, because many devices of earlier stages could hide its failures.
+        // The current stage is also checked alone, because many updated devices of earlier stages could hide the failures of this stage.
         return exceeds(ended: tally.all.ended, failed: tally.all.failed)
             || exceeds(ended: tally.stage.ended, failed: tally.stage.failed)
     }

@@ -1,10 +1,10 @@
-/// The numbers of the devices of a rollout, computed from the records of all devices.
+/// The number of devices of a rollout in each state, computed from the records of all devices.
 ///
 /// The numbers are always computed from all records. A stored number that each event increments would be wrong after a repeated event.
 public struct Tally: Sendable, Hashable {
     /// The devices that the stages 0 to the current stage admit.
     public private(set) var all = RolloutProgress.Counts()
-    /// The devices that the current stage admits, and no stage before it.
+    /// The devices that the current stage admits, without the devices that an earlier stage admits.
     public private(set) var stage = RolloutProgress.Counts()
 
     public init(_ records: some Sequence<DeviceRecord>, of rollout: Rollout, stage current: Int) {
@@ -17,7 +17,8 @@ public struct Tally: Sendable, Hashable {
         }
     }
 
-    /// Returns the count to which a device belongs; nil if the rollout does not select the device.
+    /// Returns the count to which a device belongs. Returns nil if the device belongs to no count, for example because the rollout does not
+    /// select it, because the operator holds it, or because its job is from a newer rollout.
     private static func count(
         of record: DeviceRecord, _ rollout: Rollout
     ) -> WritableKeyPath<RolloutProgress.Counts, Int>? {

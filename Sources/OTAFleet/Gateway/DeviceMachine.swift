@@ -4,18 +4,18 @@ public import OTAFirmware
 public enum PushEnd: Sendable, Hashable {
     /// The device runs the image, confirmed. It may have run the image before.
     case updated
-    /// No result, for example `link-lost` or `device-busy`. Another attempt can help.
+    /// The push ended without a result, for example because of `link-lost` or `device-busy`. Another attempt can succeed.
     case retry(Reason)
-    /// The device or otaflash refused the image. Another attempt does not help.
+    /// The device or otaflash refused the image. Another attempt would have the same end.
     case refused(Reason)
     /// The image may be the reason: `rolled-back`, `did-not-return`, or a failure of the device during the push.
     case failed(Reason)
 }
 
-/// One device as one gateway sees it: takes the lease, shows that the gateway is alive, and writes the result.
+/// Controls the update of one device by one gateway: takes the lease, shows that the gateway is alive, and writes the result.
 ///
-/// The machine has no clock, no store and no radio. The caller passes events and performs the returned actions. It performs the actions in
-/// their order. At most one write is under way at a time.
+/// The machine has no clock, no store and no radio. The caller passes events, and performs the returned actions in the order of the list.
+/// At most one write is under way at a time.
 public struct DeviceMachine: Sendable {
     public enum Action: Sendable, Hashable {
         /// Read the record, and pass the answer to `readBack(_:revision:at:)`, or call `readFailed(at:)`.
@@ -25,10 +25,11 @@ public struct DeviceMachine: Sendable {
         /// Push the bundle of the wish, and pass its progress and its end to the machine. The operator may have aborted the rollout since
         /// `start(_:at:)`, so ask `WishList.mustInterrupt(_:)` again.
         case push(Wish)
-        /// Interrupt the push. Its end is still passed to the machine.
+        /// Interrupt the push. The caller then also passes the end of the push to the machine.
         case interrupt
-        /// The attempt is over, and the gateway's slot is free. `stored`: the record has the result. Otherwise another process has the
-        /// lease, and its result counts.
+        /// The attempt is over, and the gateway's slot is free. The end is nil if this gateway did not get the lease. `stored` is true if
+        /// the record in the store contains the result. If `stored` is false, this gateway does not have the lease, and the result is
+        /// discarded.
         case ended(PushEnd?, stored: Bool)
     }
 
@@ -36,24 +37,25 @@ public struct DeviceMachine: Sendable {
         case written(revision: UInt64)
         /// The record has another revision.
         case conflict
-        /// The write may be stored or not, for example after a timeout.
+        /// It is unknown whether the write is stored, for example after a timeout.
         case unknown
     }
 
     /// When a push can start.
     public enum Readiness: Sendable, Hashable {
         case now
-        /// Not before this time. The readiness can change before.
+        /// The push can start at this time. An event before this time can change the readiness.
         case at(Duration)
-        /// Not before another event.
+        /// The push cannot start. Only an event can change this.
         case no
     }
 
-    /// The time after which an unclear write is read back again.
+    /// If the result of a write is unknown, the machine reads the record after this time.
     private static let retryTime = Duration.seconds(2)
-    /// The caller calls `tick(at:)` at least after this time. During a trial, a longer time without an event is a pause of this process.
+    /// The maximum time between two events during a push, because `deadline` requests a call of `tick(at:)` after this time. A longer time
+    /// without an event means that this process was paused, for example because the computer was suspended.
     private static let longestTick = Duration.seconds(5)
-    /// After pauses of this total time, the end of a trial proves nothing about the image.
+    /// If the pauses of this process during a trial have this total time or more, the end of the trial proves nothing about the image.
     private static let acceptedPause = Duration.seconds(5)
 
     public let holder: Holder
@@ -63,8 +65,10 @@ public struct DeviceMachine: Sendable {
     public private(set) var revision: UInt64 = 0
     private var watch: LeaseWatch?
     private var isHeard = false
-    /// The pause before the lease, and the rollout and time of its start.
+    /// The waiting time of this gateway before it takes the lease (``Contention``).
     private var delay = Duration.zero
+    /// The rollout of the current wish, and the time from which the wish has been for this rollout. The waiting time starts at this time.
+    /// Nil if there is no wish.
     private var candidate: (rollout: RolloutName, since: Duration)?
     private var job: Job?
     private var pending: Pending?
@@ -78,13 +82,13 @@ public struct DeviceMachine: Sendable {
         var phase = DeviceRecord.Phase.connect
         var offset: Int?
         var total: Int?
-        /// Whether the record does not have the phase yet.
+        /// True if the machine must write the phase to the record without waiting for the next beat.
         var hasNews = false
         var interruption: Reason?
         var end: PushEnd?
-        /// Whether another process has the lease.
+        /// True if this gateway lost the lease or did not get it, for example because another process has taken it.
         var isLost = false
-        /// Whether this attempt transferred, so that its own APPLY started the trial.
+        /// True if this attempt has reached the phase `transfer`. A later trial was then started by this attempt, not by an earlier one.
         var hasTransferred = false
         /// How long this process was paused during the trial.
         var paused = Duration.zero
@@ -93,7 +97,8 @@ public struct DeviceMachine: Sendable {
     private struct Pending: Sendable {
         let record: DeviceRecord
         let sent: Duration
-        /// When the record is read because the result of the write is not known; nil while the write or the read is under way.
+        /// The time at which the machine reads the record to find out the result of the write. Nil while the write or this read is under
+        /// way.
         var readTime: Duration?
     }
 
@@ -148,8 +153,8 @@ public struct DeviceMachine: Sendable {
         let time: Duration
         switch record.state {
         case .held: return .no
-        // Another life of this gateway has ended, because the gateway locks its state folder. The own life without a job: a write that
-        // counted as failed arrived late.
+        // No other process of this gateway runs, because a gateway locks its state folder. So a record of an earlier process can be
+        // taken over at once. The record can also be from this process, if a write arrived late that the machine assumed to be lost.
         case .running where record.holder?.gateway == holder.gateway: time = .zero
         case .running: time = watch.takeoverTime + delay
         case .idle, .done, .givenUp, .waiting:
@@ -170,7 +175,7 @@ public struct DeviceMachine: Sendable {
         guard readiness(for: wish, at: moment) == .now else { return [] }
         lastEvent = moment.now
         let isTakeover = record.state == .running
-        // A device on trial is confirmed in every case, so the number of attempts does not count.
+        // An image on trial must be confirmed in every case, so the maximum number of attempts has no effect.
         guard let wish, !isTakeover || hasAttempt(for: wish) || record.phase == .trial else {
             return send(.abandon(isLast: wish != nil), at: moment)
         }
@@ -184,11 +189,11 @@ public struct DeviceMachine: Sendable {
 
     // MARK: - Store
 
-    /// Records the record of the store, from a watch. A watch may repeat or lag.
+    /// Passes a record that a watch of the store has reported. A watch may report a record late or several times.
     public mutating func observe(_ stored: DeviceRecord?, revision: UInt64, at moment: Moment) -> [Action] {
         note(moment)
         guard revision >= self.revision || watch == nil else { return [] }
-        // The result of the own write decides.
+        // A write of this machine is under way. The machine waits for its result and ignores the watch.
         guard pending == nil else { return [] }
         adopt(stored, revision, at: moment)
         return proceed(at: moment)
@@ -205,7 +210,8 @@ public struct DeviceMachine: Sendable {
             return acknowledged(stored, revision, pending, at: moment)
         }
         self.pending = nil
-        // Without a lease, the write of the lease failed. Otherwise the newest state must be written again.
+        // The pending write is not in the store. If this attempt has no lease yet, this write would have taken the lease, so the attempt
+        // ends. If the attempt has a lease, the machine writes the newest state again.
         if job?.lease == nil { job?.isLost = true }
         job?.hasNews = true
         adopt(stored, revision, at: moment)
@@ -224,7 +230,8 @@ public struct DeviceMachine: Sendable {
         guard let pending else { return [] }
         switch result {
         case .written(let revision): return acknowledged(pending.record, revision, pending, at: moment)
-        // A conflict may be the machine's own write, whose acknowledgement was lost. So the record decides, not the result.
+        // The machine's own write can be in the store even after a conflict, because an earlier acknowledgement can be lost. So the machine
+        // reads the record to find out whether it contains this write.
         case .conflict: return [.read]
         case .unknown:
             self.pending?.readTime = moment.now + Self.retryTime
@@ -261,7 +268,8 @@ public struct DeviceMachine: Sendable {
             job?.isLost = true
         }
         record = stored ?? DeviceRecord(device: record.device)
-        // What this gateway read from the device is newer than the record, except after the end of an update.
+        // The product and the version that this gateway read from the device are newer than those in the record. Only after an update is
+        // the version in the record newer.
         if record.state != .done { record.version = version ?? record.version }
         record.product = product ?? record.product
         self.revision = revision
@@ -287,10 +295,10 @@ public struct DeviceMachine: Sendable {
 
     // MARK: - Push
 
-    /// Records the progress of the push: its phase, and the received and all bytes of the image.
+    /// Records the progress of the push: its phase, the number of received bytes (`offset`), and the size of the image (`total`).
     ///
-    /// A push that transfers reports the phase `transfer` first, also if no byte is missing. A push that finds the device on trial reports
-    /// only `trial`.
+    /// Before the phase `trial`, a push reports the phase `transfer`, even if the device already has all bytes. Only a push that finds the
+    /// device on trial reports `trial` without `transfer`.
     public mutating func progress(
         _ phase: DeviceRecord.Phase, offset: Int?, total: Int?, at moment: Moment
     ) -> [Action] {
@@ -319,15 +327,15 @@ public struct DeviceMachine: Sendable {
         return proceed(at: moment)
     }
 
-    /// Whether this gateway saw the trial from its start, without a pause. Otherwise the trial may have ended because nothing confirmed the
-    /// image in time, and this proves nothing about the image.
+    /// True if this gateway saw the trial from its start, without a long pause. If false, the device may have rolled back only because no
+    /// gateway confirmed the image in time. The end of the trial then proves nothing about the image.
     private var watchedWholeTrial: Bool {
         guard let job else { return false }
         return job.hasTransferred && job.paused < Self.acceptedPause
     }
 
-    /// Interrupts the attempt if the image is not marked for boot yet. Later the push continues, because its
-    /// confirmation is right in every case.
+    /// Interrupts the attempt if it is not in the phase `trial` yet. In the phase `trial`, the push continues, because an image on trial
+    /// must be confirmed in every case.
     public mutating func stop(_ reason: Reason, at moment: Moment) -> [Action] {
         note(moment)
         guard let job, job.interruption == nil, job.phase != .trial, job.end == nil else { return [] }
@@ -349,14 +357,16 @@ public struct DeviceMachine: Sendable {
         return actions + proceed(at: moment)
     }
 
-    /// Notices a pause of this process. After a pause in a trial, the device may have rolled back only because nothing confirmed it.
+    /// Records the time of an event, and adds up the pauses of this process during a trial. After a long pause, the device may have rolled
+    /// back only because no gateway confirmed the image.
     private mutating func note(_ moment: Moment) {
         let gap = moment.now - lastEvent - Self.longestTick
         if job?.isPushing == true, job?.phase == .trial, gap > .zero { job?.paused += gap }
         lastEvent = moment.now
     }
 
-    /// Writes what the record does not have yet.
+    /// Returns the next action of the attempt: the write of a beat or of the result, if it is due, or the end of an attempt without a
+    /// lease.
     private mutating func proceed(at moment: Moment) -> [Action] {
         guard let job else { return [] }
         if job.isLost {

@@ -1,6 +1,6 @@
 /// A time on the monotonic clock of this machine, and the wall clock if it is known.
 public struct Moment: Sendable, Hashable {
-    /// The time since any fixed point, on a clock that also counts the time in which the machine sleeps.
+    /// The time since a fixed point in the past, on a clock that also runs while the computer is suspended.
     public let now: Duration
     /// The time of the wall clock. It is used only for reports and for the expiry of rollouts.
     public let wall: Timestamp?
@@ -15,7 +15,7 @@ public struct Moment: Sendable, Hashable {
 ///
 /// No clock of two machines is compared. The holder writes the record every 10 s (a beat). It stops its push 20 s after it has **sent** the
 /// last beat that the store acknowledged. Another gateway takes over only after it has seen the same revision for 45 s (``LeaseWatch``).
-/// The revision that it sees was sent before, so the holder stops at least 25 s earlier.
+/// The holder sends a beat before the other gateway sees its revision. So the holder stops at least 25 s before the takeover.
 public struct Lease: Sendable, Hashable {
     private var sent: Duration
     private var acknowledged: Duration
@@ -32,14 +32,14 @@ public struct Lease: Sendable, Hashable {
     /// Records that the store acknowledged the beat that was sent at `sent`.
     public mutating func acknowledge(sent: Duration) { acknowledged = max(acknowledged, sent) }
 
-    /// The time of the next beat: 10 s after the last one.
+    /// The time of the next beat: 10 s after the last beat was sent.
     public var nextBeat: Duration { sent + .seconds(10) }
 
     /// The time at which the holder must stop if no further beat is acknowledged: 20 s after the last acknowledged beat was sent.
     public var stopTime: Duration { acknowledged + .seconds(20) }
 }
 
-/// The revision of a record as another process sees it, and since when.
+/// The last revision of a record that another process has seen, and the time at which this process saw the revision first.
 public struct LeaseWatch: Sendable, Hashable {
     public private(set) var revision: UInt64
     private var since: Duration
@@ -55,22 +55,25 @@ public struct LeaseWatch: Sendable, Hashable {
         self = LeaseWatch(revision: revision, at: now)
     }
 
-    /// The time since the revision is unchanged.
+    /// Returns how long the revision has been unchanged.
     public func age(at now: Duration) -> Duration { now - since }
 
     /// The time from which the holder counts as gone: 45 s after the revision was first seen.
     public var takeoverTime: Duration { since + .seconds(45) }
 
-    /// The time `seconds` after the revision was first seen. A pause before the next attempt is measured so.
+    /// Returns the time `seconds` after the revision was first seen. The pause before the next attempt starts when the revision is seen.
     func time(after seconds: Int) -> Duration { since + .seconds(seconds) }
 }
 
-/// The random part of the start of a push. If several gateways hear a device, the gateway with the strongest signal starts first.
+/// The waiting time of a gateway before it takes the lease of a device.
+///
+/// If several gateways hear a device, the gateway with the strongest signal waits for the shortest time, and usually gets the lease. The
+/// waiting time also has a random part, for gateways that receive the device with the same signal strength.
 public enum Contention {
-    /// Returns how long a gateway waits before it takes the lease: 50 ms for each dB below −40 dBm, and up to 50 ms more.
+    /// Returns the waiting time: 50 ms for each dB below −40 dBm, at most 90 dB, and a random part of at most 50 ms.
     ///
     /// - Parameters:
-    ///   - rssi: the signal strength in dBm; nil if the transport has no radio.
+    ///   - rssi: the signal strength in dBm; nil if the transport has no radio. The waiting time then has only the random part.
     ///   - jitter: a random number, 0 to 1.
     public static func delay(rssi: Int?, jitter: Double) -> Duration {
         let decibels = Double(min(max(-40 - (rssi ?? -40), 0), 90))

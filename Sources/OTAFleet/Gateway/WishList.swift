@@ -1,4 +1,5 @@
-/// A job for a device: a verified rollout that is in force and admits the device, and its verified release. Only ``WishList`` creates it.
+/// A job for a device: a verified rollout, and the verified release of this rollout. Only ``WishList`` creates a value of this type, after
+/// it has checked that the push may start.
 public struct Wish: Sendable, Hashable {
     public let rollout: Verified<Rollout>
     public let release: Verified<FleetRelease>
@@ -11,13 +12,13 @@ public struct Wish: Sendable, Hashable {
 
 /// The rollouts that a gateway knows, with their releases and their progress.
 ///
-/// The caller passes the bytes of each record that it reads or hears. The list verifies them, and refuses records that are older than
-/// records that this machine has seen.
+/// The caller passes the bytes of each record that it receives. The list verifies the record. It refuses a record that is older than a
+/// version of the same record that this machine has accepted.
 public struct WishList: Sendable {
     private struct Entry: Sendable {
         var rollout: Verified<Rollout>
         var progress: Verified<RolloutProgress>?
-        /// When this gateway saw the serial of the progress for the first time.
+        /// The time at which this gateway received the current progress for the first time; nil if it has received no progress.
         var seen: Duration?
     }
 
@@ -46,7 +47,8 @@ public struct WishList: Sendable {
     ///
     /// - Parameter name: the name of the record in the store.
     /// - Returns: whether `memory` changed.
-    /// - Throws: `record-untrusted`, `rollback-seen`; `record-malformed`, `record-too-large`, `too-new`. The known version stays in force.
+    /// - Throws: `record-untrusted`, `rollback-seen`; `record-malformed`, `record-too-large`, `too-new`. After an error, the earlier
+    ///   version of the rollout stays in force.
     public mutating func add(rollout bytes: [UInt8], named name: RolloutName) throws(FleetError) -> Bool {
         let key = "rollout \(name)"
         guard accepted[key] != bytes else { return false }
@@ -54,7 +56,7 @@ public struct WishList: Sendable {
         guard rollout.value.name == name else { throw Self.misplaced("rollout", rollout.value.name.text, name.text) }
         let changes = try memory.accept(rollout)
         accepted[key] = bytes
-        // The plan could name other controllers, so the progress must be verified again.
+        // The new version could name other controllers, so the progress is verified again with the keys in this version.
         let progress = accepted.removeValue(forKey: "progress \(name)")
         let seen = entries[name]?.seen
         entries[name] = Entry(rollout: rollout)
@@ -93,7 +95,8 @@ public struct WishList: Sendable {
         return changes
     }
 
-    /// Starts no further push of this version of a release, because its bundle is missing or is not the bundle of the release.
+    /// Excludes this version of a release from all further pushes. Call this method if the bundle is missing or is not the bundle of the
+    /// release.
     public mutating func refuse(_ release: Verified<FleetRelease>) { badReleases.insert(release) }
 
     private static func misplaced(_ what: String, _ name: String, _ place: String) -> FleetError {
@@ -102,12 +105,13 @@ public struct WishList: Sendable {
 
     // MARK: - Decisions
 
-    /// After this time without a new progress, a gateway starts no push. The controller writes the progress every 60 s.
+    /// If a gateway has received no new progress for this time, it starts no push. The controller writes the progress every 60 s.
     private static let deadManTime = Duration.seconds(600)
 
     /// Returns the job for a device, from the newest rollout that admits it; nil if no push may start.
     ///
-    /// A device on trial is an exception: confirming its image is always right, so only the signatures count.
+    /// For a device on trial, only the signatures of the rollout and of the release are required, because the image on trial must be
+    /// confirmed in every case.
     ///
     /// - Parameters:
     ///   - record: the record of the device, with the product and version that the gateway last read from it.
@@ -126,7 +130,8 @@ public struct WishList: Sendable {
                 return Wish(rollout: entry.rollout, release: release)
             }
             guard rollout.state == .running, release.value.state == .published, !badReleases.contains(release),
-                // After a trial, the device already runs the version of the release.
+                // A device that has a job of this rollout may already run the version of the release, for example after a trial. So the
+                // condition for the running version does not apply to this device.
                 rollout.selection.includes(
                     product: record.product, version: record.version, groups: record.groups,
                     ignoringVersion: isOwn),
@@ -146,7 +151,7 @@ public struct WishList: Sendable {
         return nil
     }
 
-    /// Returns whether a push under way must be interrupted, because the operator has aborted the rollout.
+    /// Returns true if the operator has aborted the rollout of the device's push. The push must then be interrupted, except on trial.
     public func mustInterrupt(_ record: DeviceRecord) -> Bool {
         guard record.state == .running, record.phase != .trial, let rollout = record.rollout else { return false }
         return entries[rollout]?.rollout.value.state == .aborted
@@ -163,7 +168,8 @@ public struct WishList: Sendable {
     private func admits(_ record: DeviceRecord, _ entry: Entry, at moment: Moment) -> Bool {
         guard let progress = entry.progress?.value, let seen = entry.seen, progress.state == .running,
             moment.now - seen < Self.deadManTime,
-            // The controller has seen a newer version of the rollout than this gateway, which could be a pause.
+            // If the progress names a newer version of the rollout, this gateway waits for this version, because it could pause the
+            // rollout.
             progress.rolloutSerial <= entry.rollout.value.serial
         else { return false }
         return entry.rollout.value.admits(record.device, groups: record.groups, upTo: progress.stage)

@@ -30,7 +30,7 @@ public struct FleetRelease: SignedPayload {
 
     private static let what = "the release"
 
-    /// Creates the first version of the record of a bundle that the operator's own trusted keys verified.
+    /// Creates the first version of the record of a bundle. A `Verifier` with the operator's own trusted keys has accepted the bundle.
     public init(of bundle: VerifiedBundle) {
         serial = 1
         state = .published
@@ -52,7 +52,7 @@ public struct FleetRelease: SignedPayload {
         fields.set("size", size)
     }
 
-    /// The next version of the record, with which no gateway starts a push of this release.
+    /// Returns the next version of the record, in the state `withdrawn`. A gateway that has this version starts no push of the release.
     func withdrawn() -> FleetRelease {
         var next = self
         next.serial += 1
@@ -86,8 +86,8 @@ public struct FleetRelease: SignedPayload {
 
     /// Checks that a verified bundle is the bundle of this release. A gateway calls this before the first push.
     ///
-    /// The comparison includes the values that the manifest already determines: the operator saw and signed these values, so a record that
-    /// disagrees with its manifest is wrong.
+    /// The digest of the manifest already determines some of the compared values. They are compared too, because the operator saw and
+    /// signed these values in the record. If they differ from the manifest, the record is wrong.
     ///
     /// - Throws: `bad-release`.
     public func check(_ bundle: VerifiedBundle) throws(FleetError) {

@@ -1,7 +1,7 @@
 public import OTAFirmware
 public import OTASigning
 
-/// The plan of an update of many devices, and the operator's wish for it. An operator signs it.
+/// The plan of an update of many devices, and the state that the operator has selected for it. An operator signs the rollout.
 public struct Rollout: SignedPayload {
     public enum State: String, Sendable, CaseIterable {
         case running
@@ -11,11 +11,12 @@ public struct Rollout: SignedPayload {
         case aborted
     }
 
-    /// The condition on which the controller halts the rollout.
+    /// The condition for a halt. The controller halts the rollout if at least `minimum` devices have ended, and if more than
+    /// `failedPercent` per cent of these devices have failed.
     public struct Halt: Sendable, Hashable {
         /// The highest accepted part of failed devices, in per cent of the ended devices, 0 to 100.
         public let failedPercent: Int
-        /// The lowest number of ended devices for a halt, at least 1.
+        /// The number of devices that must have ended before the controller can halt the rollout, at least 1.
         public let minimum: Int
 
         /// Returns nil if a number is out of its range.
@@ -88,7 +89,7 @@ public struct Rollout: SignedPayload {
         if let problem { throw FleetError(.badChange, problem) }
     }
 
-    /// What is wrong with the values; nil if nothing is wrong.
+    /// The description of the first invalid value; nil if all values are valid.
     private var problem: String? {
         guard (1...Self.maximumStages).contains(stages.count) else {
             return "a rollout has 1 to \(Self.maximumStages) stages, not \(stages.count)"
@@ -140,7 +141,9 @@ public struct Rollout: SignedPayload {
     /// How far the clocks of two machines may differ, in seconds.
     public static let clockTolerance: Int64 = 300
 
-    /// Checks the wall clock of this machine. The check limits how long a store that withholds newer records can keep a rollout alive.
+    /// Checks that the wall clock of this machine is between the creation and the expiry of the rollout, with a tolerance of
+    /// `clockTolerance`. A store that is not trusted can withhold newer records, such as an abort. This check limits how long the old
+    /// version of a rollout stays in force.
     ///
     /// - Throws: `clock-not-set` if the clock is before the creation of the rollout; `rollout-expired`.
     public func check(wall: Timestamp) throws(FleetError) {

@@ -9,13 +9,13 @@ public struct RolloutProgress: SignedPayload {
         case complete
     }
 
-    /// The numbers of the devices that the rollout admits so far.
+    /// The number of devices in each state. Only the devices that the rollout admits so far are counted.
     public struct Counts: Sendable, Hashable {
         public var done = 0
         public var running = 0
         /// The devices that ended with a failure that the image can cause (``Reason/blamesImage``).
         public var failed = 0
-        /// The devices that ended with another failure, such as a refusal, or used up their attempts.
+        /// The devices that ended for another reason, such as a refusal, or after their last attempt.
         public var refused = 0
         /// The devices without a result, for example because no gateway hears them.
         public var waiting = 0
@@ -26,7 +26,8 @@ public struct RolloutProgress: SignedPayload {
         public var unfinished: Int { running + waiting }
     }
 
-    /// The failures of devices before the operator resumed a halted rollout. They do not count for the next halt.
+    /// The numbers of ended and of failed devices at the time at which the operator resumed a halted rollout. For the next halt, only the
+    /// devices that end later count.
     public struct Excused: Sendable, Hashable {
         public let ended: Int
         public let failed: Int

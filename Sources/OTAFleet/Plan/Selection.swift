@@ -52,7 +52,7 @@ public struct Selection: Sendable, Hashable {
     /// Returns whether the rollout can update a device. A device whose product is unknown is never selected. A device whose version is
     /// unknown is not selected if there is a condition for the version.
     ///
-    /// - Parameter ignoringVersion: whether the condition for the version does not apply, because the device already has a job.
+    /// - Parameter ignoringVersion: true if the device already has a job of the rollout. The condition for the version then does not apply.
     public func includes(
         product: ProductName?, version: SemanticVersion?, groups: [GroupName], ignoringVersion: Bool = false
     ) -> Bool {

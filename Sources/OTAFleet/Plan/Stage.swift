@@ -15,7 +15,7 @@ public struct Stage: Sendable, Hashable {
     public let audience: Audience
     /// The lowest part of the stage's ended devices that must be updated, in per cent, 0 to 100.
     public let successPercent: Int
-    /// The lowest number of the stage's ended devices, at least 1.
+    /// The number of the stage's devices that must have ended before the next stage can start, at least 1.
     public let minimum: Int
     /// How long both conditions must hold before the next stage starts, in seconds.
     public let soakSeconds: Int
@@ -32,7 +32,7 @@ public struct Stage: Sendable, Hashable {
         self.soakSeconds = soakSeconds
     }
 
-    /// Returns whether this stage itself admits a device, without the stages before it.
+    /// Returns whether the audience of this stage contains a device. The result does not depend on the stages before this stage.
     ///
     /// - Parameter place: the place of the device in the rollout.
     func admits(_ device: DeviceID, groups: [GroupName], place: Int) -> Bool {
@@ -46,8 +46,9 @@ public struct Stage: Sendable, Hashable {
     /// Returns the place of a device in a rollout, 0 to 9999: a stage of n % admits the places below 100 × n.
     ///
     /// The place is the first 4 bytes, big-endian, of the SHA-256 of `otaflash-stage-v1`, the rollout's name, a zero byte and the device's
-    /// ID, modulo 10,000. So every gateway computes the same devices without a message, the stages nest, and each rollout begins with
-    /// other devices.
+    /// ID, modulo 10,000. So every gateway computes the same places without a message. A stage with a higher percentage contains all
+    /// devices of a stage with a lower percentage. Each rollout begins with different devices, because the name of the rollout is in the
+    /// hash.
     public static func place(of device: DeviceID, in rollout: RolloutName) -> Int {
         let input = Array("otaflash-stage-v1".utf8) + Array(rollout.text.utf8) + [0] + Array(device.text.utf8)
         let number = SHA256.digest(of: input).bytes.prefix(4).reduce(0) { $0 << 8 | Int($1) }

@@ -6,7 +6,7 @@ public enum DeviceChange: Sendable, Hashable {
     case lease(rollout: RolloutName, created: Timestamp, holder: Holder)
     /// Take the lease from a holder that does not write any more (``LeaseWatch``).
     case takeOver(rollout: RolloutName, created: Timestamp, holder: Holder)
-    /// End the attempt of a holder that does not write any more, without a new attempt now. `isLast`: no attempt is left.
+    /// End the attempt of a holder that does not write any more, and start no new attempt. `isLast` is true if no attempt is left.
     case abandon(isLast: Bool)
     /// Show that the holder is alive, with the progress of its push.
     case beat(DeviceRecord.Phase, offset: Int?, total: Int?, by: Holder)
@@ -16,8 +16,9 @@ public enum DeviceChange: Sendable, Hashable {
     case wait(Reason, after: Int, by: Holder)
     /// The attempt ended, and no further attempt is made.
     case giveUp(Reason, by: Holder)
-    /// Keep the device out of all rollouts, and the reverse.
+    /// Exclude the device from all rollouts.
     case hold
+    /// End the exclusion of the device.
     case unhold
     case group([GroupName])
 }
@@ -53,7 +54,7 @@ extension DeviceRecord {
             next.endAttempt(isLast ? .givenUp : .waiting, .holderGone)
         case .beat(let phase, let offset, let total, let holder):
             try expect(holder, "beat")
-            // The phase `trial` is final: other gateways must not treat the push as interruptible again.
+            // The phase does not change after `trial`, because other gateways must not regard the push as interruptible again.
             next.phase = self.phase == .trial ? .trial : phase
             next.offset = offset ?? self.offset
             next.total = total ?? self.total
@@ -89,9 +90,10 @@ extension DeviceRecord {
     /// Returns the pause after an attempt, in seconds: 60 s, doubled with each attempt, at most 1 h.
     public static func pause(afterAttempt attempt: Int) -> Int { min(60 << min(max(attempt - 1, 0), 10), longestWait) }
 
-    /// Whether a job of this rollout may follow the job in the record: the next attempt of the same rollout, or a newer rollout.
+    /// Returns true if a job of this rollout may follow the job in the record. This job is the next attempt of the same rollout, or the
+    /// first attempt of a newer rollout.
     ///
-    /// Otherwise two rollouts in force would update a device in turn, without an end.
+    /// Without this rule, two rollouts in force could update a device in turn, again and again.
     public func mayFollow(_ rollout: RolloutName, _ created: Timestamp) -> Bool {
         guard let own = self.rollout, let ownCreated = rolloutCreated else { return true }
         if own == rollout { return state == .idle || state == .waiting }

@@ -11,9 +11,9 @@ public struct Holder: Sendable, Hashable {
     }
 }
 
-/// The record of a device: the lease and the job in one, so that they cannot disagree.
+/// The record of a device. It contains both the lease and the job, so that they cannot contradict each other.
 ///
-/// A record is written only by compare-and-set on the revision that was read. `changed(_:at:)` has all permitted changes.
+/// A record is written only by compare-and-set on the revision that was read. `changed(_:at:)` performs all permitted changes.
 public struct DeviceRecord: Sendable, Hashable {
     public enum State: String, Sendable, CaseIterable {
         /// The device had no job yet.
@@ -30,7 +30,7 @@ public struct DeviceRecord: Sendable, Hashable {
         case held
     }
 
-    /// The part of a push. From `trial` on, the push is not interrupted.
+    /// The phase of a push. A push in the phase `trial` is not interrupted.
     public enum Phase: String, Sendable, CaseIterable {
         case connect, transfer, trial
     }
@@ -43,7 +43,7 @@ public struct DeviceRecord: Sendable, Hashable {
     /// The labels of the device, in ascending order.
     public internal(set) var groups: [GroupName]
 
-    /// The rollout of the current or last job, and its creation time. A job of a rollout follows only on a job of an older rollout.
+    /// The rollout of the current or last job, and the creation time of this rollout. Only a newer rollout can replace it.
     public internal(set) var rollout: RolloutName?
     public internal(set) var rolloutCreated: Timestamp?
     /// The number of the attempt in this rollout, from 1.
@@ -108,7 +108,7 @@ public struct DeviceRecord: Sendable, Hashable {
         guard state != .running || (rollout != nil && rolloutCreated != nil && holder != nil && attempt > 0) else {
             throw .malformed("\(Self.what) is running without a rollout, a gateway or an attempt")
         }
-        // The counters are small, so that no sum of them overflows.
+        // With this limit, the sum of a counter and another small number cannot overflow.
         guard attempt < 1 << 31, beat < 1 << 31, (retryAfter ?? 0) < 1 << 31 else {
             throw .malformed("\(Self.what) has a number above \(1 << 31)")
         }
@@ -140,12 +140,12 @@ public struct DeviceRecord: Sendable, Hashable {
         return try fields.encoded()
     }
 
-    /// Whether this record is of the same attempt as `other`: the same rollout, attempt, gateway and life.
+    /// True if both records are from the same attempt: they have the same rollout, attempt number, gateway and life.
     public func isSameAttempt(as other: DeviceRecord) -> Bool {
         rollout == other.rollout && attempt == other.attempt && holder == other.holder
     }
 
-    /// Whether the two records are the same write: the same attempt, and the same write in this attempt.
+    /// True if both records are from the same write: they have the same attempt, beat and state.
     public func isSameWrite(as other: DeviceRecord) -> Bool {
         isSameAttempt(as: other) && beat == other.beat && state == other.state
     }

@@ -73,7 +73,8 @@ public struct ReleaseID: FleetName {
     public init(manifest: SHA256Digest) { text = Hex.encode(manifest.prefix) }
 }
 
-/// One run of a gateway's process: 4 random bytes, as 8 lower-case hex digits. After a restart, the gateway has another life.
+/// The identifier of one run of a gateway's process: 4 random bytes, as 8 lower-case hex digits. After a restart, the gateway has a new
+/// identifier.
 public struct GatewayLife: FleetName {
     public let text: String
 
@@ -115,7 +116,8 @@ public struct Reason: FleetName {
     /// The gateway stops.
     public static let stopped = Reason(code: "gateway-stopped")
 
-    /// The failures that an image can cause. Only these count for the halt of a rollout. Radio trouble and refusals do not.
+    /// True if the image can be the cause of this failure. Only such failures count for the halt of a rollout. Radio problems and refusals
+    /// do not count.
     public var blamesImage: Bool { Self.imageFailures.contains(text) }
     private static let imageFailures: Set<String> = [
         "rolled-back", "did-not-return", "protocol-violation", "digest-mismatch", "flash-failed",

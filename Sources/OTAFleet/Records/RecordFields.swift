@@ -115,7 +115,7 @@ struct RecordFields: Sendable, Hashable {
 
     // MARK: - Writing
 
-    /// Sets a member, or removes it if `value` is nil. A known member keeps its place.
+    /// Sets a member, or removes it if `value` is nil. A member that already exists keeps its place in the object.
     mutating func set(_ name: String, _ value: JSON?) {
         let index = members.firstIndex { $0.name.utf8.elementsEqual(name.utf8) }
         guard let value else {

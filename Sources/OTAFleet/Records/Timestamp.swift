@@ -2,7 +2,8 @@ internal import FoundationEssentials
 
 /// A time of the wall clock, in whole seconds. Its text is ISO 8601 in UTC, such as `2026-11-22T18:00:00Z`.
 ///
-/// Only the expiry of a rollout, and reports for people, use the wall clock. Leases use the monotonic clock of one machine.
+/// The wall clock is used only for the creation and the expiry of a rollout, and for reports. Leases use the monotonic clock of one
+/// machine.
 public struct Timestamp: Sendable, Hashable, Comparable, CustomStringConvertible {
     /// The last second of the year 9999.
     static let latest: Int64 = 253_402_300_799
@@ -31,7 +32,7 @@ public struct Timestamp: Sendable, Hashable, Comparable, CustomStringConvertible
 
     public static func < (left: Timestamp, right: Timestamp) -> Bool { left.seconds < right.seconds }
 
-    /// Returns the time `seconds` later. The result is in the supported range.
+    /// Returns the time `seconds` later. If this time is outside the supported range, the result is the nearest time in the range.
     public func advanced(by seconds: Int64) -> Timestamp {
         let (sum, overflow) = self.seconds.addingReportingOverflow(seconds)
         let bounded = overflow ? (seconds < 0 ? 0 : Self.latest) : min(max(sum, 0), Self.latest)

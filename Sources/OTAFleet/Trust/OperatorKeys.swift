@@ -61,7 +61,7 @@ public struct OperatorKeys: Sendable {
     /// Pauses, resumes or aborts a rollout: signs its next version.
     ///
     /// The change starts from a verified rollout, because an operator must not sign a plan that another person has put into the store. The
-    /// key must be an operator's key, because gateways would ignore the record otherwise.
+    /// key must be an operator's key, because gateways ignore a record without a signature by such a key.
     ///
     /// - Throws: `record-untrusted` if the key is not an operator's key for this product; `bad-rollout-change`, `signing-failed`.
     public func change(
@@ -70,7 +70,8 @@ public struct OperatorKeys: Sendable {
         try sign(rollout.value.changed(to: state), with: signer)
     }
 
-    /// Withdraws a release: signs its next version, with which no gateway starts a push of this release.
+    /// Withdraws a release: signs its next version, in the state `withdrawn`. A gateway that has this version starts no push of the
+    /// release.
     ///
     /// - Throws: `record-untrusted` if the key is not an operator's key for this product; `signing-failed`.
     public func withdraw(
@@ -91,7 +92,8 @@ public struct OperatorKeys: Sendable {
 
     private func verify<Payload: SignedPayload>(_ bytes: [UInt8]) throws(FleetError) -> Verified<Payload> {
         let record = try Self.record(bytes, Payload.self)
-        // First all keys, because the payload must not be parsed before a signature is verified.
+        // The scope of a key depends on the product in the payload, and the payload must not be parsed before a signature is verified.
+        // So first verify the signatures with the keys of all products, and check the scopes later.
         let signers = record.signers(among: keys(for: nil))
         guard !signers.isEmpty else { throw Self.untrusted(record, "an operator's key") }
         let value = try Payload(payload: record.payload)

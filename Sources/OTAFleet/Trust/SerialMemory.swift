@@ -3,8 +3,8 @@ internal import OTASigning
 
 /// The highest serial number that this machine accepted of each signed record. It stays on the local disk.
 ///
-/// A store that is not trusted can replay an old record with a valid signature, for example to continue an aborted rollout. This memory
-/// refuses it.
+/// A store that is not trusted can replay an old record with a valid signature, for example to continue an aborted rollout. `accept`
+/// refuses such a record.
 public struct SerialMemory: Sendable, Hashable {
     private struct Entry: Sendable, Hashable {
         var serial: Int
@@ -18,7 +18,8 @@ public struct SerialMemory: Sendable, Hashable {
     /// Records a verified record.
     ///
     /// - Returns: true if the memory changed, so that it must be written to the disk before the caller acts on the record.
-    /// - Throws: `rollback-seen` if the serial is lower than the recorded serial, or if another record had the same serial.
+    /// - Throws: `rollback-seen` if the serial is lower than the recorded serial, or if a record with the same serial but another digest
+    ///   was recorded.
     public mutating func accept(_ rollout: Verified<Rollout>) throws(FleetError) -> Bool {
         try accept("rollout \(rollout.value.name)", rollout.value.serial, rollout.digest)
     }

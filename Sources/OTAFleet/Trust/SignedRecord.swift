@@ -1,7 +1,7 @@
 public import OTAFirmware
 public import OTASigning
 
-/// A payload that a signed record can have. Only this module has such payloads.
+/// The payload of a signed record: a release, a rollout or the progress of a rollout.
 public protocol SignedPayload: Sendable, Hashable {
     /// The kind of the record. The signature covers the kind, so that a record of one kind is never valid as a record of another kind.
     static var kind: SignedRecord.Kind { get }
@@ -24,7 +24,7 @@ public struct SignedRecord: Sendable, Hashable {
 
     public struct Signature: Sendable, Hashable {
         public let keyID: KeyID
-        /// 64 bytes.
+        /// The Ed25519 signature, 64 bytes.
         public let bytes: [UInt8]
     }
 
@@ -38,7 +38,7 @@ public struct SignedRecord: Sendable, Hashable {
 
     private static let what = "the signed record"
 
-    /// Parses a record. The payload stays bytes.
+    /// Parses a record, but not its payload.
     ///
     /// - Throws: `record-malformed`, `record-too-large`, `too-new`.
     public init(parsing bytes: [UInt8]) throws(FleetError) {
@@ -112,7 +112,8 @@ public struct SignedRecord: Sendable, Hashable {
 
     private static func base64(_ bytes: [UInt8]) -> String { String(decoding: Base64.encode(bytes), as: UTF8.self) }
 
-    /// Each value has exactly one text: unused bits of Base64 are zero, and hex digits are lower-case.
+    /// Decodes Base64. Returns nil for a text that an encoder would not write, for example with unused bits that are not zero. So each
+    /// value has exactly one text.
     private static func bytes(_ text: String) -> [UInt8]? {
         let text = Array(text.utf8)
         guard let bytes = Base64.decode(text), Base64.encode(bytes) == text else { return nil }
