@@ -21,16 +21,17 @@ public struct FleetEvent: Hashable, Sendable {
         self.bytes = bytes
     }
 
-    /// Names the event in the whole store. Two events with the same identifier are the same event, even if two gateways report it: a
-    /// gateway that does not receive the acknowledgement appends the event again.
+    /// The identifier of the event, which is unique in the store. A gateway that does not receive the acknowledgement appends the event
+    /// again. Therefore two events with the same identifier are the same event, even if two gateways append them.
     ///
     /// The rollout is a part of the identifier, because the attempts of a device start at 1 in each rollout.
     public var identifier: String { "\(rollout)/\(device)/\(attempt)/\(kind)" }
 }
 
-/// An event as it was read.
+/// An event that was read from the history.
 public struct StoredEvent: Hashable, Sendable {
-    /// The place in the history. The first event of a store has the number 1. A later event has a greater number; numbers can be missing.
+    /// The number of the event in the history. The first event of a store has the number 1. A later event has a greater number. Numbers can
+    /// be missing.
     public let number: UInt64
     public let event: FleetEvent
 

@@ -25,7 +25,7 @@ public protocol FleetStore: Sendable {
     ///   - bytes: the new contents, at most ``StoreLimits/recordBytes``.
     ///   - expected: the revision that the caller has read; ``Revision/absent`` if the record must not exist.
     /// - Returns: `unknown` if the store cannot find out whether it has written the record. The caller must read the record.
-    /// - Throws: `recordTooLarge`, `full`, `unavailable`, `corrupt`. The store has then not written the record.
+    /// - Throws: `recordTooLarge`, `full`, `unavailable`, `corrupt`. If this method throws an error, the store has not written the record.
     func write(
         _ bytes: [UInt8], at key: RecordKey, expecting expected: Revision
     ) async throws(StoreError) -> WriteOutcome
@@ -33,8 +33,8 @@ public protocol FleetStore: Sendable {
     /// Passes all records of the bucket to `body`, and then each change, until `body` returns.
     ///
     /// The changes of a record arrive in the order of their revisions. A record can arrive twice, and intermediate revisions can be
-    /// missing; the last revision always arrives. The sequence does not report when a record becomes too old. It has no mark after the
-    /// first records: a caller that needs a complete state first calls ``records(in:)``.
+    /// missing. The last revision always arrives. The sequence does not report that a record has become too old. It also does not show
+    /// where the first records end and the changes begin. A caller that needs a complete state therefore first calls ``records(in:)``.
     ///
     /// - Parameter body: receives the records as a sequence that ends if the task is cancelled. The sequence throws `unavailable` or
     ///   `corrupt`, and ends after an error.

@@ -3,7 +3,7 @@ public import OTAFirmware
 /// A store in the memory of this process, for tests and simulated fleets. It uses no thread and no clock of its own, so it runs in virtual
 /// time.
 public actor MemoryStore: FleetStore {
-    /// Everything that a store contains, at one time.
+    /// The complete contents of a store at one time.
     package struct Contents: Sendable {
         fileprivate struct Row {
             var record: StoredRecord
@@ -105,10 +105,11 @@ public actor MemoryStore: FleetStore {
     /// Returns a copy of the contents.
     package func snapshot() -> Contents { contents }
 
-    /// Replaces the contents with an earlier copy, as a server that lost its last writes in a power cut. Later writes use the revisions of
-    /// the lost writes again. No watcher is notified.
+    /// Replaces the contents with an earlier copy. This simulates a server that lost its last writes in a power cut. Later writes use the
+    /// revisions of the lost writes again. No watcher is notified.
     ///
-    /// - Parameter last: restores nothing if the last write does not have this revision; nil: always restores.
+    /// - Parameter last: the expected revision of the last write. If the last write has another revision, this method restores nothing. If
+    ///   this parameter is nil, this method always restores the copy.
     package func restore(_ earlier: Contents, ifLast last: Revision? = nil) {
         guard last == nil || last == contents.revision else { return }
         contents = earlier

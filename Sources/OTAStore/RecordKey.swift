@@ -2,8 +2,8 @@
 public enum Bucket: String, CaseIterable, Sendable {
     case releases, rollouts, progress, devices, sightings, gateways
 
-    /// The age at which a record of this bucket ends; nil: records do not end. The age counts from the last write of the record, and the
-    /// store measures it with its own clock.
+    /// The age at which a record of this bucket expires; nil if its records do not expire. The store measures the age from the last write
+    /// of the record, with its own clock.
     public var maximumAge: Duration? {
         switch self {
         case .releases, .rollouts, .progress, .devices: nil
@@ -65,7 +65,7 @@ public struct Revision: Hashable, Comparable, Sendable, CustomStringConvertible 
     /// The revision of a record that does not exist.
     public static let absent = Revision(0)
 
-    /// 0 for a record that does not exist, otherwise at least 1.
+    /// 0 for a record that does not exist; at least 1 for a record that exists.
     public let number: UInt64
 
     public init(_ number: UInt64) { self.number = number }
@@ -75,7 +75,7 @@ public struct Revision: Hashable, Comparable, Sendable, CustomStringConvertible 
     public static func < (left: Revision, right: Revision) -> Bool { left.number < right.number }
 }
 
-/// A record as it was read.
+/// A record that was read from a store.
 public struct StoredRecord: Hashable, Sendable {
     public let key: RecordKey
     /// The number of the write that stored these bytes.

@@ -19,7 +19,7 @@ public struct StoreError: Error, Sendable, Equatable {
     public let code: Code
     /// The description of the error for the user, without a full stop.
     public let context: String
-    /// The recommended next step, without a full stop; nil: there is no better advice than another try.
+    /// The recommended next step, without a full stop; nil if the only advice is to try again.
     public let hint: String?
     /// The message of the library or the server that caused the error; nil: the store itself found the error.
     public let cause: String?

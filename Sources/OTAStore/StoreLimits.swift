@@ -1,7 +1,7 @@
 package import OTAFirmware
 internal import OTASigning
 
-/// The limits that all stores have. A server has the same limits in its configuration.
+/// The limits of a store. A server has the same limits in its configuration.
 public enum StoreLimits {
     /// The maximum size of a record, in bytes.
     public static let recordBytes = 4096
@@ -9,9 +9,10 @@ public enum StoreLimits {
     public static let eventBytes = 4096
     /// The maximum size of an object, in bytes: 16 MiB.
     public static let objectBytes = 16 << 20
-    /// The age at which an event ends: 90 days.
+    /// The age at which an event expires: 90 days.
     public static let eventAge: Duration = .seconds(90 * 86_400)
-    /// The maximum size of the whole history, in bytes: 1 GiB. The oldest events end first.
+    /// The maximum size of the whole history, in bytes: 1 GiB. A store that exceeds this limit deletes its oldest events. ``MemoryStore``
+    /// does not have this limit.
     public static let historyBytes = 1 << 30
     /// The maximum number of events that one call of ``FleetStore/events(after:)`` returns.
     public static let eventsPerRead = 1000
