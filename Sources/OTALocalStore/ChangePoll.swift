@@ -15,7 +15,7 @@ actor ChangePoll {
         self.interval = interval
     }
 
-    /// Waits for changes. Returns nil if the task is cancelled, and after an error.
+    /// Waits for changes, and returns them. Returns an error of the store once. After this error, or if the task is cancelled, returns nil.
     func next() async -> RecordChanges.Batch? {
         while !hasFailed, !Task.isCancelled {
             do {

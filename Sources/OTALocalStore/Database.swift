@@ -38,7 +38,7 @@ final class Database {
         sqlite3_close_v2(handle)
     }
 
-    /// Whether a transaction is open.
+    /// True if a transaction is open.
     var isInTransaction: Bool { sqlite3_get_autocommit(handle) == 0 }
 
     /// Runs a statement that returns no row.
@@ -142,18 +142,18 @@ struct Row {
 
 /// Waits while another connection has locked the file.
 ///
-/// SQLite's own waits grow to 100 ms. A connection that waits so long between two tries can starve next to a connection that writes without
-/// pause, because the file is then unlocked only for a short time between two transactions.
+/// SQLite's own waits grow to 100 ms. If another connection writes without a pause, the file is unlocked only for a short time between two
+/// transactions. A connection that waits 100 ms between two tries could then fail to lock the file for a long time.
 private final class Patience {
     private let limit: Duration
     private var end = ContinuousClock.now
 
     init(_ limit: Duration) { self.limit = limit }
 
-    /// Starts an operation.
+    /// Starts the time limit of an operation.
     func start() { end = .now + limit }
 
-    /// Waits 1 ms. Returns 0 if the time of the operation is over, so that SQLite returns SQLITE_BUSY; otherwise 1.
+    /// Waits 1 ms, and returns 1. After the time limit of the operation, returns 0 at once. SQLite then returns SQLITE_BUSY.
     func wait() -> CInt {
         guard ContinuousClock.now < end else { return 0 }
         usleep(1000)
@@ -178,13 +178,13 @@ struct DatabaseError: Error, CustomStringConvertible {
         systemError = 0
     }
 
-    /// Whether a write failed because the disk or the quota of the user is full.
+    /// True if a write failed because the disk is full, or because the user has reached the disk quota or the maximum file size.
     var isFull: Bool {
         code == SQLITE_FULL || extendedCode == Self.failedWrite && [EDQUOT, EFBIG].contains(systemError)
     }
 
-    /// Whether a transaction is certainly not stored if its commit failed with this error. A commit first writes to the file. It then
-    /// truncates the journal, and only then the transaction is stored.
+    /// True if this error, as the result of a commit, shows that the transaction is not stored. A commit first writes to the file, and then
+    /// truncates the journal. The transaction is stored only after the journal was truncated, and these errors occur before this step.
     var isBeforeCommit: Bool { code == SQLITE_BUSY || code == SQLITE_FULL || extendedCode == Self.failedWrite }
 
     /// SQLITE_IOERR_WRITE, a macro that Swift cannot use.

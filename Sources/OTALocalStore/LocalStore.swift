@@ -5,7 +5,8 @@ public import OTAFirmware
 public import OTAStore
 public import SystemPackage
 
-/// A store in a file of this computer. Any number of processes can use the file at the same time, and a process can end at any moment.
+/// A store in a file of this computer. Any number of processes can use the file at the same time. The end of a process at any moment does
+/// not damage the file.
 ///
 /// The file is a database of SQLite. An acknowledged write is on the disk. If another process has locked the file, an operation waits for
 /// a limited time, and then throws `unavailable`.
@@ -129,7 +130,7 @@ public actor LocalStore: FleetStore {
         return try await body(RecordChanges(AsyncStream { await poll.next() }))
     }
 
-    /// The time of the oldest write whose record still exists, in milliseconds.
+    /// Returns the oldest time of a write whose record has not expired, in milliseconds since 1970.
     private func oldest(of bucket: Bucket) -> Int64 {
         bucket.maximumAge.map { now().before($0).milliseconds } ?? .min
     }
@@ -217,7 +218,8 @@ public actor LocalStore: FleetStore {
     ) throws(StoreError) -> Change<Stored> {
         let database = try connect()
         do throws(DatabaseError) {
-            // The transaction locks the file before its first read. SQLite cannot wait if two transactions first read and then write.
+            // The transaction locks the file before its first read. If two transactions read first and then tried to write, each would wait
+            // for the other. SQLite does not wait in this case, but returns an error.
             try database.run("BEGIN IMMEDIATE")
             guard let stored = try body(database) else {
                 try database.run("ROLLBACK")
@@ -237,12 +239,14 @@ public actor LocalStore: FleetStore {
     }
 
     private func failure(_ error: DatabaseError) -> StoreError {
-        // This ends an open transaction, and the next operation opens the file again.
+        // The end of the connection also ends an open transaction. The next operation opens the file again.
         database = nil
         return file.error(error)
     }
 
-    /// Returns the elements. If one is nil, a row contains values that no store writes.
+    /// Returns the elements. A nil element means that a row contains a value that no store writes.
+    ///
+    /// - Throws: `corrupt` if an element is nil.
     private func whole<Element>(_ elements: [Element?]) throws(StoreError) -> [Element] {
         let whole = elements.compactMap { $0 }
         guard whole.count == elements.count else {

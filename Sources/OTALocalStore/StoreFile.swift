@@ -21,8 +21,8 @@ struct StoreFile: Sendable {
     func open() throws(StoreError) -> Database {
         try create()
         let database = try translated { () throws(DatabaseError) in try Database(path, waiting: wait) }
-        // The next statement can change a file that uses a write-ahead log. Therefore the format of the file is checked before.
-        // The check is a transaction, because another process can create the tables in the meantime.
+        // `PRAGMA journal_mode` below can change a file that uses a write-ahead log. Therefore first check that the file is a store.
+        // The check consists of several reads. They are one transaction, because another process can create the tables between two reads.
         try translated { () throws(DatabaseError) in try database.run("BEGIN") }
         let isNew = try isNew(database)
         try translated { () throws(DatabaseError) in
@@ -39,7 +39,7 @@ struct StoreFile: Sendable {
 
     private func createTables(_ database: Database) throws(StoreError) {
         try translated { () throws(DatabaseError) in try database.run("BEGIN IMMEDIATE") }
-        // Another process can have created the tables since the last check.
+        // Another process may have created the tables since the check in `open()`.
         let isNew = try isNew(database)
         try translated { () throws(DatabaseError) in
             for statement in isNew ? Self.tables : [] { try database.run(statement) }
@@ -72,8 +72,8 @@ struct StoreFile: Sendable {
 
     /// Creates the folder and an empty file, which only the owner can use, if they do not exist.
     ///
-    /// Neither this function nor other code may open the file except through SQLite: when a process closes a file, the kernel releases all
-    /// its locks on this file, also those of SQLite.
+    /// No code may open the file except through SQLite. When a process closes a file, the kernel releases all locks of this process on the
+    /// file, also the locks of SQLite.
     private func create() throws(StoreError) {
         var status = stat()
         do throws(Errno) {
@@ -141,7 +141,7 @@ struct StoreFile: Sendable {
         }
     }
 
-    /// Returns the error for a commit that failed so that `what` may be stored.
+    /// Returns the error for a failed commit after which `what` may be stored or not.
     func uncertain(_ what: String, _ error: DatabaseError) -> StoreError {
         StoreError(
             .unavailable, "the disk of the store \(path) reported an error, and \(what) may be stored or not",
