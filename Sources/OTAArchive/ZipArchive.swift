@@ -6,10 +6,10 @@ internal import OTAFirmware
 /// The parser refuses an archive that another program could read differently. This type never writes a file, so an entry name such as
 /// `../x` is harmless.
 public struct ZipArchive: Sendable {
-    /// The maximum number of entries. Without a maximum, a malicious archive could use all memory.
+    /// The maximum number of entries. An archive with more entries is refused. An update package contains only a few files.
     public static let maximumEntries = 256
-    /// The maximum sum of the unpacked sizes of all entries, in bytes: 256 MiB. Without a maximum, a small malicious archive could use all
-    /// memory when it is unpacked.
+    /// The maximum sum of the unpacked sizes of all entries, in bytes: 256 MiB. Without this limit, a small archive could state very large
+    /// unpacked sizes, and its unpacked contents would use all memory.
     public static let maximumLength = 256 << 20
 
     /// The entries, in the same order as in the archive's directory. The directory is the list of all entries in the archive.

@@ -18,8 +18,8 @@ public struct ZipEntry: Sendable, Hashable {
     let headerOffset: Int
     private let packedSize: Int
     private let nameBytes: [UInt8]
-    /// Whether the CRC-32 and the sizes of the entry are stored after its packed bytes (flag 0x8). The local header may then contain zeros
-    /// instead of the CRC-32 and the sizes.
+    /// True if the archive contains the CRC-32 and the sizes of the entry after its packed bytes (flag 0x8). The local header may then
+    /// contain zeros instead of these values.
     private let hasTrailingSizes: Bool
     /// The range of the entry's packed bytes in the archive. The range is empty until `locate(with:)` sets it.
     private(set) var packed: Range<Int> = 0..<0
