@@ -8,7 +8,7 @@ public import SystemPackage
 ///
 /// The lock is an `flock` on a file that contains the process id of the owner. The kernel releases the lock when the process ends, also
 /// after a crash. No process removes the lock file. If a process removed it, an earlier owner could still hold the lock of the removed
-/// file, and another process could lock a new file with the same name. Both processes would then use the device.
+/// file. Another process could then lock a new file with the same name, and both processes would use the device.
 ///
 /// Other users may have write access to the folder, and could create a file at the path of the lock file. So otaflash refuses a symbolic
 /// link or a hard link at this path. It also refuses, and does not overwrite, a file of another user and a file that contains anything but

@@ -9,21 +9,21 @@ package enum Environment {
         return String(cString: text)
     }
 
-    /// The folder of the configuration: `$XDG_CONFIG_HOME/otaflash`. If this variable is not set, `~/.config/otaflash`.
+    /// The folder of the configuration: `$XDG_CONFIG_HOME/otaflash`, or `~/.config/otaflash` if this variable is not set.
     ///
-    /// Nil if `XDG_CONFIG_HOME` is not set and the home folder is unknown.
+    /// The value is nil if the variable is not set and the home folder is unknown.
     package static var configurationFolder: FilePath? { folder("XDG_CONFIG_HOME", orElse: ".config") }
 
-    /// The folder of the user's data: `$XDG_DATA_HOME/otaflash`. If this variable is not set, `~/.local/share/otaflash`.
+    /// The folder of the user's data: `$XDG_DATA_HOME/otaflash`, or `~/.local/share/otaflash` if this variable is not set.
     ///
-    /// Nil if `XDG_DATA_HOME` is not set and the home folder is unknown.
+    /// The value is nil if the variable is not set and the home folder is unknown.
     package static var dataFolder: FilePath? { folder("XDG_DATA_HOME", orElse: ".local/share") }
 
     /// The folder for files that may be deleted when the user logs out: `$XDG_RUNTIME_DIR/otaflash`; nil: the variable is not set.
     package static var runtimeFolder: FilePath? { absolute("XDG_RUNTIME_DIR")?.appending("otaflash") }
 
-    /// Returns the state folder: `$OTAFLASH_STATE_DIR`. If this variable is not set, `$XDG_STATE_HOME/otaflash`. If neither variable is
-    /// set, `~/.local/state/otaflash`.
+    /// Returns the state folder: `$OTAFLASH_STATE_DIR`, or `$XDG_STATE_HOME/otaflash` if the first variable is not set. If neither variable
+    /// is set, the folder is `~/.local/state/otaflash`.
     ///
     /// - Returns: nil if neither variable is set and the home folder is unknown.
     /// - Throws: `invalidStateFolder` if `OTAFLASH_STATE_DIR` is a relative path, which would depend on the current directory.

@@ -272,9 +272,8 @@ private struct Run {
     }
 }
 
-/// Records that the push has begun to mark the image for boot (`UpdatePhase.apply`). From then on, a new link to the device opens before
-/// the links that other devices wait for. The reason: the device rolls back if the push does not confirm the image before the end of the
-/// trial.
+/// Records that the push has begun to mark the image for boot (`UpdatePhase.apply`). If several devices then wait for a link, this device
+/// gets its link first, because it rolls back if the push does not confirm the image before the end of the trial.
 private final class TrialFlag: Sendable {
     private let value = Atomic(false)
 
