@@ -92,8 +92,8 @@ package struct AttestationEnvelope: Sendable, Hashable {
 
     /// Decodes Base64 in the standard alphabet or in the URL-safe alphabet (RFC 4648, sections 4 and 5). DSSE requires both.
     ///
-    /// - Returns: nil if `text` is not a Base64 string or mixes both alphabets. Also nil if the last character contains unused bits (bits
-    ///   that belong to no byte) that are not zero, because a correct encoder sets unused bits to zero.
+    /// - Returns: nil if `text` is not a Base64 string or mixes both alphabets. The last character can contain bits that belong to no byte.
+    ///   The result is also nil if these bits are not zero, because a correct encoder sets them to zero.
     private static func bytes(ofBase64 text: JSON?) -> [UInt8]? {
         guard var text = (text?.string?.utf8).map(Array.init) else { return nil }
         let (plus, slash) = (UInt8(ascii: "+"), UInt8(ascii: "/"))

@@ -103,7 +103,7 @@ extension SignedBundle {
         return hash.finish()
     }
 
-    /// Returns whether the image's digest matches the manifest. This method does not verify a signature.
+    /// True if the image's digest matches the manifest. This property does not verify a signature.
     package var hasIntactImage: Bool { SHA256.digest(of: image) == envelope.manifest.imageDigest }
 
     /// Returns the subjects of an attestation of this bundle: the bundle, its image and its manifest.

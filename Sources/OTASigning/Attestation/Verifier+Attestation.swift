@@ -7,8 +7,8 @@ package struct VerifiedAttestation: Sendable {
     package enum Match: String, Sendable {
         /// The bundle file itself.
         case bundle
-        /// The manifest. The bundle file itself is not a subject, so the statement was made for a bundle file of the same release that had
-        /// other signatures.
+        /// The manifest, but not the bundle file itself. The statement was made for another bundle file of the same release, with other
+        /// signatures.
         case manifest
     }
     package let statement: Statement

@@ -146,8 +146,8 @@ extension FileDescriptor.OpenOptions {
 }
 
 extension Errno {
-    /// The hint for a write that failed with this error. The value is nil for an error without a special hint; the caller then chooses the
-    /// hint.
+    /// The special hint for a write that failed with this error. The value is nil if this error has no special hint. The caller then uses
+    /// its own hint.
     var writeHint: String? {
         self == .fileTooLarge ? "raise the maximum size of a file: ulimit -f unlimited" : nil
     }

@@ -89,7 +89,7 @@ package final class OutputFile {
         if let stream { return try copy(to: stream) }
         try writing { () throws(Errno) in try file.synchronize() }
         // Two processes can read the same file and add different signatures. If both then replaced the file, one signature would be lost.
-        // The lock prevents that another otaflash process replaces the file between the next check and rename().
+        // While this process has the lock, no other otaflash process replaces the file between the next check and rename().
         let lock = FolderLock(path.folder)
         defer { lock?.end() }
         guard !replaces || Version(at: path) == replaced else {

@@ -129,7 +129,7 @@ extension SecretBytes {
 }
 
 extension OpenSSLFailure {
-    /// Whether the error probably means a wrong passphrase: the decrypted bytes have a wrong padding or are not valid DER.
+    /// True if the error probably means a wrong passphrase, because the decrypted bytes have a wrong padding or are not valid DER.
     ///
     /// About one of 256 wrong passphrases produces a valid padding by chance. The decrypted bytes are then not valid DER, so a DER error
     /// also counts. The result is not certain, because malformed encryption parameters in the file cause DER errors, too.

@@ -220,7 +220,7 @@ public struct BundleSigner: Sendable {
         }
     }
 
-    /// Checks that each key of this signer can add its signature to a bundle: a key can sign a bundle only once, and a bundle can have at
+    /// Checks that each key of this signer can add its signature to a bundle. A key can sign a bundle only once, and a bundle can have at
     /// most four signatures.
     ///
     /// - Parameter signers: the IDs of the keys that have already signed the bundle. The list is empty for a new bundle.

@@ -34,7 +34,7 @@ public struct Release: Sendable, Equatable {
         self.format = format
     }
 
-    /// Whether both the product and the version are given. If not, the signer must read the image to find the missing value.
+    /// True if both the product and the version are given. If false, the signer must read the image to find the missing value.
     var isComplete: Bool { product != nil && version != nil }
 
     /// Checks that the product and the version are equal to those in the image. A value that is nil in the release or in the image is not

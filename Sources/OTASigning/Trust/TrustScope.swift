@@ -132,8 +132,8 @@ public struct TrustScope: Sendable, Hashable {
 
     /// Returns the path of the scope file for a key file. Returns nil only if no scope file exists.
     ///
-    /// If the scope file is a symbolic link to a missing file, or if its existence cannot be checked, this method also returns the path,
-    /// and the caller then fails to read the file. If the result were nil, the caller would use the key without a limit.
+    /// This method also returns the path if the scope file is a symbolic link to a missing file, or if its existence cannot be checked. The
+    /// caller then fails to read the file. If the result were nil, the caller would use the key without a limit.
     static func path(beside key: FilePath) -> FilePath? {
         let path = FilePath(key.string + suffix)
         var status = stat()

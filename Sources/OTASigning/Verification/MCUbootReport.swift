@@ -24,7 +24,7 @@ public struct MCUbootReport: Sendable, Equatable {
         /// this error.
         public let unsupported: String?
 
-        /// Whether the signature by a trusted key is valid, but the scope of this key excludes MCUboot images.
+        /// True if the image has a valid signature by a trusted key, and the scope of this key excludes MCUboot images.
         public var isOutOfScope: Bool { ignoredKeyID != nil }
     }
 

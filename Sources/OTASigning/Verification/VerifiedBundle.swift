@@ -78,9 +78,9 @@ extension VerifiedBundle {
 public struct SignatureReport: Sendable, Equatable {
     public let keyID: KeyID
     public let algorithm: BundleSignature.Algorithm
-    /// Whether the key with this ID is trusted and the key's scope covers the bundle.
+    /// True if the trust store contains the key, and the key's scope covers the bundle.
     public let trusted: Bool
-    /// Whether the key with this ID is trusted, but the key's scope does not cover the bundle.
+    /// True if the trust store contains the key, and the key's scope excludes the bundle.
     public let isOutOfScope: Bool
     /// Whether the signature is valid. The value is nil if `trusted` is false, because the signature is then not checked.
     public let valid: Bool?
