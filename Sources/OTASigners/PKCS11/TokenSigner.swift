@@ -144,7 +144,7 @@ public final class Tokens {
     }
 
     /// Returns the path of the module for URIs without `module-path`. Returns nil if the user chose no default module. A relative path is
-    /// an error: the code of a module runs in this process, so a file in the current directory must not become the module by chance.
+    /// an error, because a file in the current directory must not become the module by chance: the code of a module runs in this process.
     private func checkedDefaultModule() throws(KeyError) -> String? {
         guard let path = defaultModule, path.contains("/"), !path.hasPrefix("/") else { return defaultModule }
         throw KeyError(
