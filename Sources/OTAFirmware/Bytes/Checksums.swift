@@ -41,8 +41,8 @@ public enum CRC32 {
         update(0, bytes)
     }
 
-    /// Eight tables of 256 entries, one after another. To compute entry `i` of table `n`, start with the register 0, and add the byte
-    /// `i` and then `n` zero bytes. The entry is the register after these bytes.
+    /// Eight tables of 256 entries, one after another. Entry `i` of table `n` is the register after the byte `i` and `n` zero bytes, if
+    /// the register is 0 before these bytes.
     private static let tables: [UInt32] = {
         var tables = [UInt32](repeating: 0, count: 8 * 256)
         for byte in 0..<256 {

@@ -11,9 +11,9 @@ extension UInt8 {
 }
 
 extension Unicode.Scalar {
-    /// Whether the scalar can be part of a command to a terminal, or can be invisible on a terminal.
+    /// True for a scalar that can be a part of a command to a terminal, and for a scalar that can be invisible on a terminal.
     ///
-    /// This is true for C0 and C1 controls, DEL, line and paragraph separators, bidirectional controls, and all other invisible
+    /// These scalars are C0 and C1 controls, DEL, line and paragraph separators, bidirectional controls, and all other invisible
     /// characters (`Default_Ignorable_Code_Point`, Unicode Standard Annex 44).
     package var isUnprintable: Bool {
         switch properties.generalCategory {

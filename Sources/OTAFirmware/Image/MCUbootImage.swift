@@ -144,8 +144,8 @@ public struct MCUbootTLV: Sendable, Hashable {
     /// Whether the TLV is an RSA or ECDSA signature.
     var isOtherSignature: Bool { Self.signatureTypes.contains(type) && type != Self.ed25519 }
 
-    /// Whether the TLV is a digest of the signed bytes, or belongs to a signature over the signed bytes (signature, key or
-    /// `pureSignature`). A correct image has such TLVs only outside the protected area, because a signing tool adds them after it has
+    /// True for a TLV with a digest of the signed bytes, and for the TLVs of a signature over these bytes: signature, key and
+    /// `pureSignature`. A correct image has such TLVs only outside the protected area, because a signing tool adds them after it has
     /// computed the digest.
     public var isAboutSignedBytes: Bool {
         (Self.digestTypes + Self.signatureTypes + [Self.keyHash, Self.publicKey, Self.pureSignature]).contains(type)
