@@ -263,7 +263,8 @@ struct AttestAnswer: CommandAnswer {
         case attestation, output, count
     }
 
-    /// The result without text for the user. `attest` uses it if the attestation goes to standard output, which must contain nothing else.
+    /// The result without text for the user. `attest` uses it if the attestation goes to standard output, because standard output must then
+    /// contain only the attestation.
     var withoutLines: AttestAnswer {
         var copy = self
         copy.lines = []

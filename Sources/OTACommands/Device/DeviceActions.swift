@@ -115,8 +115,8 @@ struct DeviceAnswer: CommandAnswer {
         let image, slot: Int
         /// The version of the complete image that the slot had; nil if the slot had no complete image.
         let version: String?
-        /// The digest from the TLVs of the complete image that the slot had; nil if the slot had no complete image, or if the device does
-        /// not report the digest.
+        /// The digest of the complete image that the slot had, from the image's TLVs. Nil if the slot had no complete image, or if the
+        /// device does not report the digest.
         let sha256: String?
         /// True if the device reported that the slot was already empty.
         let empty: Bool

@@ -18,8 +18,8 @@ struct DeviceSummary: Encodable, Sendable {
     /// True if the running image is confirmed, that is, not on trial.
     let confirmed: Bool
     let state: String
-    /// The time from boot within which a trial must be confirmed, in seconds; 0 if the device does not support a trial. Nil if the update
-    /// protocol does not report the limit.
+    /// The maximum time from the boot to the confirmation of an image on trial, in seconds; 0 if the device does not support a trial. Nil
+    /// if the update protocol does not report this time.
     let trialSeconds: Int?
     /// The battery level in per cent; nil if the device is mains-powered or does not report the level.
     let battery: Int?

@@ -5,8 +5,8 @@ package struct SerialPort: Equatable {
     package let path: String
     /// True if this user may read and write the port.
     let isAccessible: Bool
-    /// The group that may read and write the port. Nil if the group of the port does not have both permissions, or if it is the group of
-    /// root.
+    /// The group whose members may read and write the port. Nil if the group of the port does not have both permissions, or if root's group
+    /// is the group of the port.
     let group: String?
 
     package init(path: String, isAccessible: Bool, group: String?) {

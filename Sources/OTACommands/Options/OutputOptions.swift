@@ -66,7 +66,7 @@ extension OutputOptions {
         throw ValidationError("--log and --report name the same file '\(report)'.")
     }
 
-    /// Refuses `--log` and `--report` with the path of a file that the command writes.
+    /// Refuses `--log` or `--report` if the option names a file that the command writes itself.
     ///
     /// A command calls this function in `validate()`, before otaflash opens the log or writes the report.
     ///

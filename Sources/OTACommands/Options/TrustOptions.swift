@@ -19,8 +19,8 @@ struct TrustOptions: ParsableArguments {
         completion: .file())
     var trust: [String] = []
 
-    /// The hints that show how to add a trusted key to the default folder. The shell commands in the hints set the permissions explicitly:
-    /// with a umask such as 002, the group could write to the folder and the key, and otaflash would refuse to use the key.
+    /// The hints that show how to add a trusted key to the default folder. The shell commands in the hints set the permissions explicitly.
+    /// If they did not, a umask such as 002 would allow the group to write to the folder and the key. otaflash would then refuse the key.
     static var folderHints: [String] {
         [
             "or trust it in all commands: create the trust folder: (umask 022; mkdir -p \(quotedFolder))",
@@ -36,8 +36,8 @@ struct TrustOptions: ParsableArguments {
         }
     }
 
-    /// The paths of the trusted keys: the values of `--trust`. Without `--trust`, the paths in `$OTAFLASH_TRUST`. If this variable is not
-    /// set, the default folder.
+    /// The paths of the trusted keys: the values of `--trust`, or the paths in `$OTAFLASH_TRUST` if the option was not given. If this
+    /// variable is not set either, the only path is the default folder.
     var paths: [FilePath] {
         if !trust.isEmpty { return trust.map { FilePath($0) } }
         if let list = Environment.value("OTAFLASH_TRUST") {

@@ -8,8 +8,8 @@ struct ProgressLines: ProgressRenderer {
     let write: @Sendable (TerminalLine) -> Void
     private var rate = RateMeter()
     private var tenth = 0
-    /// The image size in bytes, if the device has acknowledged the last byte and the line for 100 % is not written yet. The line is written
-    /// after `UpdateProgress.uploaded`, which contains the rate of the whole transfer. At all other times nil.
+    /// The image size in bytes, from the acknowledgement of the last byte until the line for 100 % is written. Nil at all other times. The
+    /// line is written after `UpdateProgress.uploaded`, because this event contains the rate of the whole transfer.
     private var completed: Int?
 
     init(device: String?, write: @escaping @Sendable (TerminalLine) -> Void) {
@@ -63,8 +63,8 @@ struct ProgressEvents: ProgressRenderer {
     private var phase = UpdatePhase.connect
     private var rate = RateMeter()
     private var throttle = Throttle()
-    /// The event for the last byte of an image, if the device has acknowledged the byte and the event is not written yet. It is written
-    /// after `UpdateProgress.uploaded`, which contains the rate of the whole transfer. At all other times nil.
+    /// The event for the last byte of an image, from the acknowledgement of this byte until the event is written. Nil at all other times.
+    /// It is written after `UpdateProgress.uploaded`, because `uploaded` contains the rate of the whole transfer.
     private var completion: ProgressEvent?
 
     init(write: @escaping @Sendable (ProgressEvent) -> Void) { self.write = write }

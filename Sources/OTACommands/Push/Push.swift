@@ -266,7 +266,7 @@ enum PushFlag: String, EnumerableFlag {
     /// The flag as the user types it: with `--`.
     var argument: String { "--" + rawValue }
 
-    /// The value for `UpdateOptions.resume`; nil for a flag that does not affect `resume`. `push` refuses two different flags with a value.
+    /// The value for `UpdateOptions.resume`; nil for a flag that does not affect `resume`. `push` refuses two flags that both affect it.
     var resume: UpdateOptions.Resume? {
         switch self {
         case .resume: .expected
@@ -278,7 +278,7 @@ enum PushFlag: String, EnumerableFlag {
     }
 
     /// The value for `UpdateOptions.ending`, the last step of the update; nil for a flag that does not affect `ending`. `push` refuses two
-    /// different flags with a value.
+    /// flags that both affect it.
     var ending: UpdateOptions.Ending? {
         switch self {
         case .noConfirm: .trial

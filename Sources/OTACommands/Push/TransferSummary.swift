@@ -1,8 +1,8 @@
 import OTAFirmware
 import OTAUpdate
 
-/// The statistics of an upload. `resumedFrom` and `imageBytes` count image bytes. `sentBytes` and `resentBytes` count the bytes on the link,
-/// without headers: image bytes, or bytes of an encoded image.
+/// The statistics of an upload. `resumedFrom` and `imageBytes` count image bytes. `sentBytes` and `resentBytes` count the bytes on the
+/// link, without headers: image bytes, or bytes of an encoded image.
 struct TransferSummary: Encodable, Sendable {
     /// The running image that was the base of an encoded image.
     struct Base: Encodable, Sendable {
@@ -23,7 +23,7 @@ struct TransferSummary: Encodable, Sendable {
     }
 
     let resumedFrom, imageBytes, sentBytes, resentBytes: Int
-    /// `lzma2` if at least a part of the image was encoded, otherwise `plain`.
+    /// `lzma2` if at least a part of the image was encoded; `plain` if no part was encoded.
     let encoding: String
     /// Nil if the image was not sent as the difference from a base.
     let base: Base?

@@ -124,8 +124,9 @@ package struct Peers<Peer: Hashable & Sendable>: Sendable {
 
     /// Returns the number of a peer. A new peer gets a new number.
     ///
-    /// A peer sends no message when it stops, so an old peer cannot be removed at its end. Therefore at most `maximum` peers are stored. If
-    /// a new peer exceeds this number, it replaces the oldest peer, and the function returns the number of the oldest peer as `replaced`.
+    /// A peer sends no message when it stops, so this type does not know which peers have stopped. Therefore at most `maximum` peers are
+    /// stored. If a new peer exceeds this number, it replaces the oldest peer. The function then returns the number of the oldest peer as
+    /// `replaced`.
     /// If a replaced peer sends again, it gets a new number.
     package mutating func number(of peer: Peer) -> (number: UInt16, replaced: UInt16?) {
         if let number = numbers[peer] { return (number, nil) }

@@ -106,10 +106,10 @@ enum StandardFile {
     static let inputTitle = "standard input"
     static let outputTitle = "standard output"
 
-    /// Returns the text for an input file in messages: `standard input` for `-`, otherwise `name`.
+    /// Returns the text for an input file in messages: `standard input` for the name `-`, and the name itself for every other file.
     static func title(of name: String) -> String { name == Self.name ? inputTitle : name }
 
-    /// Returns a hint for an input file: `advice` and a command with `ls`. Returns another hint for standard input.
+    /// Returns a hint for an input file: `advice` and a command with `ls`. For standard input (`-`), returns a different hint.
     static func hint(_ advice: String, for name: String) -> String {
         name == Self.name
             ? "check the program or the file that standard input comes from" : "\(advice): ls -l \(Shell.quoted(name))"

@@ -58,8 +58,8 @@ final class LinkGuard: LinkAccount {
         posix_spawn_file_actions_init(&files)
         defer { posix_spawn_file_actions_destroy(&files) }
         posix_spawn_file_actions_adddup2(&files, ends[1], STDIN_FILENO)
-        // The guard process must not hold the output pipe of this process open, because the reader of the pipe would then wait for the end
-        // of the guard process.
+        // The guard process must not hold the output pipe of this process open. If it did, the reader of the pipe would wait for the end of
+        // the guard process.
         posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, "/dev/null", O_WRONLY, 0)
         posix_spawn_file_actions_addopen(&files, STDERR_FILENO, "/dev/null", O_WRONLY, 0)
         descriptors.forEach { posix_spawn_file_actions_addclose(&files, $0) }
@@ -91,7 +91,7 @@ final class LinkGuard: LinkAccount {
     }
 
     /// All open file descriptors above stderr. The guard process must not keep inherited descriptors open, such as a lock of the calling
-    /// shell. The array also contains descriptors that `exec` closes itself. For these descriptors, the earlier close has no effect.
+    /// shell. The array also contains descriptors that `exec` itself would close. Closing such a descriptor before `exec` does no harm.
     private static var descriptors: [CInt] {
         let names = try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd")
         return (names ?? []).compactMap { CInt($0) }.filter { $0 > STDERR_FILENO }
