@@ -2,8 +2,8 @@ public import OTAFirmware
 
 /// The record that shows which of several controllers leads. The times of ``Lease`` and ``LeaseWatch`` also apply to this record.
 ///
-/// The record only saves work. It is not signed, because two controllers that both write do no harm: they compute the same progress, each
-/// write is a compare-and-set, and each progress is signed.
+/// The record only avoids double work. It is not signed, because two controllers that both write the progress do no harm. They compute the
+/// same progress, each write is a compare-and-set, and each progress is signed.
 public struct LeaderRecord: Sendable, Hashable {
     public let controller: KeyID
     /// The identifier of the run of the controller's process.

@@ -8,7 +8,7 @@ public enum PushEnd: Sendable, Hashable {
     case retry(Reason)
     /// The device or otaflash refused the image. Another attempt would have the same end.
     case refused(Reason)
-    /// The image may be the reason: `rolled-back`, `did-not-return`, or a failure of the device during the push.
+    /// The push failed, and the image may be the cause. Examples are `rolled-back`, `did-not-return`, and a failure of the device.
     case failed(Reason)
 }
 

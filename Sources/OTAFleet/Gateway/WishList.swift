@@ -28,7 +28,8 @@ public struct WishList: Sendable {
     private var badReleases: Set<Verified<FleetRelease>> = []
     /// The last accepted bytes of each record, so that a repeated record is not verified again.
     private var accepted: [String: [UInt8]] = [:]
-    /// The serials that this machine has accepted. If a method returns true, write this value to the disk before the next push starts.
+    /// The serials that this machine has accepted. If an `add` method returns true, write this value to the disk before the next push
+    /// starts.
     public private(set) var memory: SerialMemory
 
     public init(operators: OperatorKeys, memory: SerialMemory) {

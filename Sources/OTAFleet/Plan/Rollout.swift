@@ -14,7 +14,7 @@ public struct Rollout: SignedPayload {
     /// The condition for a halt. The controller halts the rollout if at least `minimum` devices have ended, and if more than
     /// `failedPercent` per cent of these devices have failed.
     public struct Halt: Sendable, Hashable {
-        /// The highest accepted part of failed devices, in per cent of the ended devices, 0 to 100.
+        /// The maximum percentage of failed devices among the ended devices, 0 to 100.
         public let failedPercent: Int
         /// The number of devices that must have ended before the controller can halt the rollout, at least 1.
         public let minimum: Int

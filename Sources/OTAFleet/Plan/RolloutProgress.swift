@@ -17,7 +17,7 @@ public struct RolloutProgress: SignedPayload {
         public var failed = 0
         /// The devices that ended for another reason, such as a refusal, or after their last attempt.
         public var refused = 0
-        /// The devices without a result, for example because no gateway hears them.
+        /// The devices without a result and without an attempt under way, for example because no gateway hears them.
         public var waiting = 0
 
         public init() {}

@@ -5,7 +5,7 @@ internal import OTASigning
 public struct Stage: Sendable, Hashable {
     /// The devices that a stage admits. A stage also admits all devices of the stages before it.
     public enum Audience: Sendable, Hashable {
-        /// A part of all devices in per cent, 1 to 100.
+        /// A percentage of all devices, 1 to 100.
         case percent(Int)
         case group(GroupName)
         /// A list of chosen devices.
@@ -13,7 +13,7 @@ public struct Stage: Sendable, Hashable {
     }
 
     public let audience: Audience
-    /// The lowest part of the stage's ended devices that must be updated, in per cent, 0 to 100.
+    /// The minimum percentage of updated devices among the stage's ended devices, 0 to 100.
     public let successPercent: Int
     /// The number of the stage's devices that must have ended before the next stage can start, at least 1.
     public let minimum: Int

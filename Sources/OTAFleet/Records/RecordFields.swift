@@ -41,7 +41,7 @@ struct RecordFields: Sendable, Hashable {
         }
     }
 
-    /// The fields of a member that is an object; it has no schema number.
+    /// Parses an object inside a record. Such an object has no schema number.
     init(_ json: JSON, _ what: String) throws(FleetError) {
         guard let members = json.members else { throw .malformed("\(what) is not a JSON object") }
         self.what = what
@@ -81,7 +81,7 @@ struct RecordFields: Sendable, Hashable {
         return number
     }
 
-    /// Returns the member as a value that has a text form.
+    /// Returns the value of a member that is a string. `parse` converts the string, and returns nil if the string is invalid.
     func value<Value>(_ name: String, _ parse: (String) -> Value?) throws(FleetError) -> Value? {
         guard let text = try text(name) else { return nil }
         guard let value = parse(text) else { throw wrong(name, "a valid \(name)") }
@@ -138,7 +138,7 @@ struct RecordFields: Sendable, Hashable {
     mutating func set(_ name: String, _ texts: [String]) { set(name, JSON.array(texts.map { .string($0) })) }
     mutating func set(_ name: String, _ fields: RecordFields?) { set(name, fields?.object) }
 
-    /// Fields of an object inside a record.
+    /// Creates the fields of a new object inside a record. Such an object has no schema number.
     static func nested(_ what: String) -> RecordFields {
         var fields = RecordFields(new: what)
         fields.members = []
