@@ -27,8 +27,8 @@ public struct RecordKey: Hashable, Sendable, CustomStringConvertible {
     public var description: String { "\(bucket.rawValue)/\(name)" }
 }
 
-/// The name of a record, such as `ble-AABBCCDDEEFF`: 1 to 64 letters, digits, `_` and `-`, only ASCII. A period joins two such names, such
-/// as a device and a gateway. A name is therefore valid as a subject of NATS and as a file name.
+/// The name of a record, such as `ble-AABBCCDDEEFF`: 1 to 64 letters, digits, `_` and `-`, only ASCII. A name can also consist of two such
+/// parts with a period between them, for example a device and a gateway. Every name is valid as a subject of NATS and as a file name.
 public struct RecordName: Hashable, Comparable, Sendable, CustomStringConvertible {
     /// The maximum length of one of the two parts, in characters.
     public static let maximumPartLength = 64
