@@ -29,7 +29,7 @@ struct BluetoothService: Sendable {
         return service
     }
 
-    /// Checks bluetoothd without the system bus.
+    /// Checks bluetoothd without D-Bus calls, for a computer on which the system bus cannot be reached.
     private static func daemonWithoutBus() -> Check {
         guard BluetoothDaemon.path != nil else { return notInstalled }
         return BluetoothDaemon.isRunning
