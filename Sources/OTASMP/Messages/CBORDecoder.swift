@@ -7,7 +7,8 @@ internal import CCBOR
 package struct CBORDecoder {
     /// The maximum nesting depth. SMP needs five levels: the answer's map, the image list, an image's map, its slot list, a slot's map.
     package static let deepest = 8
-    /// The maximum length of the input in bytes: the highest value of the length field of an SMP packet, which has 16 bits.
+    /// The maximum length of the input in bytes. The length field in the header of an SMP packet has 16 bits, so this is the maximum
+    /// length of a body.
     package static let longest = 65535
 
     private var tokens: CBORTokens
@@ -109,7 +110,7 @@ private enum CBORToken {
     case value(CBORValue)
     /// A complete text. The bytes are not yet validated as UTF-8.
     case text([UInt8])
-    /// The start of a string in several parts (RFC 8949: chunks). The token `end` ends the string.
+    /// The start of a string in several parts, which RFC 8949 calls chunks. The token `end` ends the string.
     case bytesInChunks, textInChunks
     /// The start of an array with `count` items. If `count` is nil, the token `end` ends the array.
     case array(count: UInt64?)
@@ -117,12 +118,12 @@ private enum CBORToken {
     case map(count: UInt64?)
     /// A tag, which SMP does not use.
     case tag
-    /// The break code, which ends a string, an array or a map without a length.
+    /// The break code. It ends a string, an array or a map that was announced without a length.
     case end
 }
 
-/// Splits bytes into tokens with libcbor's streaming decoder. libcbor's decoder does not allocate memory, does not recurse, and does not
-/// read past the end of the bytes.
+/// Splits bytes into tokens with libcbor's streaming decoder. This decoder allocates no memory, does not recurse, and does not read past
+/// the end of the bytes.
 private struct CBORTokens {
     private let bytes: [UInt8]
     private(set) var offset = 0

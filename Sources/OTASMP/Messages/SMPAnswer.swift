@@ -111,7 +111,7 @@ package struct SMPError: Error, Sendable, Equatable {
 }
 
 extension SMPError {
-    /// Returns the ``UpdateError`` of a session that fails because the device answered `request` with this error.
+    /// Returns the error with which the session fails if the device answered `request` with this SMP error.
     func update(_ request: SMPRequest) -> UpdateError {
         UpdateError(
             updateCode, "the device refused \(request.name): \(meaning)", isMarkedForBoot: (group, code) == (1, 28))

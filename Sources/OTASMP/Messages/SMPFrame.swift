@@ -13,9 +13,9 @@ public import OTAUpdate
 ///          7   command
 package struct SMPFrame: Sendable, Equatable {
     package enum Version: UInt8, Sendable {
-        /// SMP version 1, in which all commands have the same error codes.
+        /// SMP version 1. All groups of commands share one set of error codes.
         case first = 0
-        /// SMP version 2, in which each group of commands has its own error codes.
+        /// SMP version 2. Each group of commands has its own set of error codes.
         case second = 1
     }
     /// The operation of a request or of an answer.
@@ -103,8 +103,9 @@ package struct SMPFrameError: Error, Equatable {
 
 /// Assembles packets from received values. A device may split a packet into several values at any byte.
 ///
-/// The length field in the header shows where a packet ends, but no byte marks the start of a packet. So after a lost value, the assembler
-/// reads all later bytes wrongly. The caller then needs a new link and a new assembler.
+/// The length field in the header shows where a packet ends, but no byte marks the start of a packet. So if a value is lost, the assembler
+/// takes wrong bytes for the start of the next packet, and reads all later packets wrongly. The caller then needs a new link and a new
+/// assembler.
 package struct SMPFrameAssembler {
     private var collected: [UInt8] = []
 
@@ -133,7 +134,7 @@ package struct SMPFrameAssembler {
 
 /// The channel of SMP for requests and answers (Zephyr, `smp_transport.rst`).
 public enum SMPChannel {
-    /// The GATT characteristic of SMP. The host writes requests to it without response, and the device notifies the answers.
+    /// The GATT characteristic of SMP. The host writes requests to it without response. The device sends its answers as notifications.
     ///
     /// UDP and serial links have no characteristics. On these links, the same value identifies the only channel.
     public static let value = Channel(

@@ -12,7 +12,7 @@ package struct SMPImageList: Sendable, Equatable {
         package var digest: [UInt8]?
         /// True if the bootloader can boot the image.
         package var bootable = false
-        /// True if the device boots the image at its next start.
+        /// True if the device boots the image at the device's next start.
         package var pending = false
         /// True if the image is confirmed. A running image that is not confirmed is on trial.
         package var confirmed = false
@@ -54,7 +54,8 @@ package struct SMPImageList: Sendable, Equatable {
     /// Returns the images with this image number that do not run.
     package func others(_ number: Int) -> [Entry] { entries.filter { $0.image == number && !$0.active } }
 
-    /// Returns the slot to erase, which is the slot without the running image; nil if images run in both slots.
+    /// Returns the slot to erase: the slot without the running image, or slot 1 if no image with this number runs. Returns nil if images
+    /// run in both slots.
     ///
     /// The result is a slot number for an erase request. In an erase request, Zephyr counts the slots across all images: image 0 has the
     /// slots 0 and 1, and image 1 has the slots 2 and 3.
@@ -105,7 +106,7 @@ package struct SMPSlotList: Sendable, Equatable {
     package var slots: [Slot] = []
     /// The maximum size of an image in bytes, by image number. The space that the bootloader's trailer needs is already subtracted.
     ///
-    /// An image number has no entry if the device does not report the size.
+    /// An image number has no entry if the device does not report this maximum.
     package var largestImages: [Int: Int] = [:]
 
     /// Parses the fields of an answer that has the slot list. Skips a slot without a size, because the device could not open this slot.

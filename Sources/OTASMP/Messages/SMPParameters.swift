@@ -33,8 +33,8 @@ package struct SMPParameters: Sendable, Equatable {
 
     /// The maximum window in packets.
     ///
-    /// Over UDP, an answer can arrive late or twice. The window is less than half of the 256 sequence numbers, so that a late answer does
-    /// not have the sequence number of a packet in flight.
+    /// Over UDP, an answer can arrive late or twice. The window is less than half of the 256 sequence numbers. So the sequence number of
+    /// a late answer is not the number of a packet in flight.
     private static let longestWindow = 127
 }
 

@@ -4,8 +4,8 @@ import OTAUpdate
 extension SMPConversation {
     /// The minimum time from the answer to a restart request until the next restart request.
     ///
-    /// A device may still answer for a short time after it has accepted a restart request. So an early answer does not show that the
-    /// restart failed.
+    /// After a device has accepted a restart request, it may still answer other requests for a short time. So an image list that arrives
+    /// in this time does not show that the restart failed.
     private static let earliestVerdict = Duration.seconds(5)
     /// The maximum number of restart requests in a session.
     private static let mostRestarts = 3
@@ -13,8 +13,8 @@ extension SMPConversation {
     ///
     /// A device that has just answered may have no free buffer, and would drop an immediate request.
     private static let pauseBeforeRepeat = Duration.milliseconds(200)
-    /// The length of the restart window: the maximum time from the first restart request until an image list of the device shows that the
-    /// new images run.
+    /// The maximum length of the restart window. The window begins with the first restart request. It ends when an image list of the
+    /// device shows that the new images run.
     ///
     /// In this time, a bootloader can swap images of 2 MB page by page.
     private static let longestReturn = Duration.seconds(180)
@@ -53,7 +53,7 @@ extension SMPConversation {
         reconnect(.afterRestart(reportsPhase: false))
     }
 
-    /// Handles an image list in which not all new images run, after a restart request or during a trial.
+    /// Handles an image list that arrives after a restart request or during a trial, and that shows that not all new images run.
     ///
     /// If an image is still marked for boot, the device has not restarted yet. If no image is marked for boot, the device has rolled back,
     /// or its bootloader has refused the image.
@@ -72,7 +72,7 @@ extension SMPConversation {
     ///
     /// - Parameter digest: the digest of the image in the image list; nil for the running image of the main processor.
     mutating func askToMark(_ digest: [UInt8]?, confirm: Bool) {
-        // A device may accept every request and never confirm its image. The end of the restart window stops the session with this device.
+        // A device may accept every request and never confirm its image. So the session fails at the end of the restart window.
         if let end = shared.restartDeadline, shared.now >= end {
             return fail(
                 UpdateError(
@@ -90,7 +90,7 @@ extension SMPConversation {
     mutating func confirm(_ image: Int, digest: [UInt8]?) {
         report(.phase(.confirm))
         push?.hasActed = true
-        // If the link is lost during the confirmation, the session tries to reconnect until this time.
+        // If the link is lost during the confirmation, the session tries to reconnect until `restartDeadline`.
         if !hasConfirmed { shared.restartDeadline = shared.now + Self.longestReturn }
         hasConfirmed = true
         askToMark(image == 0 ? nil : digest, confirm: true)

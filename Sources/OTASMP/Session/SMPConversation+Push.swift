@@ -11,7 +11,7 @@ struct SMPPush {
     var acknowledgedOffset = 0
     /// The highest acknowledged offset of each image in this session, by image number. Only bytes after this offset count as progress.
     var furthestOffsets: [Int: Int] = [:]
-    /// The number of the current image, which is the image of the last upload that began; nil if no upload began.
+    /// The image number of the current image: the image whose upload began last. Nil if no upload began.
     var underWay: Int?
     /// The images that the device has received completely in this session.
     var complete: Set<Int> = []
@@ -25,16 +25,16 @@ struct SMPPush {
     var wasOpened = false
     /// The images whose bytes on the device may be damaged.
     ///
-    /// The set contains an image in two cases: an earlier session sent some bytes of the image, or the device did not acknowledge the last
-    /// bytes of the image.
+    /// The set contains an image in two cases. First: an earlier session sent some bytes of the image. Second: the device did not
+    /// acknowledge the last bytes of the image.
     var uncertain: Set<Int> = []
     /// The images that were sent a second time from offset 0, because the device's image list did not have them.
     var sentAgain: Set<Int> = []
     /// The number of the image whose slot must be erased before the image is sent from 0; nil if no erase is necessary.
     var toErase: Int?
-    /// The number of complete uploads after which the device reported that the received bytes do not have the file's digest.
+    /// How many times the device reported, at the end of an upload, that the received bytes do not have the file's digest.
     var digestMismatches = 0
-    /// The number of complete uploads after which the device reported that no upload is in progress.
+    /// How many times the device reported that no upload is in progress, although all bytes of the image were sent.
     var stateLosses = 0
     /// The time at which this session sent the first chunk; nil if no chunk was sent.
     var firstByteAt: Duration?

@@ -23,7 +23,7 @@ extension SMPConversation {
         return questions
     }
 
-    /// Sends the next queries, as many as the device has buffers for.
+    /// Sends the next queries. The number of queries in flight is at most `SMPDevice.questionsInFlight`.
     ///
     /// When all queries have been answered, requests the image list if `list` is nil. If `list` is not nil, starts the next step of the
     /// `UpdateTask`.

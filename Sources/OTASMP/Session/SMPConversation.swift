@@ -55,7 +55,7 @@ package struct SMPConversation: Conversation {
 
     /// The time limit for the answer to the subscription.
     private static let subscribeLimit = Duration.seconds(10)
-    /// The number of malformed packets at which the session fails.
+    /// The session fails when it has received this number of malformed packets.
     private static let mostViolations = 3
 
     package var shared: ConversationState
@@ -231,7 +231,8 @@ package struct SMPConversation: Conversation {
         return shared.link.preservesMessageBoundaries ? longest : ChunkLength.planned(link: longest)
     }
 
-    /// Returns an error if the request must fit in one value, but is longer than a value on this link; nil if the request may be sent.
+    /// Checks whether a request must fit in one value, and whether it fits. Returns an error if the request must fit but does not fit; nil
+    /// if the request may be sent.
     ///
     /// If the device does not reassemble packets, each packet must fit in one value. After the error, the caller reconnects, because the
     /// next link may have longer values.
@@ -343,7 +344,7 @@ package struct SMPConversation: Conversation {
 
     private mutating func busy(_ exchange: Exchange) {
         requeueQuestions()
-        // The session fails if the restart window ends before the request can be sent again.
+        // If the restart window ends before the request can be sent again, the session fails.
         let again = shared.now + ConversationState.busyInterval
         if let end = shared.restartDeadline, end < min(again, exchange.busyEnd) {
             return fail(

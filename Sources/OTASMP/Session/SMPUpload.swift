@@ -24,7 +24,8 @@ package struct SMPUpload {
         var sequence: UInt8
         /// The offset after the chunk, in bytes.
         var end: Int
-        /// The time at which the chunk was sent, or at which an earlier chunk was answered: the later of these two times.
+        /// The time from which the answer time of the chunk is measured. It is the later of two times: the time at which the chunk was
+        /// sent, and the time of the last answer to an earlier chunk.
         var since: Duration
         /// The time at which the chunk times out.
         var due: Duration
@@ -44,7 +45,7 @@ package struct SMPUpload {
     /// The maximum length of a packet in bytes, including the header.
     package let longestFrame: Int
     private let delivery: Delivery
-    /// The longest time so far between a chunk and its answer; nil before the first measurement.
+    /// The longest answer time of a chunk so far (`Sent.since`); nil before the first measurement.
     ///
     /// The first chunk is not measured, because the device may erase its whole slot before it answers.
     private var slowest: Duration?
@@ -132,7 +133,7 @@ package struct SMPUpload {
         delivery == .lossy ? min(.seconds(1) * (1 << timeouts), Self.openingLimit) : Self.openingLimit
     }
 
-    /// The timeout of a chunk after the first chunk, which depends on the slowest answer so far.
+    /// The timeout of each chunk except the first one. It depends on the slowest answer so far.
     ///
     /// The timeout doubles each time a chunk times out. After an answer, the timeout has its usual value again.
     private var answerLimit: Duration {
@@ -237,9 +238,9 @@ extension SMPUpload {
             case .fragmented: .seconds(5)
             }
         }
-        /// The number of timeouts in a row at which the upload on this link ends.
+        /// After this number of timeouts in a row, the upload on this link ends.
         var maxTimeouts: Int { self == .lossy ? 5 : 3 }
-        /// The number of timeouts of the first chunk at which the upload on this link ends. The timeouts together last about one minute.
+        /// After this number of timeouts of the first chunk, the upload on this link ends. These timeouts together last about one minute.
         var maxFirstTimeouts: Int { self == .lossy ? 9 : 6 }
     }
 }

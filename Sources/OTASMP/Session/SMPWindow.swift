@@ -68,6 +68,6 @@ package struct SMPWindow: Sendable, Equatable {
         answered = 0
     }
 
-    /// Returns the number of chunks that must be answered without a gap before the window returns to a size at which a gap occurred.
+    /// Returns how many chunks must be answered without a gap before the window may return to `size`, a size at which a gap occurred.
     private func trial(of size: Int) -> Int { size * ((delivery == .lossy ? 8 : 100) << failures) }
 }
