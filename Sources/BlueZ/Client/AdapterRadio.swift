@@ -124,9 +124,8 @@ actor AdapterRadio {
         return .properties(filter)
     }
 
-    /// Starts the discovery. After the error `InProgress`, tries again for up to 12 s. The kernel reports this error in two cases, which
-    /// last only a short time: a connection attempt is still ending, or the discovery of a killed bluetoothd is still running (for up to
-    /// 10.24 s).
+    /// Starts the discovery. After the error `InProgress`, tries again for up to 12 s. The kernel reports this error in two cases.
+    /// First: a connection attempt is still ending. Second: the discovery of a killed bluetoothd is still running, for up to 10.24 s.
     private func start() async throws(BlueZError) {
         let giveUp = ContinuousClock.now.advanced(by: .seconds(12))
         while true {
@@ -168,7 +167,8 @@ struct ChangeQueue {
     }
 }
 
-/// The tasks that wait for the turn to connect: first the urgent tasks, then the other tasks, each in the order of their arrival.
+/// The tasks that wait for the turn to connect. The urgent tasks come first. Tasks with the same urgency are in the order of their
+/// arrival.
 package struct TurnQueue<Value> {
     private struct Waiting {
         let value: Value

@@ -78,9 +78,9 @@ public struct ScanFilter: Sendable, Hashable {
         self.name = name
     }
 
-    /// Returns whether the device matches. `known` is true if the device has matched before. For a known device, this method checks
-    /// only the signal strength, because the name may have changed: after a connection, bluetoothd replaces the advertised name
-    /// with the name in the GAP service.
+    /// Returns whether the device matches. `known` is true if the device has matched before. For a known device, this method checks only
+    /// the signal strength. The name may have changed, because bluetoothd replaces the advertised name with the name in the GAP service
+    /// after a connection.
     func admits(_ device: BluetoothDevice, known: Bool) -> Bool {
         guard let rssi = device.rssi, rssi >= minimumRSSI ?? .min else { return false }
         return known

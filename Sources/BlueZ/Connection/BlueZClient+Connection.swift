@@ -6,8 +6,8 @@ extension BlueZClient {
     /// an error.
     ///
     /// After `body`, this method ends the link and waits until the link is down. The wait takes about 2 s, because bluetoothd first
-    /// gives its profiles time to stop. If the task is cancelled, this method requests the end of the link, but does not wait. This
-    /// method does not end the link of another program (``ConnectionRequest/takesOver``).
+    /// gives its profiles time to stop. If the task is cancelled, this method requests the end of the link, but does not wait. If the
+    /// connection shares a link of another program (``ConnectionRequest/takesOver`` is false), this method does not end the link.
     ///
     /// If this program is killed, bluetoothd keeps the link. ``LinkAccount`` describes how another program can end the link.
     ///

@@ -24,8 +24,8 @@ public struct ConnectionRequest: Sendable {
     public var admits: (@Sendable (BluetoothDevice) async throws(BlueZError) -> Void)?
     /// The time limit of each step. The steps are: wait for the adapter, scan, end an earlier link, connect, discover the services.
     package var limit = Duration.seconds(10)
-    /// Returns whether this attempt connects before the waiting attempts of this program that are not urgent. Nil: this attempt is
-    /// not urgent.
+    /// Returns true if this attempt is urgent. An urgent attempt connects before the waiting attempts of this program that are not
+    /// urgent. Nil: this attempt is not urgent.
     package var isUrgent: (@Sendable () -> Bool)?
     /// Whether to wait until bluetoothd runs and the adapter is powered. `BlueZClient` sets the value to true if the adapter
     /// has been powered before, because such an adapter probably becomes available again.

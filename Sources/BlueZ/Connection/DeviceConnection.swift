@@ -178,9 +178,9 @@ extension DeviceConnection {
     /// Subscribes to notifications or indications of the characteristic. Returns when the device has confirmed the subscription.
     ///
     /// - Parameter overSocket: whether to ask bluetoothd for a socket. A socket is faster than D-Bus signals. If bluetoothd provides no
-    ///   socket, this method uses D-Bus signals. Pass false if the device may require a bond and no program answers the pairing request,
-    ///   because BlueZ 5.66 has a bug: if the link ends before the bond exists, bluetoothd never releases the socket. bluetoothd then
-    ///   provides no further socket for the characteristic, and crashes when the device is removed.
+    ///   socket, this method uses D-Bus signals. Pass false if the device may require a bond and no program answers the pairing request.
+    ///   The reason is a bug of BlueZ 5.66: if the link ends before the bond exists, bluetoothd never releases the socket. bluetoothd
+    ///   then provides no further socket for the characteristic, and crashes when the device is removed.
     public func subscribe(
         to characteristic: GATTCharacteristic, overSocket: Bool = true
     ) async throws(BlueZError) -> Notifications {

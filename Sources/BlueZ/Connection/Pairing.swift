@@ -1,8 +1,10 @@
 import DBus
 
-/// The agent that answers bluetoothd's requests during pairing (BlueZ, `doc/agent-api.txt`). A bus connection has one agent. The
-/// agent forwards each request to the responder for the device. The agent is registered only while it has a responder. Only
-/// bluetoothd may call the agent. A responder for an adapter answers the requests of all devices of this adapter that have no responder.
+/// The agent that answers bluetoothd's requests during pairing (BlueZ, `doc/agent-api.txt`). A bus connection has one agent. Only
+/// bluetoothd may call the agent.
+///
+/// A responder belongs to one device, or to an adapter. The agent forwards each request to the responder of the device. If the device has
+/// no responder, the agent forwards the request to the responder of the adapter. The agent is registered only while it has a responder.
 ///
 /// This agent is also the default agent: bluetoothd uses this agent instead of the agents of other programs. If a device refuses a
 /// read or a write with "insufficient authentication", bluetoothd itself starts a pairing and sends its requests to the default
@@ -171,7 +173,8 @@ actor PairingAgent {
 public struct PairingResponder: Sendable {
     /// Returns the passkey that the device shows, from 0 to 999 999 (six digits). The function returns nil to refuse the pairing.
     public var passkey: (@Sendable (BluetoothDevice) async -> UInt32?)?
-    /// Returns whether the device shows the same number as the second argument. The number has six digits.
+    /// Returns true if the user confirms that the device shows the second argument, a number with six digits. If false, the pairing is
+    /// refused.
     public var confirmation: (@Sendable (BluetoothDevice, UInt32) async -> Bool)?
     /// True for ``refusing``. If true, this program must not start a pairing.
     package private(set) var refusesAll = false
@@ -214,7 +217,7 @@ public struct PairingResponder: Sendable {
     /// responder. Therefore call ``DeviceConnection/pair(authenticated:)`` with true. A peripheral refuses such a bond with
     /// ``LocalCharacteristic/Protection/authenticated``.
     ///
-    /// - Parameter confirmation: returns whether the device shows the same number as the second argument. The number has six digits.
+    /// - Parameter confirmation: returns true if the user confirms that the device shows the second argument, a number with six digits.
     public static func numericComparison(
         _ confirmation: @escaping @Sendable (BluetoothDevice, UInt32) async -> Bool
     ) -> PairingResponder {

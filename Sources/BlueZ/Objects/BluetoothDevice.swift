@@ -11,8 +11,8 @@ public struct BluetoothDevice: Sendable, Equatable {
     public let name: String?
     /// The device's name on this machine. If no user has set an alias, the alias equals `name`.
     public let alias: String?
-    /// The signal strength in dBm. bluetoothd clears the value at the end of each scan. Nil: bluetoothd has not received a packet
-    /// from the device since then.
+    /// The signal strength in dBm. bluetoothd clears the value at the end of each scan. Nil: bluetoothd has received no packet from
+    /// the device since it last cleared the value.
     public let rssi: Int?
     /// The transmit power in dBm, as the device reports it.
     public let transmitPower: Int?
@@ -47,8 +47,7 @@ public struct BluetoothDevice: Sendable, Equatable {
     /// The name of the adapter, such as `hci0`.
     package var adapterName: String { adapter.lastElement }
 
-    /// Whether the device is in range: it is connected, or it has a signal strength. bluetoothd reports a signal strength only during
-    /// a scan.
+    /// True if the device is connected or has a signal strength. bluetoothd reports a signal strength only during a scan.
     var isInRange: Bool { rssi != nil || isConnected }
 
     /// Whether `name` is the device's own name or its alias on this machine.

@@ -68,7 +68,8 @@ public final class WriteRequest: Sendable {
     /// without response, no answer has an effect, because BlueZ 5.66 has already reported success to the central.
     public func succeed() { answer?.give(.success(())) }
 
-    /// Answers the request with an error. This answer has no effect in the cases in which the answer of `succeed()` has no effect.
+    /// Answers the request with an error. Only the first answer to a request has an effect. If the characteristic also supports writes
+    /// without response, no answer has an effect (see ``succeed()``).
     public func fail(with error: AttributeError) { answer?.give(.failure(error)) }
 }
 
@@ -101,9 +102,11 @@ public struct AttributeError: Error, Sendable, Hashable {
 }
 
 extension AttributeError {
-    /// The D-Bus error that BlueZ 5.66 converts to this code (`dbus_error_to_att_ecode` in `src/gatt-database.c`). BlueZ has an error
-    /// name for some codes, and accepts the codes 0x80 to 0x9F as numbers. For every other code, including 0xFC and 0xFD, a central
-    /// gets 0x0E ("unlikely error"). Each conversion was checked with a central.
+    /// The D-Bus error that BlueZ 5.66 converts to this code (`dbus_error_to_att_ecode` in `src/gatt-database.c`).
+    ///
+    /// Some codes have an error name of their own. For all other codes, the name is `Failed`, and the message is the code as a hexadecimal
+    /// number, such as `0x80`. BlueZ accepts the numbers 0x80 to 0x9F. For any other number, such as 0xFC or 0xFD, the central gets 0x0E
+    /// ("unlikely error"). Each conversion was checked with a central.
     var asDBusError: DBusError {
         let (name, message) =
             switch code {

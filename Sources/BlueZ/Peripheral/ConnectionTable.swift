@@ -18,8 +18,8 @@ package struct ConnectionTable: Sendable {
 
     private struct Entry {
         let connection: PeripheralConnection
-        /// Whether the device has read or written a value, and is therefore a central of this machine. The table also contains peripherals
-        /// to which this machine has connected.
+        /// True if the device has read or written a value. Such a device is a central of this machine. The table also contains devices
+        /// without such an access: peripherals to which this machine has connected, and centrals that have only connected.
         var isCentral = false
         /// The time of the event `disconnected`. Nil: the link is connected.
         var end: Duration?
@@ -46,7 +46,7 @@ package struct ConnectionTable: Sendable {
         entries.max { $0.value.connection.number < $1.value.connection.number }?.key
     }
 
-    /// Records that a device has read or written a value, and is therefore a central. Returns the device's connection. Returns nil if
+    /// Records that a device has read or written a value, which makes the device a central. Returns the connection of the device; nil if
     /// the table does not contain the device.
     package mutating func use(by device: DBusObjectPath) -> PeripheralConnection? {
         entries[device]?.isCentral = true
