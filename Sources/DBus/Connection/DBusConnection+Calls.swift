@@ -162,8 +162,8 @@ struct PendingCalls {
     }
 
     private var pending: [UInt32: Pending] = [:]
-    /// The time of the next check for timeouts; nil if no check is necessary. No pending call has an earlier deadline than this time. A
-    /// reply does not change this time, so the check may find that no call has timed out.
+    /// The time of the next check for timeouts; nil if no check is necessary. The deadlines of all pending calls are at this time or
+    /// later. A reply does not change this time, so the check may find that no call has timed out.
     private(set) var deadline: ContinuousClock.Instant?
     /// The time when `expire` was last called.
     private var lastLook = ContinuousClock.now
@@ -185,8 +185,8 @@ struct PendingCalls {
         }
     }
 
-    /// Ends pending calls with the error `timedOut`. A call times out if its deadline had already passed when `expire` was called the
-    /// previous time.
+    /// Ends pending calls with the error `timedOut`. A call ends only if its deadline had already passed at the previous call of
+    /// `expire`.
     ///
     /// Between two calls of `expire`, the thread processes the received replies. Therefore a reply that arrived before the deadline is
     /// accepted, even if the thread did not run for some time, for example because the computer was suspended.

@@ -49,9 +49,9 @@ extension DBusConnection {
 
     /// Tracks the owner of a bus name until the connection ends.
     ///
-    /// After this method has returned, `owners[name]` is always the owner at the time when the bus sent the current message (the message
-    /// that the connection processes). Reason: the bus sends the changes of owners and all other messages in one sequence, and the
-    /// connection processes them in this order.
+    /// After this method has returned, `owners[name]` always matches the message that the connection currently processes. It is the
+    /// owner that the name had when the bus sent this message. The reason is that the bus sends all messages in one sequence, including
+    /// the changes of owners, and that the connection processes this sequence in order.
     func track(_ name: String) async throws(DBusError) {
         guard owners[name] == nil else { return }
         let rule = try DBusMatch.ownerChanges(of: name).rule()

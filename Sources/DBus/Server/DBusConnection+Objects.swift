@@ -101,8 +101,8 @@ extension DBusConnection {
 
     /// Throws `remote` with the name `AccessDenied` if the sender of the message may not call the object.
     ///
-    /// If the object has a `caller`, only the owner of this bus name may call the object. `owners` contains the owner at the time when
-    /// the bus sent the call (see `track`).
+    /// If the object has a `caller`, only the owner of this bus name may call the object. `owners` contains the owner that the name had
+    /// when the bus sent the call (see `track`).
     private func checkCaller(_ message: Message) throws(DBusError) {
         guard let name = objects.objects[message.path]?.caller, owners[name] != .some(message.sender) else { return }
         throw .remote(DBusError.Name.accessDenied, "only the owner of \(name) may call \(message.path)")
@@ -135,7 +135,8 @@ extension DBusConnection {
 
     private func refuse(_ address: ReturnAddress?, _ error: DBusError) {
         logger.debug("a call failed", metadata: ["error": "\(error)"])
-        // Ignore an error of `send`. It means that the connection has ended, and then the bus sends an error reply to the caller.
+        // Ignore an error of `send`, which means that the connection has ended. In this case, the bus itself sends an error reply to the
+        // caller.
         if let address { _ = try? send(.failure(to: address, error)) }
     }
 }

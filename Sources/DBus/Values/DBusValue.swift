@@ -151,8 +151,8 @@ extension DBusValue {
         return Dictionary(pairs) { _, last in last }
     }
 
-    /// Returns the property `content` of the value. Throws `unexpectedValue` if this property is nil, because the value has another
-    /// type. Example: `try value.require(\.string)`.
+    /// Returns the property `content` of the value. If the value has another type, this property is nil, and this method throws
+    /// `unexpectedValue`. Example: `try value.require(\.string)`.
     public func require<Content>(_ content: KeyPath<DBusValue, Content?>) throws(DBusError) -> Content {
         guard let found = self[keyPath: content] else {
             throw DBusError(.unexpectedValue, "expected \(Content.self), got type \(unwrapped.type.text)")
