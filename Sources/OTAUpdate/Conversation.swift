@@ -18,14 +18,14 @@ package protocol Conversation: Sendable {
     var isDeviceReached: Bool { get }
     /// The maximum duration of one restart of the device.
     ///
-    /// If a link is lost while the session waits for a restart, the device may have restarted once more. To extend the restart window, the
-    /// session then calls `RetryPolicy.lost(at:lookingUntil:restart:)` with this duration.
+    /// If a link is lost while the session waits for a restart, the device may have restarted a second time. So the session extends the
+    /// restart window: it calls `RetryPolicy.lost(at:lookingUntil:restart:)` with this duration.
     var restartTime: Duration { get }
     /// The offset in the current image after the last byte that was passed to the link. After a rewind, `sentOffset` is the offset at which
     /// the transfer continues.
     var sentOffset: Int { get }
-    /// The time at which the session calls `deadlinePassed()`. Never nil while a link is open and the task has no result, so every wait has
-    /// a limit.
+    /// The time at which the session calls `deadlinePassed()`. While a link is open and the task has no result, this time is never nil, so
+    /// that every wait has a limit.
     var deadline: Duration? { get }
 
     /// Starts the exchange on a link that has just opened.
@@ -41,8 +41,10 @@ package protocol Conversation: Sendable {
     /// open.
     mutating func encoded()
     /// Selects a simpler transfer, such as a plain image instead of an encoded image. The session calls this method when no attempt to
-    /// connect is left. If the result is true, the session connects again. The result is false if there is no simpler transfer, or if the
-    /// last links were not lost during the current transfer.
+    /// connect is left.
+    ///
+    /// Returns true only if a simpler transfer exists, and the last links were lost during the current transfer without progress. The
+    /// session then connects again.
     ///
     /// In this method, the conversation must not append actions or make a decision.
     mutating func fallBack() -> Bool

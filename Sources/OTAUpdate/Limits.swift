@@ -64,10 +64,10 @@ public struct RetryPolicy: Sendable, Equatable {
 package struct ProgressBudget: Sendable, Equatable {
     /// The factor in the limit of sent bytes, which is `copies` × image size + `spareBytes`.
     package static let copies = 16
-    /// The constant in the limit of sent bytes. Small images on bad links need this constant, because the host sends a whole window again
-    /// after each lost chunk.
+    /// The constant in the limit of sent bytes, which is `copies` × image size + `spareBytes`. Small images on bad links need this
+    /// constant, because the host sends a whole window again after each lost chunk.
     package static let spareBytes = 8 << 20
-    /// The limit of the count of rewinds, and also of the count of losses.
+    /// The maximum count of rewinds, and also the maximum count of losses.
     ///
     /// - A *rewind* is a request of the device for bytes that were sent before. An acknowledged byte resets the count of rewinds.
     /// - A *loss* means that the device continues below the acknowledged offset, so it has lost received bytes. Only progress resets the

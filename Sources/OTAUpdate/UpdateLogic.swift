@@ -69,8 +69,8 @@ public enum UpdateProgress: Sendable, Equatable {
     /// The device has acknowledged `offset` of `total` image bytes. This run has sent `sent` bytes over the link, including the bytes that
     /// it sent again.
     case transferred(offset: Int, total: Int, sent: Int)
-    /// The next part of the image is sent encoded. The part has `plainBytes` bytes, and its encoded form has `bytes` bytes. If `base` is
-    /// nil, the part is only compressed.
+    /// The next part of the image is sent encoded. `plainBytes` is the size of the part, and `bytes` is the size of its encoded form. If
+    /// `base` is nil, the part is only compressed.
     ///
     /// The session reports this event when the first encoded part begins, and when a later part begins with another base.
     case encoding(base: BaseImage?, bytes: Int, plainBytes: Int)

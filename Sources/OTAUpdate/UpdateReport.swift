@@ -43,9 +43,9 @@ public struct UpdateReport: Sendable, Equatable {
 
 /// The transfer that a push would do, as a dry run reports it (`UpdateOptions.isDryRun`).
 public struct UpdatePlan: Sendable, Equatable {
-    /// The offset at which the transfer would start, in bytes; nil if nothing is left to send.
+    /// The offset at which the transfer would start, in bytes. Nil if nothing is left to send.
     ///
-    /// Over SMP, also nil if the push may resume a partial upload, because SMP does not report the offset of a partial upload.
+    /// Over SMP, the value is also nil if the push may resume a partial upload, because SMP does not report the offset of a partial upload.
     public var resumeFrom: Int?
     /// The number of image bytes to send. Over SMP, the push sends fewer bytes if it resumes a partial upload.
     public var bytes: Int
@@ -115,15 +115,15 @@ public struct TransferReport: Sendable, Equatable {
     public var imageBytes = 0
     /// The number of bytes that this run sent, including the bytes that it sent again.
     public var sentBytes = 0
-    /// The number of bytes that this run sent again. For each lost link and each gap, the difference between the host's sent offset and the
-    /// device's offset is added.
+    /// The number of bytes that this run sent again. Each lost link and each gap adds the difference between the host's sent offset and the
+    /// device's offset.
     ///
     /// After a lost link, a device reports its offset in the image. If the image was encoded, the session estimates the offset in the
     /// encoded image, because the device's offset can be inside an LZMA2 chunk.
     public var resentBytes = 0
     /// `lzma2` if this run sent at least a part of the image encoded; `plain` if not.
     public var encoding = ImageEncoding.plain
-    /// The base, if this run sent at least a part of the image as the difference from a base; nil if not.
+    /// The base of the encoded image; nil if this run sent no part of the image as the difference from a base.
     public var base: BaseImage?
     /// The number of encoded bytes that this run sent and that the device did not lose. Bytes that were sent again are counted only once.
     public var encodedBytes = 0
@@ -193,8 +193,8 @@ public struct DeviceDescription: Sendable, Equatable {
         public var isActive = false
         /// The device boots the image at its next start.
         public var isPending = false
-        /// The image is confirmed. If it is not the running image, then the running image is on trial. If the trial is not confirmed, the
-        /// device boots the confirmed image at its next start.
+        /// The image is confirmed. If this image is not the running image, the running image is on trial. If the trial is not confirmed,
+        /// the device boots the confirmed image at its next start.
         public var isConfirmed = false
         /// The image is marked for the next start, and becomes permanent at this start without a trial.
         public var isPermanent = false
@@ -212,7 +212,7 @@ public struct DeviceDescription: Sendable, Equatable {
     public var runningVersion: String
     /// The version that ran at the start of the session; nil if the session did not change the running image.
     public var previousVersion: String?
-    /// The time from boot within which a trial must be confirmed, in seconds; 0: the device does not support trials.
+    /// The time limit of a trial: the time in seconds from boot until the image must be confirmed. 0: the device does not support trials.
     public var trialSeconds: Int?
     /// The battery level in per cent; nil: the device runs on mains power, or the protocol does not report the level.
     public var battery: Int?

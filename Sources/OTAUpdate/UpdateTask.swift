@@ -74,7 +74,7 @@ public struct UpdateOptions: Sendable, Equatable {
     /// True if the session refuses a version lower than the running version. If false, the session only reports
     /// `UpdateProgress.downgrade`.
     public var refusesDowngrade: Bool
-    /// True if a push over SMP is allowed although SMP cannot check all fields of the bundle against the device, for example the hardware
+    /// True if a push over SMP continues even if SMP cannot check all fields of the bundle against the device, for example the hardware
     /// revision. The GATT OTA profile checks all fields.
     public var acceptsUncheckedTarget: Bool
     /// True for a dry run: the push ends after the preflight, before the first change on the device.
