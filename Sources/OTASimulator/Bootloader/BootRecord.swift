@@ -26,7 +26,8 @@ struct BootRecord: Equatable {
         self.state = state
     }
 
-    /// Parses a record. Returns nil if the bytes are not a complete record, or if the record's generation is not greater than `other`.
+    /// Parses a record. Returns nil if the bytes are not a complete record. Also returns nil if `other` is not nil and the record's
+    /// generation is not greater than `other`.
     init?(_ bytes: UnsafeRawBufferPointer, newerThan other: UInt32? = nil) {
         guard bytes.count == Self.size, bytes.starts(with: Self.magic) else { return nil }
         let claimed = UInt32(littleEndian: bytes.loadUnaligned(fromByteOffset: 4, as: UInt32.self))

@@ -186,8 +186,8 @@ extension DeviceCore {
         }
     }
 
-    /// Handles all queued writes immediately. The device calls this function before it handles a change of a connection, because the queued
-    /// writes arrived before the change. Afterwards, the flash is busy for the sum of the times of these writes.
+    /// Handles all queued writes immediately, and makes the flash busy for the sum of their times. The device calls this function before it
+    /// handles a change of a connection, because the queued writes arrived before the change.
     private func handleQueue(at now: Duration) {
         while let next = queue.first {
             queue.removeFirst()
@@ -195,7 +195,8 @@ extension DeviceCore {
         }
     }
 
-    /// Calls `body` and counts the bytes that `body` writes to the flash. Afterwards, the flash is busy for the time that these bytes take.
+    /// Calls `body` and counts the bytes that `body` writes to the flash. After the call, the flash is busy for the time that these writes
+    /// take.
     private func usingFlash<Result, Failure>(
         at now: Duration, _ body: () throws(Failure) -> Result
     ) throws(Failure) -> Result {

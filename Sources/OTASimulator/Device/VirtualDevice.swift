@@ -128,8 +128,8 @@ public final class VirtualDeviceOf<Firmware: VirtualFirmware>: SimulatedDevice, 
         }
     }
 
-    /// Runs all work that is due at `now`. Also call this function when the Bluetooth stack has free buffers after it has refused a
-    /// notification.
+    /// Runs all work that is due at `now`. If the Bluetooth stack has refused a notification, also call this function when the stack has a
+    /// free buffer again.
     ///
     /// - Returns: the time at which the caller must call this function again. An earlier call is allowed. Nil if no call is needed before
     ///   the next event.

@@ -9,7 +9,7 @@ public import SystemPackage
 public final class VirtualFlash {
     public let layout: FlashLayout
 
-    /// The number of writes and erases since the creation of this object, including operations that a power cut interrupted.
+    /// The number of writes and erases since the creation of this object. Operations that a power cut interrupted are counted, too.
     public private(set) var operationCount = 0
     /// The number of bytes that were written since the creation of this object. Erased bytes are not counted.
     private(set) var writtenByteCount = 0
@@ -19,8 +19,8 @@ public final class VirtualFlash {
     public var powerCuts: [PowerCut] = []
     /// The scheduled faults. The flash removes each fault when the fault happens.
     public var faults: [FlashFault] = []
-    /// The numbers of worn writes. If the operation with such a number is a write to a slot, the operation stores one wrong bit and reports
-    /// success, as a worn flash does. If the operation is an erase or a write outside the slots, the number has no effect.
+    /// The numbers of worn writes. A worn write stores one wrong bit and reports success, as a worn flash does. A number has an effect only
+    /// if the operation with this number is a write to a slot.
     var wornPrograms: Set<Int> = []
     /// Whether the flash has power. A power cut sets the value to false. The owner of the flash sets the value to true when the power
     /// returns.

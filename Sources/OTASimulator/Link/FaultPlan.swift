@@ -17,7 +17,7 @@ public struct FaultPlan: Sendable, Equatable {
     public var notificationLoss = 0.0
     /// The probability (0...1) that the device's Bluetooth stack refuses a notification, as if no buffer were free.
     public var notificationRefusal = 0.0
-    /// The time from the break of the link by a fault of this plan until the device is in reach again.
+    /// The duration of the loss of reach: after a fault of this plan has broken the link, the device is out of reach for this time.
     public var outOfReach: Duration = .zero
     /// The numbers of events to the host. The link breaks after each of these events. `SimulationStatistics.hostEvents` counts all events
     /// to the host.
@@ -29,9 +29,8 @@ public struct FaultPlan: Sendable, Equatable {
     public var powerCuts: [PowerCut] = []
     /// The flash operations that fail or store wrong data while the device has power. The first operation has the number 1.
     public var flashFaults: [FlashFault] = []
-    /// The numbers of worn writes. If the flash operation with such a number is a write to a slot, the operation stores one wrong bit and
-    /// reports success. If the operation is an erase or a write outside the slots, the number has no effect. The first operation has the
-    /// number 1.
+    /// The numbers of worn writes. A worn write stores one wrong bit and reports success. A number has an effect only if the flash
+    /// operation with this number is a write to a slot. The first operation has the number 1.
     public var wornPrograms: [Int] = []
 
     public init() {}

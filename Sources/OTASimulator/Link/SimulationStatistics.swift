@@ -56,8 +56,8 @@ struct WindowObserver {
         }
     }
 
-    /// Updates the acknowledged sequence number. Ignores an older number, because values of Control and Progress may arrive in a different
-    /// order than the device sent them.
+    /// Updates the acknowledged sequence number. Ignores an older number, because the host may receive the values of Control and Progress
+    /// in another order than the device sent them.
     private mutating func acknowledge(_ next: UInt16) {
         if next &- acknowledged < 0x8000 { acknowledged = next }
     }

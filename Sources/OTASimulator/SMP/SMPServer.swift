@@ -40,7 +40,8 @@ final class SMPServer {
         reassembler = SMPReassembler(reassembles: configuration.reassembles, bufferSize: configuration.bufferSize)
     }
 
-    /// The time of the next answer or restart. Nil if no answer and no restart is pending.
+    /// The time of the next answer or of the restart: the earlier of the two times. Nil if no answer is pending and no restart is
+    /// scheduled.
     var due: Duration? {
         let answer = waiting.first.map { max(max($0.arrived, releasedAt) + configuration.answerDelay, busyUntil) }
         return [answer, restartsAt].compactMap { $0 }.min()
@@ -218,7 +219,7 @@ extension SMPServer {
         return []
     }
 
-    /// Whether the next boot or a rollback needs the image in the slot that does not contain the running image.
+    /// True if the next boot or a rollback needs the image in the slot at `SMPSlots.other`.
     var isInUse: Bool { slots.isPending || !slots.isConfirmed }
 
     func onFlash(_ operation: () throws(FlashError) -> Void) throws(SMPRefusal) {

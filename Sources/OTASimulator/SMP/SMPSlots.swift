@@ -22,7 +22,7 @@ struct SMPSlots {
     var running: SlotImage? { SlotImage(flash, slot: boot.slot) }
     var held: SlotImage? { SlotImage(flash, slot: 1 - boot.slot) }
 
-    /// Whether the next boot starts the image in the slot at `other`, either on trial or permanently.
+    /// True if the next boot starts the image in the slot at `other`, on trial or permanently.
     var isPending: Bool { isPermanent || bootloader.state?.trial == .pending }
     var isPermanent: Bool { bootloader.state.map { $0.permanent != boot.slot && $0.trial == .none } ?? false }
     var isConfirmed: Bool { !boot.isOnTrial || bootloader.state?.trial != .running }

@@ -73,8 +73,7 @@ extension VirtualSMPDevice {
     public var answeredPackets: Int { withMemory { $0.packets } }
     /// The maximum number of packets that waited in the buffers at the same time.
     public var mostPacketsWaiting: Int { withMemory { $0.longestQueue } }
-    /// The number of values that the server dropped because no buffer was free for a new packet. The server counts from 0 after each boot.
-    /// This property is the highest of these counts.
+    /// The highest number of values that the server dropped in one boot. The server drops a value if no buffer is free for a new packet.
     public var overflowCount: Int { withMemory { $0.overflows } }
 
     /// The bytes of the image in the slot that does not contain the running image. Nil if this slot contains no complete image or the

@@ -132,8 +132,9 @@ package struct DeviceFile: Codable {
             configuration.trialSeconds = trialSeconds
             configuration.offersEncodings = offersEncodings ?? true
             configuration.offersBase = offersBase ?? true
-            // The wear limit protects real flash, but a file does not wear out. Also, a device at the limit answers "busy" until some time
-            // has passed. The clock of a virtual device stops between two runs of otaflash, so the device would stay busy.
+            // The wear limit protects real flash, but a file does not wear out. The limit could also block a virtual device for ever. A
+            // device at the limit answers "busy" until some time has passed, but the clock of a virtual device stops between two runs of
+            // otaflash.
             configuration.limitsWear = false
             do {
                 try configuration.validate()
