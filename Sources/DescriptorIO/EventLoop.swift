@@ -8,7 +8,8 @@ package protocol LoopClient: AnyObject {
     var interests: [pollfd] { get }
     /// Receives the results of poll(2), in the order of `interests`.
     func ready(_ entries: ArraySlice<pollfd>)
-    /// Does work that needs no waiting. Returns true if such work is left. The loop then starts the next round without waiting.
+    /// Does the work that needs no waiting. Returns true if some of this work is left. The loop then starts the next round without
+    /// waiting.
     func turn() -> Bool
     /// The time at which the loop calls `turn` even if no event occurs; nil if there is no such time.
     var deadline: ContinuousClock.Instant? { get }
@@ -24,8 +25,8 @@ package protocol LoopClient: AnyObject {
 package final class EventLoop: SerialExecutor, @unchecked Sendable {
     private struct Queue {
         var work: [Work] = []
-        /// Whether the thread waits in poll(2), or will wait in poll(2) without another look at the queue. If true, a caller that adds
-        /// work must wake the thread.
+        /// True from the moment at which the thread finds the queue empty until poll(2) returns. In this time, a caller that adds work
+        /// must wake the thread.
         var asleep = false
         var stopping = false
     }

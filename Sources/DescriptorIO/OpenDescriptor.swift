@@ -63,8 +63,8 @@ package final class LoopDescriptor {
     /// throws.
     ///
     /// - Parameter release: releases resources of the descriptor, such as a lock. `release` runs immediately before the descriptor is
-    ///   closed. Use `release` to unlock a lock of flock(2). Without the explicit unlock, a child process could keep the lock after this
-    ///   program has closed the descriptor: a child process has copies of all descriptors until it calls exec.
+    ///   closed. Use `release` to unlock a lock of flock(2). A child process has copies of all descriptors until it calls exec. So
+    ///   without the explicit unlock, a child process could keep the lock after this program has closed the descriptor.
     /// - Throws: `system` if a system call fails.
     package init(
         adopting descriptor: CInt, on loop: EventLoop, release: @escaping @Sendable (CInt) -> Void = { _ in }
