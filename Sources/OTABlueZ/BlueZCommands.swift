@@ -119,9 +119,9 @@ actor BlueZCommands {
 
     // MARK: - Commands with a response
 
-    /// Writes a value with response. The device must receive this value after all values of earlier `send` commands. bluetoothd first
-    /// sends the queued writes without response, and then this write. However, a value in a socket is not in the queue of bluetoothd.
-    /// Therefore this method first waits until all sockets are empty (docs/ota-profile.md, "The flush on BlueZ").
+    /// Writes a value with response. The device must receive this value after all values of earlier `send` commands. bluetoothd sends
+    /// its queued writes without response before this write, but a value that is still in a socket is not in this queue. Therefore this
+    /// method first waits until all sockets are empty (docs/ota-profile.md, "The flush on BlueZ").
     private func write(_ value: [UInt8], _ channel: Channel) async throws(BlueZError) {
         await writes[channel]?.value
         for writer in writers.values { try await writer.waitUntilDrained() }

@@ -5,7 +5,8 @@ package import Logging
 /// A client of bluetoothd for all transports of this program.
 ///
 /// Only one task at a time may connect over an adapter (`AdapterRadio.takeTurn`). Transports with different clients do not know each
-/// other's turns, so their attempts would fail with `InProgress` and take longer.
+/// other's turns. If two of them connected at the same time, one attempt would fail with `InProgress`, and the repeated attempt would
+/// take more time.
 package actor SharedBlueZClient {
     private let bus: DBusBus
     private let logger: Logger
@@ -20,11 +21,12 @@ package actor SharedBlueZClient {
         self.links = links
     }
 
-    /// Returns the client. Opens a new client for the first caller, and when the bus connection of the previous client has ended.
+    /// Returns the open client. Opens a new client if none is open, for example because the bus connection of the previous client has
+    /// ended.
     package func client() async throws(BlueZError) -> BlueZClient {
         while let opening {
             if case .success(let client) = await opening.value, await client.isOpen { return client }
-            // During the wait, another caller may have started to open the next client. Keep the task of this caller.
+            // During the wait, another caller may have set `opening` to a newer task. Keep the newer task.
             if self.opening == opening { self.opening = nil }
         }
         let (bus, logger, links) = (bus, logger, links)
