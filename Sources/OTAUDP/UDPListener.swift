@@ -49,8 +49,8 @@ package actor UDPListener {
     /// Closes the socket. A pending `receive()` returns nil.
     package func close() { descriptor.close() }
 
-    /// Waits for the next datagram. Returns the datagram and the address of its sender; nil if the socket was closed or the task was
-    /// cancelled.
+    /// Waits for the next datagram. Returns the datagram and the address of its sender; nil if the socket was closed, the task was
+    /// cancelled, or a system call failed.
     package func receive() async -> (value: [UInt8], peer: SocketAddress)? {
         while true {
             var peer = [UInt8](repeating: 0, count: MemoryLayout<sockaddr_storage>.size)
