@@ -8,7 +8,7 @@ public final class SingleChannelLink<Pipe: ValuePipe>: Sendable {
     private let link: QueuedLink
     private let pipe: Pipe
     // The closure of a task must not capture a `Channel`, so the tasks in `run` read this property. Reason: a `Channel` contains values
-    // of the type `UInt128`, and a program that is built with Swift 6.3.1 crashes if the closure of a task captures such a value.
+    // of the type `UInt128`. If the closure of a task captures such a value, a program that is built with Swift 6.3.1 crashes.
     private let channel: Channel
     private let receive: LinkSink
 
