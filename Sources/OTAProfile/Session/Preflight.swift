@@ -29,7 +29,7 @@ struct Preflight {
     /// Returns the state of the bundle's image on the device.
     ///
     /// - Throws: `inTrial` if another image is on trial. Also throws `inTrial` if the bundle's image is on trial and `options.resume` is
-    ///   `never`: the user requests that the image is sent again, but a device refuses BEGIN during a trial.
+    ///   `never`. In this case the user requests that the image is sent again, but a device refuses BEGIN during a trial.
     func state(of device: DeviceSnapshot) throws(UpdateError) -> ImageState {
         if device.state == .trial {
             guard options.resume != .never, runs(on: device) else {
@@ -37,8 +37,8 @@ struct Preflight {
             }
             return .onTrial
         }
-        // A device that does not report the manifest digest may run another image with the same version. In this case, the host sends the
-        // image.
+        // If the device does not report the manifest digest, the equal version does not show that the device runs this image. So the host
+        // sends the image.
         return device.info.running == bundle.manifestDigest.prefix && runs(on: device) ? .running : .needsUpload
     }
 

@@ -9,7 +9,7 @@ import OTAUpdate
 extension ProfileConversation {
     /// The maximum time that the conversation waits for the encoder.
     private static let encodingLimit = Duration.seconds(60)
-    /// The number of decoding failures of the device after which the conversation sends the rest of the image plain.
+    /// If the device has failed this number of times to decode the stream, the conversation sends the rest of the image plain.
     private static let mostUndecoded = 2
 
     /// Requests the first encoded image on a link. The encoder works while the conversation sends the envelope.
@@ -51,8 +51,8 @@ extension ProfileConversation {
         continueEncoded(at: position)
     }
 
-    /// Sends the encoded image from the device's offset. If the stream from this offset is not ready, waits for the encoder. If the result
-    /// of the encoder has removed the form that the last BEGIN used, sends BEGIN with the next form.
+    /// Sends the encoded image from the device's offset. If the stream from this offset is not ready, waits for the encoder. A result of
+    /// the encoder can remove the form that the last BEGIN used. In this case, sends BEGIN with the next form.
     private mutating func continueEncoded(at position: Position) {
         push?.expectedOffset = position.offset
         requestStream()
@@ -88,8 +88,8 @@ extension ProfileConversation {
         beginImage(from: from)
     }
 
-    /// Begins the transfer of the image again, because the device could not decode the stream. The transfer continues at the offset in the
-    /// image at which the last LZMA2 chunk ends that the device has acknowledged completely.
+    /// Begins the transfer of the image again, because the device could not decode the stream. The transfer continues at the end of the
+    /// last LZMA2 chunk that the device has acknowledged completely. This end is an offset in the image.
     mutating func notDecoded() {
         if let transfer { push?.note(transfer) }
         transfer = nil
@@ -101,7 +101,7 @@ extension ProfileConversation {
     }
 
     /// Selects the plain form for the rest of the image, if the last links were lost during an encoded transfer without progress. Returns
-    /// whether it has selected the plain form.
+    /// true if this method has selected the plain form.
     package mutating func fallBack() -> Bool {
         guard let push, push.encoding.form != nil, push.fruitlessLinks >= RetryPolicy.attempts else { return false }
         self.push?.encoding.giveUp(.noProgress)

@@ -59,10 +59,11 @@ extension ProfileConversation {
         }
     }
 
-    /// Returns whether the device certainly runs the new image permanently. The caller has checked that the new version runs.
+    /// Returns true if it is certain that the device runs the new image permanently. The caller has checked that the new version runs.
     ///
-    /// Some devices do not report the digest of the running image. If such a device ran an old image of the same version, the version
-    /// proves nothing. The function then requires another proof: the session ended a trial, or the device answered a permanent APPLY.
+    /// Some devices do not report the digest of the running image. If such a device ran an old image of the same version before the push,
+    /// the version does not show which of the two images runs. The function then requires another proof: the session ended a trial, or the
+    /// device answered a permanent APPLY.
     private func isPermanent(_ push: Push, _ snapshot: DeviceSnapshot) -> Bool {
         if snapshot.info.running != nil || push.previous?.version != snapshot.version { return true }
         if hasEndedTrial { return true }
@@ -164,7 +165,7 @@ extension ProfileConversation {
         ask(.discard)
     }
 
-    /// Handles the answer *ok* to DISCARD. If the image was on trial, the device restarts and rolls back.
+    /// Handles the answer *ok* to DISCARD. If an image is on trial, the device restarts and rolls back.
     mutating func discarded() {
         guard let snapshot else { return }
         guard snapshot.state == .trial else {

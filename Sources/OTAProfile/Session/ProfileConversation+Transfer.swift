@@ -35,9 +35,9 @@ struct Push {
     var isEncoded = false
     /// True after the device reported a flash error during the current transfer.
     var hasFlashFailed = false
-    /// The number of times that the device could not decode the encoded image.
+    /// How many times the device could not decode the encoded image.
     var undecoded = 0
-    /// The number of links in a row that ended during an encoded transfer, without progress between them.
+    /// How many links in a row ended during an encoded transfer, without progress on any of them.
     var fruitlessLinks = 0
     /// The parts that this session has sent.
     var parts = SentParts()
@@ -54,9 +54,9 @@ struct Push {
     ///
     /// A position mismatch is a position from the device that contradicts the sent bytes.
     var mismatches = 0
-    /// The number of times that the device computed a wrong digest of the image.
+    /// How many times the device computed a wrong digest of the image.
     var digestMismatches = 0
-    /// The number of times that the push began again because an APPLY had no effect.
+    /// How many times the push began again because an APPLY had no effect.
     var appliedAgain = 0
 
     var apply = ApplyState.none
@@ -84,7 +84,7 @@ struct Push {
 
 /// The first part of a push, until the device has verified the image.
 extension ProfileConversation {
-    /// The number of mismatches at which the session fails (docs/ota-profile.md, "What the host does").
+    /// The session fails at this number of mismatches (docs/ota-profile.md, "What the host does").
     private static let mostMismatches = 3
 
     /// Starts a push with the device's status on a new link.

@@ -2,8 +2,8 @@ import OTAFirmware
 
 /// The transfer of one object, the envelope or the image.
 ///
-/// An image can be encoded. An encoded image is a stream of LZMA2 chunks (``StreamPositions``). The offsets, sizes and bytes of its
-/// transfer are those of the stream.
+/// An image can be encoded. An encoded image is a stream of LZMA2 chunks (``StreamPositions``). In the transfer of an encoded image, the
+/// offsets and the bytes are those of the stream.
 ///
 /// The transfer selects the next chunks, and decides when a flush is due. A flush is the request SYNC for the device's position.
 /// The transfer also checks each position that the device reports. The limits are in docs/ota-profile.md, "What the host does".
@@ -18,7 +18,7 @@ package struct ObjectTransfer {
         case mismatch
     }
 
-    /// The number of chunks after which a flush is due.
+    /// A flush is due when this number of chunks was sent since the last flush or rewind.
     package static let chunksPerFlush = 256
     /// The maximum time from one flush to the next flush, while chunks are in flight.
     package static let flushInterval = Duration.seconds(2)
@@ -30,7 +30,7 @@ package struct ObjectTransfer {
     /// The maximum number of LZMA2 chunks of an encoded image that may start in the Data values in flight. The device may decode and write
     /// up to 16 KiB for each of these chunks. So this maximum limits the time until the device answers a SYNC.
     package static let mostStarts = 4
-    /// The number of LZMA2 chunks that start in the Data values in flight at which a flush is due.
+    /// A flush is due when this number of LZMA2 chunks starts in the Data values in flight.
     ///
     /// This number is lower than `mostStarts`, so that the host can send one more LZMA2 chunk while it waits for the answer to the SYNC.
     package static let startsPerFlush = 3
@@ -117,7 +117,7 @@ package struct ObjectTransfer {
         return chunks
     }
 
-    /// Whether a flush is due because enough chunks were sent, or because enough LZMA2 chunks start in the Data values in flight.
+    /// True if a flush is due because enough chunks were sent, or because enough LZMA2 chunks start in the Data values in flight.
     private var hasSentEnough: Bool { chunksSinceFlush >= Self.chunksPerFlush || startsInFlight >= Self.startsPerFlush }
 
     /// The number of LZMA2 chunks that start in the Data values in flight; 0 for a plain object.

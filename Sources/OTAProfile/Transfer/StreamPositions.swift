@@ -26,13 +26,14 @@ package struct StreamPositions: Equatable, Sendable {
         chunks = encoded.chunks
     }
 
-    /// The maximum number of image bytes in a chunk: 64 KiB. LZMA2 allows this number in an uncompressed chunk.
+    /// The maximum number of image bytes in a chunk: 64 KiB, the maximum that LZMA2 allows in an uncompressed chunk.
     private static let longestChunk = 65536
 
     /// The number of chunks that end at or before an offset in the stream.
     private func completeChunks(at stream: Int) -> Int { chunks.partitionPoint { $0.streamEnd <= stream } }
 
-    /// The end of the image bytes of all complete chunks before an offset in the stream.
+    /// Returns the offset in the image at the end of the last chunk that is complete at an offset in the stream. If no chunk is
+    /// complete, returns the start of the stream in the image.
     ///
     /// A device that has accepted the stream up to this offset has certainly decoded these bytes of the image. It often has decoded more
     /// bytes.
@@ -66,7 +67,7 @@ package struct StreamPositions: Equatable, Sendable {
         firstChunk(startingAtOrAfter: range.upperBound) - firstChunk(startingAtOrAfter: range.lowerBound)
     }
 
-    /// The first offset in the stream, at or after `stream`, at which a chunk starts; nil if no chunk starts there.
+    /// The first offset in the stream, at or after `stream`, at which a chunk starts; nil if no chunk starts at or after `stream`.
     package func start(atOrAfter stream: Int) -> Int? {
         let index = firstChunk(startingAtOrAfter: stream)
         return index < chunks.count ? start(of: index).streamEnd : nil
