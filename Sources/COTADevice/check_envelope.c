@@ -16,8 +16,8 @@ static uint8_t find_key(const struct ota_config *config, const uint8_t *id) {
     return key;
 }
 
-/* Returns whether enough trusted keys have signed the manifest. Returns false if any signature by a trusted key is
- * wrong. ota_envelope_parse has checked that no two signatures have the same key. */
+/* Returns true if enough trusted keys have signed the manifest, and no signature by a trusted key is wrong.
+ * ota_envelope_parse has checked that no two signatures have the same key. */
 static bool is_trusted(const struct ota_device *device, const struct ota_envelope *envelope) {
     uint32_t required = device->config->required_signatures, found = 0;
     for (uint32_t i = 0; i < envelope->signature_count; i++) {

@@ -17,8 +17,8 @@
  * requires that the next LZMA chunk has properties. The stream ends when the image is complete, so the stream has no
  * end mark (0x00).
  *
- * The decoder begins a symbol only when all encoded bytes of the symbol are at hand (`at_hand`). If a Data value ends
- * inside a symbol or a chunk header, the decoder carries the received bytes of the symbol or the header over to the
+ * The decoder begins a symbol only when all encoded bytes of the symbol are at hand (`at_hand`). A Data value can end
+ * inside a symbol or a chunk header. The decoder then carries the received bytes of this symbol or header over to the
  * next Data value.
  */
 enum {

@@ -11,7 +11,8 @@
  * In this case `held_recorded` is 0, so no download can be resumed, and `wear` is from the newest readable record. */
 bool ota_record_load(struct ota_device *device);
 
-/* Returns the number of image pages after which the core appends a record, for an image of `size` bytes. */
+/* Returns the interval of the records for an image of `size` bytes, in pages. The core appends a record each time it
+ * has written this number of pages of the image. */
 uint32_t ota_record_interval(const struct ota_device *device, uint32_t size);
 
 /* Appends a record, which states that the first `offset` bytes of the download (`held_digest`) are in flash. Returns
@@ -82,7 +83,7 @@ bool ota_image_erase_next(struct ota_device *device);
 uint32_t ota_dictionary_size(const struct ota_device *device);
 
 /* Reads the byte that is `distance` + 1 bytes before the end of the dictionary. `distance` must be below the size of
- * the dictionary. Returns one of the statuses that `ota_dictionary_copy` returns. */
+ * the dictionary. Returns OTA_OK, OTA_FLASH_FAILED, or OTA_NOT_DECODED if the base could not be read. */
 enum ota_status ota_dictionary_read(struct ota_device *device, uint32_t distance, uint8_t *byte);
 
 /* Appends `count` bytes of the dictionary to the image. The first of them is `distance` + 1 bytes before the end of the

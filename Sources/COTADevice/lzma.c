@@ -5,9 +5,9 @@
 #include <string.h>
 
 /*
- * The symbols of LZMA with lc = lp = pb = 0, as in the LZMA specification (lzma-specification.txt of the LZMA SDK): a
- * literal, which is one byte, or a match, which is a length and a distance in the dictionary. A range decoder decodes
- * each bit with an adaptive probability.
+ * The symbols of LZMA with lc = lp = pb = 0, as in the LZMA specification (lzma-specification.txt of the LZMA SDK). A
+ * symbol is a literal or a match. A literal is one byte. A match is a length and a distance in the dictionary. A range
+ * decoder decodes each bit with an adaptive probability.
  */
 
 enum { STATES = 12, STATE_MATCH = 7, DISTANCE_STATES = 4, SLOT_BITS = 6, ALIGN_BITS = 4 };
@@ -15,7 +15,7 @@ enum { STATES = 12, STATE_MATCH = 7, DISTANCE_STATES = 4, SLOT_BITS = 6, ALIGN_B
  * of these bits has a probability. */
 enum { FIRST_MODEL_SLOT = 4, END_MODEL_SLOT = 14 };
 
-/* A set of probabilities for the length of a match. */
+/* The indexes in a set of probabilities for the length of a match. LENGTH_SIZE is the size of the set. */
 enum { CHOICE = 0, CHOICE_2 = 1, LOW = 2, MIDDLE = LOW + 8, HIGH = MIDDLE + 8, LENGTH_SIZE = HIGH + 256 };
 enum { LENGTH_SMALLEST = 2 };
 

@@ -30,8 +30,8 @@ static uint32_t stride(const struct ota_device *device) {
 
 static uint32_t records_per_page(const struct ota_device *device) { return device->config->page_size / stride(device); }
 
-/* The maximum number of erases of each record page during one download, without the erase for the first record. The
- * number is small, because the wear limit counts the erases of the slot, but not the erases of the record pages. */
+/* The maximum number of erases of each record page during one download. The erase for the first record is not counted.
+ * The number is small, because the wear limit counts the erases of the slot, but not the erases of the record pages. */
 enum { ERASES = 2 };
 
 uint32_t ota_record_interval(const struct ota_device *device, uint32_t size) {

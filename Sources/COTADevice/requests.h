@@ -4,7 +4,8 @@
 
 #include "session.h"
 
-/* The request is not finished, and a later poll answers it. This value is not a status of the profile. */
+/* The result for a request that is not finished. A later poll answers the request. This value is not a status of the
+ * profile. */
 #define OTA_LATER ((enum ota_status)0xFF)
 
 struct ota_request {
@@ -37,9 +38,10 @@ enum ota_status ota_job_step(struct ota_device *device, uint32_t now);
 
 /* ---- data.c ---- */
 
-/* Returns whether `sequence` is the expected one and `fits` is true. `fits` states whether the chunk fits in the rest
- * of the object. If earlier chunks are missing, or the expected chunk does not fit, this function rewinds: it increases
- * the expected sequence by OTA_SEQUENCE_JUMP and requests a Progress notification. It ignores a stale sequence. */
+/* Returns true if `sequence` is the expected sequence and `fits` is true. `fits` states whether the chunk fits in the
+ * rest of the object. If earlier chunks are missing, or if the expected chunk does not fit, this function rewinds: it
+ * increases the expected sequence by OTA_SEQUENCE_JUMP and requests a Progress notification. If `sequence` is stale,
+ * the function only returns false. */
 bool ota_sequence_is_next(struct ota_connection *connection, uint16_t sequence, bool fits);
 
 #endif

@@ -4,7 +4,7 @@
 
 #include "image.h"
 
-/* Milliseconds. */
+/* Times in milliseconds. */
 enum {
     OTA_REBOOT_DELAY = 2000,   /* from APPLY, or DISCARD of a trial, to the reboot; a disconnection ends the delay */
     OTA_OWNER_SILENCE = 30000, /* after this time without a write by the owner, another connection may take over */
@@ -78,7 +78,8 @@ static inline bool ota_is_reached(uint32_t when, uint32_t now) { return now - wh
 void ota_job_start(struct ota_device *device, enum ota_job job, uint8_t opcode, uint8_t tag);
 
 /* Applies the time limits that have passed at `now`: marks a silent owner, reduces the wear points, and schedules the
- * reboot at the end of a trial. Each public function that receives a time calls this first, except ota_device_start. */
+ * reboot at the end of a trial. Each public function that receives a time calls this function first. The only exception
+ * is ota_device_start. */
 void ota_advance_time(struct ota_device *device, uint32_t now);
 
 /* Schedules a reboot at `when`, or earlier if `leaver` disconnects. `leaver` may be NULL. A reboot during a trial rolls

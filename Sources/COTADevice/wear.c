@@ -44,8 +44,8 @@ void ota_wear_decay(struct ota_device *device, uint32_t now) {
 void ota_wear_start(struct ota_device *device, uint32_t now) {
     device->wear_since = now;
     if (minutes(device) == OTA_WEAR_UNLIMITED) device->wear = 0;
-    /* record_generation is also 0 if a record could not be read. In this case append no record, because the append
-     * would erase both record pages, and would do so again at each boot. */
+    /* record_generation is 0 if no record exists, or if a record could not be read. In both cases append no record:
+     * after a failed read, the append would erase both record pages, and would do so again at each boot. */
     if (device->wear == 0 || device->config->on_trial || device->record_generation == 0) return;
     device->wear--;
     /* If the append fails, this boot does not reduce the points. */

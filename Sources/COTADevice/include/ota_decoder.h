@@ -30,17 +30,18 @@ struct ota_decoder {
     bool has_begun_chunk; /* a chunk has begun in this Data value */
     bool is_short;        /* a symbol needed more encoded bytes than its chunk has */
 
-    /* The first `carried_size` bytes of `carried` are the encoded bytes at the end of the last Data value that were not
-     * a whole symbol or a whole chunk header. The decoder has already used the first `carried_used` of them. */
+    /* The first `carried_size` bytes of `carried` are encoded bytes that the previous calls did not use. They may be
+     * only a part of a symbol or of a chunk header. This call has already used the first `carried_used` of them. */
     uint8_t carried_used, carried_size;
 
-    /* The rest of the Data value, during the call that decodes it. */
+    /* The bytes of the current Data value that the decoder has not used yet. Valid only during the call that decodes
+     * the Data value. */
     const uint8_t *input;
     uint32_t input_size;
 
     uint32_t base_size; /* the number of bytes of the base, the start of the dictionary */
 
-    /* The number of bytes of the current chunk that are missing: in decoded form and in encoded form. */
+    /* The number of missing bytes of the current chunk: in decoded form, and in encoded form. */
     uint32_t plain_left, encoded_left;
     uint32_t range, code;
     uint32_t distances[4]; /* the distances of the last four matches, minus 1; the newest is first */

@@ -61,13 +61,13 @@ struct ota_config {
      * public key (32 bytes). All ids must differ. `ota_port.verify` receives the index of a key in this list. */
     const uint8_t *key_ids;
     uint8_t key_count; /* 1..16 */
-    /* The SHA-256 of the running image's manifest, 32 bytes, which `ota_port.mark` received. NULL if the running image
-     * was not installed from a bundle. */
+    /* The SHA-256 of the running image's manifest, 32 bytes. `ota_port.mark` received this digest. NULL if the running
+     * image was not installed from a bundle. */
     const uint8_t *running_digest;
     /* The security counter of the permanent image. On a trial boot, the old image is the permanent image. */
     uint32_t security_counter;
-    /* The security counter of the image on trial, which `ota_port.mark` received. The core uses this member only on a
-     * trial boot. */
+    /* The security counter of the image on trial. `ota_port.mark` received this counter. The core uses this member only
+     * on a trial boot. */
     uint32_t trial_security_counter;
     /* True if this boot runs an image on trial. In this case `trial_seconds` must not be 0. */
     bool on_trial;
@@ -110,8 +110,8 @@ struct ota_config {
     /* With `erase_ahead`: the number of pages that the core erases in one poll, at least 1. */
     uint16_t erase_step;
 
-    /* The memory of the decoder for encoded images, which only the core may use. NULL: the device accepts only plain
-     * images. With OTA_ENCODINGS 0, the core does not use `decoder` and `base_size`. */
+    /* The memory of the decoder for encoded images. Only the core may use this memory. NULL: the device accepts only
+     * plain images. With OTA_ENCODINGS 0, the core does not use `decoder` and `base_size`. */
     struct ota_decoder *decoder;
     /* The number of bytes of OTA_AREA_BASE, or 0 if the firmware cannot or must not read the running image. The area
      * must not contain secrets, such as the keys in MCUboot's trailer. `base_size` + `slot_size` must be below 2^32. */
@@ -153,7 +153,7 @@ struct ota_manifest {
  * only if `ota_config.base_size` is not 0. */
 enum ota_area { OTA_AREA_SLOT = 0, OTA_AREA_RECORD = 1, OTA_AREA_BASE = 2 };
 
-/* How the bootloader boots the marked image. */
+/* The ways to boot the marked image: on trial, or permanently. */
 enum ota_boot { OTA_BOOT_TRIAL = 0, OTA_BOOT_PERMANENT = 1 };
 
 enum { OTA_NO_BATTERY = 255 };
@@ -274,8 +274,8 @@ struct ota_device {
     uint32_t object_size, object_offset, object_crc;
     uint32_t job_offset;
 
-    /* The download: the number of received bytes, how many of them are in flash, and the offset in the newest record.
-     * `held_digest` is the digest of its manifest. */
+    /* The download: the number of received bytes, the number of these bytes that are in flash, and the offset in the
+     * newest record. `held_digest` is the SHA-256 of the manifest of the download. */
     uint32_t held_offset, held_flushed, held_recorded;
     uint32_t erased_until; /* the slot's pages from `held_flushed` to this offset are erased */
     uint32_t round_end;    /* an erase at a lower offset starts a new round and is charged (wear.c) */
@@ -374,8 +374,8 @@ enum ota_att_error ota_device_read(struct ota_device *device, uint16_t connectio
 
 /*
  * Does the work that is due: a step of a long request, timers, notifications that did not fit into the stack's buffers,
- * and the reboot. Returns the number of milliseconds after which you must call the function again, or OTA_FOREVER. 0
- * means that more work is due now, but other threads may run before the next call.
+ * and the reboot. Returns the time until the next necessary call in milliseconds, or OTA_FOREVER. 0 means that more work
+ * is due now, but other threads may run before the next call.
  */
 uint32_t ota_device_poll(struct ota_device *device, uint32_t now);
 
