@@ -24,7 +24,7 @@ public struct SMPImage: Sendable {
     /// The types of the TLVs (type-length-value records) with a SHA-256, a SHA-384 or a SHA-512 digest (MCUboot, `image.h`).
     private static let digestTypes: Set<UInt16> = [0x10, 0x11, 0x12]
 
-    /// The length in bytes of a SHA-256, which is the digest in most images.
+    /// The length in bytes of the digest in most images, which is a SHA-256.
     static let usualDigestLength = 32
 
     /// Returns the digest with this length in bytes from the image's TLVs; nil if no digest in the TLVs has this length.

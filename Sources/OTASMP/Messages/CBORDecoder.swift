@@ -154,8 +154,8 @@ private struct CBORTokens {
 
     /// The callbacks that libcbor calls for each token. Every member is set, because libcbor does not check the members for null.
     ///
-    /// libcbor before 0.10 declares a count as `size_t`, which Swift imports as `Int`. So a count of 2⁶⁴ − 1 arrives as −1. Since
-    /// 0.10, a count is a `uint64_t`. The conversions with `truncatingIfNeeded` accept both types.
+    /// The conversions with `truncatingIfNeeded` accept the count in all versions of libcbor. Before 0.10, libcbor declares a count as
+    /// `size_t`. Swift imports this type as `Int`, so a count of 2⁶⁴ − 1 arrives as −1. Since 0.10, a count is a `uint64_t`.
     private static var callbacks: cbor_callbacks {
         cbor_callbacks(
             uint8: { note($0, .value(.unsigned(UInt64($1)))) },

@@ -23,7 +23,7 @@ extension SMPConversation {
     /// The limit stops a session with a device that accepts every mark and does not change its image list.
     private static let mostMarks = 24
 
-    /// Requests a restart, in which the bootloader boots the marked images or ends a trial.
+    /// Requests a restart. At the restart, the bootloader boots the marked images, or ends a trial.
     mutating func askToRestart() {
         progressed()
         if restarts == 0 { report(.phase(.restart)) }

@@ -26,7 +26,7 @@ struct SMPDevice {
     var slots: SMPSlotList?
     /// True if the device has the command that marks an image for boot; nil if this is unknown.
     var marksImages: Bool?
-    /// True if the device reassembles packets, which means that it accepts a packet in several values; nil if this is unknown.
+    /// True if the device accepts a packet in several values and reassembles the packet; nil if this is unknown.
     var reassembles: Bool?
     /// The number of reassembly tests so far.
     var probes = 0
@@ -52,8 +52,8 @@ struct SMPDevice {
 
     /// Returns the maximum length in bytes of a packet to the device.
     ///
-    /// If the device reassembles packets, only the size of its buffer limits the length. If it does not, or if this is unknown, a packet
-    /// must also fit in one value.
+    /// If the device reassembles packets, only the size of its buffer limits the length. If the device does not reassemble packets, or if
+    /// this is unknown, a packet must also fit in one value.
     ///
     /// - Parameter valueLength: the maximum length in bytes of a value that the host can send on this link.
     func longestFrame(valueLength: Int) -> Int {

@@ -12,7 +12,7 @@ package struct SMPUpload {
         case agreed
         /// Chunks were lost, or the device had no buffer for them. The upload sends `resent` bytes again.
         case rewound(resent: Int)
-        /// The last byte was sent, but the device's offset is 0, which means that no upload is in progress.
+        /// The last byte was sent, but the device's offset is 0. This means that no upload is in progress.
         ///
         /// Either the device has the whole image, and its last answer was lost. Or the device has restarted and lost the received bytes.
         case stateLost
@@ -214,7 +214,7 @@ package struct SMPUpload {
 }
 
 extension SMPUpload {
-    /// The way in which the link delivers chunks, which determines the timeouts of the chunks.
+    /// The way in which the link delivers chunks. It determines the timeouts of the chunks.
     package enum Delivery: Sendable {
         /// Over UDP or a serial port, each packet is one message, and the link can lose messages.
         case lossy

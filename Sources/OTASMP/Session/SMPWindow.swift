@@ -5,11 +5,11 @@
 /// by one chunk. This is the additive increase and multiplicative decrease of RFC 5681.
 ///
 /// The window returns to the size at which the last gap occurred only after many chunks without a gap. If a gap occurs at this size again,
-/// the next return requires twice as many chunks. This makes gaps rare, so that the host sends only a small part of the image again.
+/// the next return requires twice as many chunks. So gaps are rare, and the host sends only a small part of the image again.
 package struct SMPWindow: Sendable, Equatable {
     /// The default first size in chunks. Two chunks in flight keep most links busy.
     private static let firstSize = 2
-    /// The maximum of `failures`, which is the number of doublings in `trial(of:)`.
+    /// The maximum of `failures`. `failures` is the number of doublings in `trial(of:)`.
     private static let mostDoublings = 8
     /// The first `pause` above zero. The pause doubles with each further gap at size 1.
     private static let shortestPause = Duration.milliseconds(20)
