@@ -116,7 +116,7 @@ actor ConnectionAttempt {
 }
 
 extension DeviceTarget {
-    /// The filter for the scan, which contains only the services of the target. The connection machine compares the addresses and names of
+    /// The filter for the scan. It contains only the services of the target. The connection machine compares the addresses and names of
     /// the found devices.
     fileprivate var filter: ScanFilter {
         if case .only(let services) = self { ScanFilter(services: services) } else { ScanFilter() }

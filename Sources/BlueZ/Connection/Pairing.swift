@@ -214,8 +214,8 @@ public struct PairingResponder: Sendable {
     /// number.
     ///
     /// If this program starts the pairing, bluetoothd creates an unauthenticated bond with such a device without a request to this
-    /// responder. Therefore call ``DeviceConnection/pair(authenticated:)`` with true. A peripheral refuses such a bond with
-    /// ``LocalCharacteristic/Protection/authenticated``.
+    /// responder. Therefore call ``DeviceConnection/pair(authenticated:)`` with true. In a peripheral, use the protection
+    /// ``LocalCharacteristic/Protection/authenticated``. bluetoothd then refuses the operations of a device with such a bond.
     ///
     /// - Parameter confirmation: returns true if the user confirms that the device shows the second argument, a number with six digits.
     public static func numericComparison(

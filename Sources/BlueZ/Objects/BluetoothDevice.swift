@@ -6,8 +6,8 @@ public struct BluetoothDevice: Sendable, Equatable {
     package let adapter: DBusObjectPath
     public let address: BluetoothAddress
     public let addressKind: BluetoothAddress.Kind
-    /// The device's own name. Before the first connection, this is the advertised name. After a connection, it is the name in the
-    /// GAP service, which may differ.
+    /// The device's own name. Before the first connection, this is the advertised name. After a connection, this is the name in the
+    /// GAP service. The two names may differ.
     public let name: String?
     /// The device's name on this machine. If no user has set an alias, the alias equals `name`.
     public let alias: String?

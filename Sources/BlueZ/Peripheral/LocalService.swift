@@ -26,8 +26,9 @@ public struct LocalCharacteristic: Sendable, Hashable {
         case authenticated
     }
 
-    /// An operation that uses a packet socket between bluetoothd and this program instead of D-Bus messages. The socket belongs to the
-    /// characteristic, not to a connection: bluetoothd uses one socket for all centrals, and keeps the socket after a disconnection.
+    /// An operation whose values go through a packet socket between bluetoothd and this program, and not through D-Bus messages. The
+    /// socket belongs to the characteristic, not to a connection: bluetoothd uses one socket for all centrals, and keeps the socket
+    /// after a disconnection.
     public enum Socket: Sendable, Hashable, CaseIterable {
         /// Writes through a socket. Do not use a socket for values that must arrive complete and in order, because a socket has two
         /// faults:
