@@ -13,7 +13,7 @@ public final class DBusFileDescriptor: Sendable {
 
     deinit { close() }
 
-    /// Transfers ownership of the descriptor to the caller, which must close the descriptor. Returns nil if the descriptor
+    /// Transfers ownership of the descriptor to the caller. The caller must then close the descriptor. Returns nil if the descriptor
     /// was already transferred or closed.
     public func take() -> CInt? { held.exchange(nil) }
 

@@ -111,8 +111,8 @@ public indirect enum DBusType: Sendable, Hashable {
         }
     }
 
-    /// The type code of libdbus, which is an ASCII character. A dictionary has the code of an array, because libdbus treats
-    /// a dictionary as an array of entries.
+    /// The type code of libdbus, an ASCII character. A dictionary has the code of an array, because libdbus treats a dictionary as an
+    /// array of entries.
     var code: CInt {
         let character: Unicode.Scalar =
             switch self {
