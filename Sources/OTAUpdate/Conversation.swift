@@ -37,8 +37,8 @@ package protocol Conversation: Sendable {
     ///
     /// In this method, the conversation must not append actions or make a decision.
     mutating func linkEnded()
-    /// Handles a new result of the encoder, which is in `ConversationState.encoded`. The session calls this method only while a link is
-    /// open.
+    /// Handles a new result of the encoder. The result is in `ConversationState.encoded`. The session calls this method only while a link
+    /// is open.
     mutating func encoded()
     /// Selects a simpler transfer, such as a plain image instead of an encoded image. The session calls this method when no attempt to
     /// connect is left.
@@ -57,7 +57,7 @@ extension Conversation {
 
 /// The state that a conversation shares with its session.
 package struct ConversationState: Sendable {
-    /// The reason for a new link, which determines how the session reconnects.
+    /// The reason for a new link. It determines how the session reconnects.
     package enum Reconnection: Sendable {
         /// The link became unusable because of this error. The session counts a failed attempt.
         case afterLoss(LinkError)

@@ -62,10 +62,10 @@ public struct RetryPolicy: Sendable, Equatable {
 /// could keep a push running for ever. Only bytes after the highest offset so far count as progress. The limits are far above the values
 /// that were measured with correct devices (the gauntlet, docs/reliability.md).
 package struct ProgressBudget: Sendable, Equatable {
-    /// The factor in the limit of sent bytes, which is `copies` × image size + `spareBytes`.
+    /// The factor in the limit of sent bytes. The limit is `copies` × image size + `spareBytes`.
     package static let copies = 16
-    /// The constant in the limit of sent bytes, which is `copies` × image size + `spareBytes`. Small images on bad links need this
-    /// constant, because the host sends a whole window again after each lost chunk.
+    /// The constant in the limit of sent bytes (see `copies`). Small images on bad links need this constant, because the host sends a
+    /// whole window again after each lost chunk.
     package static let spareBytes = 8 << 20
     /// The maximum count of rewinds, and also the maximum count of losses.
     ///
@@ -76,7 +76,7 @@ package struct ProgressBudget: Sendable, Equatable {
     /// The counts are separate because a correct device can restart near the end of a push. The host then sends all bytes again. If the
     /// link loses a tenth of the packets, more than 64 rewinds follow before the next progress. These rewinds must not end the push.
     package static let mostRewinds = 64
-    /// The constant in the time limit of the transfer, which is `spareTime` + progress / `slowestRate`.
+    /// The constant in the time limit of the transfer. The limit is `spareTime` + progress / `slowestRate`.
     package static let spareTime = Duration.seconds(20 * 60)
     /// The lowest accepted rate, in bytes per second.
     package static let slowestRate = 32

@@ -187,7 +187,7 @@ public struct DeviceDescription: Sendable, Equatable {
         public var slot = 0
         /// The version in the device's format: `1.2.3`, or `1.2.3.4` with a build number.
         public var version = ""
-        /// The digest in the image's TLVs, which is not the SHA-256 of the image file; nil: the device reports no digest.
+        /// The digest in the image's TLVs; nil: the device reports no digest. This digest is not the SHA-256 of the image file.
         public var digest: [UInt8]?
         /// The image runs.
         public var isActive = false

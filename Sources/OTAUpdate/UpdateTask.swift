@@ -24,7 +24,7 @@ public enum UpdateTask<Update: Sendable>: Sendable {
     /// this task.
     case identify(seconds: UInt8)
 
-    /// True for a push with `UpdateOptions.isDryRun`, which ends after the preflight.
+    /// True for a push with `UpdateOptions.isDryRun`. Such a push ends after the preflight.
     package var isDryRun: Bool { if case .push(_, let options) = self { options.isDryRun } else { false } }
 
     /// Returns the same task with an update of another type.
