@@ -47,7 +47,7 @@ final class RadioConnection {
     var valueIndex = 0
     var downMeter = PacketMeter()
     var request: Request?
-    /// Whether a long read is incomplete. In this case, the host's stack must request the next part of the value.
+    /// True if a long read is incomplete. The host's stack must then request the next part of the value.
     var hasMoreToRead = false
 
     var up = Fifo<UplinkValue>()
