@@ -118,7 +118,7 @@ package enum Request: Equatable {
     }
 }
 
-/// The device's answer to a request, which is a notification of Control: `[0x80 | opcode][tag u8][status u8][results]`.
+/// The device's answer to a request. It is a notification of Control: `[0x80 | opcode][tag u8][status u8][results]`.
 package struct ControlAnswer: Equatable {
     /// The opcode of the request, without the bit 0x80 of the answer.
     package var opcode: UInt8

@@ -22,7 +22,7 @@ struct Push {
     /// True after the device accepted BEGIN of the image in this session. From then on, each new link resumes the transfer, even with
     /// `UpdateOptions.Resume.never`.
     var beganImage = false
-    /// The forms in which the image can be sent, and the current one.
+    /// The forms in which the image can be sent, and the current form.
     var encoding: EncodingChoice
     /// The form of the last BEGIN of the image; nil: plain, or no BEGIN was sent.
     var begunForm: EncodingChoice.Form?

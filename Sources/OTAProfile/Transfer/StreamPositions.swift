@@ -89,7 +89,8 @@ package struct StreamPositions: Equatable, Sendable {
 }
 
 extension Array {
-    /// The index of the first element that does not match. All elements that match must be before the others.
+    /// The index of the first element that does not match; `count` if all elements match. All elements that match must be before all
+    /// elements that do not match.
     fileprivate func partitionPoint(_ matches: (Element) -> Bool) -> Int {
         var (low, high) = (0, count)
         while low < high {
