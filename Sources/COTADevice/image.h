@@ -15,8 +15,8 @@ bool ota_record_load(struct ota_device *device);
  * has written this number of pages of the image. */
 uint32_t ota_record_interval(const struct ota_device *device, uint32_t size);
 
-/* Appends a record, which states that the first `offset` bytes of the download (`held_digest`) are in flash. Returns
- * false if the flash failed. */
+/* Appends a record. The record states that the first `offset` bytes of the download (`held_digest`) are in flash.
+ * Returns false if the flash failed. */
 bool ota_record_append(struct ota_device *device, uint32_t offset);
 
 /* ---- wear.c ---- */

@@ -12,9 +12,9 @@
  * valid.
  *
  * The core ignores a record with a wrong CRC: a power cut interrupted the write of this record, so no erase of the slot
- * followed. A record that the flash cannot read is different: it may be the newest record, which lowered the offset
- * before an erase. An older record would then count erased bytes as received. Therefore, if a record cannot be read,
- * the core does not use the offset of any record. It still uses the wear points of the newest readable record.
+ * followed. A record that the flash cannot read is different: it may be the newest record, with a lower offset that
+ * the core recorded before an erase. An older record would then count erased bytes as received. Therefore, if a record
+ * cannot be read, the core does not use the offset of any record. It still uses the wear points of the newest readable record.
  */
 enum { RECORD_SIZE = 48, AT_WEAR = 2, AT_GENERATION = 4, AT_DIGEST = 8, AT_OFFSET = 40, AT_CRC = 44 };
 
@@ -144,8 +144,9 @@ bool ota_record_append(struct ota_device *device, uint32_t offset) {
         device->record_page = page;
         device->record_index = index + 1;
     }
-    /* A record whose write failed may still be valid in flash. This does no harm: the bytes that it counts are in the
-     * slot. Before the core erases one of these bytes, it appends a record with a lower offset (image.c). */
+    /* A record whose write failed may still be valid in flash. Such a record does no harm, because the bytes that it
+     * counts are in the slot. Before the core erases one of these bytes, it appends a record with a lower offset
+     * (image.c). */
     if (written) device->held_recorded = offset;
     return written;
 }

@@ -49,8 +49,8 @@ void ota_put_position(const struct ota_device *device, const struct ota_connecti
 /* Writes the value of Progress, OTA_PROGRESS_SIZE bytes. */
 void ota_put_progress(const struct ota_device *device, const struct ota_connection *connection, uint8_t *bytes);
 
-/* Stores an answer, which `ota_send_pending` sends. An answer to BEGIN or SYNC with the status OTA_OK contains the
- * position. */
+/* Stores an answer. `ota_send_pending` sends the stored answer. An answer to BEGIN or SYNC with the status OTA_OK
+ * contains the position. */
 void ota_answer(struct ota_device *device, struct ota_connection *connection, uint8_t opcode, uint8_t tag,
                 enum ota_status status);
 

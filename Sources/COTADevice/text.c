@@ -21,7 +21,7 @@ bool ota_is_product(const uint8_t *text, uint32_t size) {
 
 /* ---- SemVer ---- */
 
-/* Reads a decimal number below 2^32 without leading zeros. Returns how many digits it has, or 0 if the text does not
+/* Reads a decimal number below 2^32 without leading zeros. Returns the number of its digits, or 0 if the text does not
  * start with such a number. */
 static uint32_t read_number(const uint8_t *text, uint32_t size, uint32_t *number) {
     uint64_t value = 0;

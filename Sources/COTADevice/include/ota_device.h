@@ -159,9 +159,9 @@ enum ota_boot { OTA_BOOT_TRIAL = 0, OTA_BOOT_PERMANENT = 1 };
 enum { OTA_NO_BATTERY = 255 };
 
 /*
- * The callbacks, which the integrator writes. `context` is the pointer that `ota_device_start` received. A callback
- * must not call the core. The core keeps the pointer to this structure. Callbacks marked "Optional" may be NULL. All
- * others are required.
+ * The callbacks. The integrator writes them. `context` is the pointer that `ota_device_start` received. A callback must
+ * not call the core. The core keeps the pointer to this structure. Callbacks marked "Optional" may be NULL. All other
+ * callbacks are required.
  */
 struct ota_port {
     /* Flash. Return false if the operation failed. `offset` counts in bytes from the start of the area. The core
@@ -331,11 +331,11 @@ uint32_t ota_largest_image(const struct ota_config *config);
 
 /*
  * Starts the core after a boot. The core reads the record area, and may write to it. `page` is a buffer of
- * `config->page_size` bytes, which only the core may use until the next start. Call this function soon after boot,
- * because the trial time starts at `now`.
+ * `config->page_size` bytes. Only the core may use this buffer until the next start. Call this function soon after
+ * boot, because the trial time starts at `now`.
  *
  * After OTA_START_OK and OTA_START_FLASH, the core runs. After any other error the core has not started. In this case,
- * do not call another function of the core, and if this is a trial boot, roll back and restart.
+ * do not call another function of the core. If this is a trial boot, also roll back and restart.
  */
 enum ota_start_error ota_device_start(struct ota_device *device, const struct ota_config *config,
                                       const struct ota_port *port, void *context, uint8_t *page, uint32_t now);
