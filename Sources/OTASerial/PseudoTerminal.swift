@@ -2,7 +2,7 @@ import DescriptorIO
 import Glibc
 package import OTAUpdate
 
-/// A pair of connected terminals, which replaces a serial cable. A client opens the client's terminal as a serial port. The virtual device
+/// A pair of connected terminals. It replaces a serial cable. A client opens the client's terminal as a serial port. The virtual device
 /// uses the device's terminal.
 package struct PseudoTerminal: Sendable {
     /// The path of the client's terminal.

@@ -11,7 +11,7 @@ package actor SerialLine: ValuePipe {
     private var decoder = ConsoleDecoder()
     private var packets: [[UInt8]] = []
 
-    /// Takes ownership of the port, which must be a terminal in raw mode.
+    /// Takes ownership of the port. The port must be a terminal in raw mode.
     ///
     /// - Parameter release: releases the locks of the port. `release` runs immediately before the port is closed.
     /// - Throws: `unavailable` if a system call fails.
