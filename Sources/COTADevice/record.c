@@ -14,7 +14,8 @@
  * The core ignores a record with a wrong CRC: a power cut interrupted the write of this record, so no erase of the slot
  * followed. A record that the flash cannot read is different: it may be the newest record, with a lower offset that
  * the core recorded before an erase. An older record would then count erased bytes as received. Therefore, if a record
- * cannot be read, the core does not use the offset of any record. It still uses the wear points of the newest readable record.
+ * cannot be read, the core does not use the offset of any record. It still uses the wear points of the newest readable
+ * record.
  */
 enum { RECORD_SIZE = 48, AT_WEAR = 2, AT_GENERATION = 4, AT_DIGEST = 8, AT_OFFSET = 40, AT_CRC = 44 };
 

@@ -25,8 +25,8 @@ package protocol LoopClient: AnyObject {
 package final class EventLoop: SerialExecutor, @unchecked Sendable {
     private struct Queue {
         var work: [Work] = []
-        /// True from the moment at which the thread finds the queue empty until poll(2) returns. In this time, a caller that adds work
-        /// must wake the thread.
+        /// True from the moment at which the thread finds the queue empty until poll(2) returns or a caller adds work. This caller must
+        /// wake the thread.
         var asleep = false
         var stopping = false
     }

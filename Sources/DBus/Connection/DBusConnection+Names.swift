@@ -29,7 +29,7 @@ extension DBusConnection {
     }
 
     /// Returns a stream of the owners of a bus name. The first element is the current owner, and one element follows for each change.
-    /// Each element is the unique name of an owner. The element is nil if the name has no owner. Throws the errors of `call`.
+    /// Each element is the unique name of the owner, or nil if the name has no owner. Throws the errors of `call`.
     public func owners(of name: String) async throws(DBusError) -> DBusStream<String?> {
         try await track(name)
         let (stream, feed) = makeStream(of: String?.self)

@@ -37,7 +37,7 @@ struct Preflight {
             }
             return .onTrial
         }
-        // If the device does not report the manifest digest, the equal version does not show that the device runs this image. So the host
+        // If the device does not report the manifest digest, an equal version does not show that the device runs this image. So the host
         // sends the image.
         return device.info.running == bundle.manifestDigest.prefix && runs(on: device) ? .running : .needsUpload
     }
