@@ -231,8 +231,7 @@ package struct SMPConversation: Conversation {
         return shared.link.preservesMessageBoundaries ? longest : ChunkLength.planned(link: longest)
     }
 
-    /// Checks whether a request must fit in one value, and whether it fits. Returns an error if the request must fit but does not fit; nil
-    /// if the request may be sent.
+    /// Returns an error if the request must fit in one value and does not fit; nil if the request may be sent.
     ///
     /// If the device does not reassemble packets, each packet must fit in one value. After the error, the caller reconnects, because the
     /// next link may have longer values.
