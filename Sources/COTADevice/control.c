@@ -9,10 +9,17 @@ static enum ota_status sync(struct ota_device *device, const struct ota_request 
     return OTA_OK;
 }
 
+/* Returns whether the device has received all bytes of the open object. This includes the end of the last chunk of an
+ * encoded image. Until then, the image accepts Data, which could end the transfer while FINISH reads the image. */
+static bool is_received(const struct ota_device *device) {
+#if OTA_ENCODINGS
+    if (device->is_encoded) return !ota_decoder_is_open(device);
+#endif
+    return device->object_offset >= device->object_size;
+}
+
 static enum ota_status finish(struct ota_device *device, const struct ota_request *request) {
-    if (!ota_object_is_open(device)) return OTA_BAD_STATE;
-    uint32_t received = ota_is_encoded(device) ? device->held_offset : device->object_offset;
-    if (received < device->object_size) return OTA_BAD_STATE;
+    if (!ota_object_is_open(device) || !is_received(device)) return OTA_BAD_STATE;
     if (request->size != 0) return OTA_BAD_ARGUMENT;
     enum ota_job job = device->state == OTA_STATE_ENVELOPE ? OTA_JOB_CHECK : OTA_JOB_HASH;
     ota_job_start(device, job, request->opcode, request->tag);

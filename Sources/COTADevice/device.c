@@ -79,8 +79,9 @@ static void step_job(struct ota_device *device, uint32_t now) {
     device->job = OTA_JOB_NONE;
     ota_answer(device, device->owner, device->job_opcode, device->job_tag, status);
     /* The position in the answer to BEGIN counts the bytes of the image. All later positions of an encoded image count
-     * the bytes of the stream. */
-    if (device->job_opcode == OTA_BEGIN && ota_is_encoded(device)) device->object_offset = device->object_crc = 0;
+     * the bytes of the stream. After a refused BEGIN, the object that was open before is still open. */
+    if (status == OTA_OK && device->job_opcode == OTA_BEGIN && ota_is_encoded(device))
+        device->object_offset = device->object_crc = 0;
     /* The host was silent only because it waited for this answer. So restart the time limit for its silence. */
     ota_note_activity(device, device->owner, now);
 }

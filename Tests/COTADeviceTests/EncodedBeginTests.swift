@@ -70,6 +70,36 @@ import Testing
         #expect(bench.request(OTA_FINISH) == OTA_OK)
     }
 
+    @Test("a BEGIN that is refused because of its base or of the wear limit does not change an open encoded image")
+    func openStream() throws {
+        let bench = try encodedBench(image, base: base) {
+            $0.slotSize = 4096; $0.largestImage = 4096
+        }
+        let stream = LZMA2Writer.copied(image)
+        let first = Array(stream.prefix(300))
+        func expectOpen(_ next: UInt16) {
+            #expect(bench.progress?.position == Position(next: next, offset: first.count, crc: Crypto.crc32(first)))
+        }
+        var begun: Position?
+        while let position = bench.beginEncoded(from: 0) {
+            begun = position
+            bench.write(data: little(position.next) + first)
+            guard bench.device.pointee.wear < 300 else { break }
+        }
+        let next = try #require(begun).next &+ 1
+        expectOpen(next)
+        #expect(bench.encodedStatus(from: 0, base: Array(base.dropLast()) + [0x11]) == OTA_WRONG_BASE)
+        expectOpen(next)
+        // The wear limit is checked after the base.
+        while bench.encodedStatus(from: 0, base: base) != OTA_BUSY {
+            bench.write(data: little(bench.progress?.position?.next ?? 0) + first)
+        }
+        let last = try #require(bench.progress?.position?.next)
+        expectOpen(last)
+        bench.write(data: little(last) + stream[300..<800])
+        #expect(bench.progress?.position?.offset == 800)
+    }
+
     @Test("a base that is longer than announced is refused, even if the running image starts with it")
     func longerThanAnnounced() throws {
         let bench = try encodedBench(image, base: base) { $0.baseSize = 4999 }

@@ -208,6 +208,31 @@ import Testing
         #expect(bench.request(OTA_FINISH) == OTA_OK)
     }
 
+    @Test("FINISH is refused while the image is complete and the end of its last chunk is missing")
+    func finishOfOpenChunk() throws {
+        let image = [UInt8](repeating: 7, count: 2000)
+        let bench = try encodedBench(image)
+        var sequence = try #require(bench.beginEncoded()).next
+        let matches = [LZMA2Writer.Symbol](repeating: .repeated(0, length: 273), count: 6)
+        let symbols = [.literal(7), .match(distance: 1, length: 273)] + matches + [.repeated(0, length: 88)]
+        // The header of the chunk announces 400 bytes more than the symbols have.
+        var rest = LZMA2Writer.chunk(encode(symbols) + [UInt8](repeating: 0, count: 400), plain: 2000)[...]
+        while bench.device.pointee.held_offset < 2000, let byte = rest.popFirst() {
+            bench.write(data: little(sequence) + [byte])
+            sequence &+= 1
+        }
+        let before = bench.progress?.position
+        #expect(bench.device.pointee.held_offset == 2000 && !rest.isEmpty)
+        let reads = bench.flash.readByteCount
+        #expect(bench.write(control: [UInt8(OTA_FINISH.rawValue), 1]) == OTA_ATT_OK)
+        _ = ota_device_poll(bench.device, bench.now)
+        #expect(bench.progress?.position == before && bench.state == OTA_STATE_IMAGE)
+        bench.write(data: little(sequence) + [1])
+        bench.settle()
+        #expect(bench.heard(OTA_CONTROL).last == [0x83, 1, UInt8(OTA_BAD_STATE.rawValue)])
+        #expect(bench.flash.violations == [] && bench.flash.readByteCount - reads <= 2000)
+    }
+
     @Test("positions after BEGIN count the bytes of the stream, and a lost value causes a rewind in the stream")
     func positions() throws {
         let vector = EncodedVectors.deltas[1]

@@ -9,11 +9,23 @@ static uint32_t number(const uint8_t *bytes, int count) {
     return value;
 }
 
+/* Reads Progress on a connection. Sets `progress` to zeros if there is no such connection. */
+static void read_progress(struct bench *bench, uint16_t connection, uint8_t progress[12]) {
+    uint16_t size;
+    memset(progress, 0, 12);
+    (void)ota_device_read(&bench->device, connection, OTA_PROGRESS, 0, progress, 12, &size);
+}
+
 int request(struct bench *bench, uint16_t connection, const uint8_t *bytes, uint16_t count) {
+    uint8_t before[12], after[12];
+    read_progress(bench, connection, before);
     bench->answer_size = 0;
     if (ota_device_write_control(&bench->device, connection, bytes, count, bench->now) != OTA_ATT_OK) return -1;
     settle(bench);
     if (bench->answer_size == 0 || bench->answer[0] != (0x80 | bytes[0]) || bench->answer[1] != bytes[1]) return -1;
+    read_progress(bench, connection, after);
+    find(bench, bench->answer[2] != OTA_WRONG_BASE || memcmp(before, after, sizeof before) == 0,
+         "BEGIN: a refused base changes the position");
     return bench->answer[2];
 }
 
