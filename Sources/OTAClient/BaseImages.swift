@@ -11,6 +11,9 @@ public import SystemPackage
 public struct BaseImages: Sendable {
     /// The images in the order of the paths. `BaseImage.id` is the position in this array.
     public private(set) var images: [BaseImage] = []
+    /// The ids of the images whose files were paths of the initializer. The other images are from folders. A push reports in a note that it
+    /// does not offer a named image to the device.
+    package private(set) var named: Set<Int> = []
     private var files: [FilePath] = []
 
     /// Finds the images at the given paths.
@@ -19,14 +22,19 @@ public struct BaseImages: Sendable {
     ///   - paths: bundles, images (also as Intel HEX text), and folders. From a folder, only its bundles are used, in the order of their
     ///     names, because only a bundle names the product and the version of its image. Folders inside a folder are not searched.
     ///   - note: receives a message for each path that cannot be used.
-    public init(in paths: [FilePath], note: (String) -> Void = { _ in }) {
-        for path in paths {
+    ///   - isStopped: returns true to end the search. The images that were found before remain.
+    public init(
+        in paths: [FilePath], note: (String) -> Void = { _ in }, isStopped: () -> Bool = { false }
+    ) {
+        for path in paths where !isStopped() {
             do throws(BaseError) {
                 guard let names = try Self.names(in: path) else {
-                    add(try Self.image(at: path), path)
+                    let image = try Self.image(at: path)
+                    named.insert(images.count)
+                    add(image, path)
                     continue
                 }
-                add(names, in: path, note)
+                add(names, in: path, isStopped, note)
             } catch {
                 note("no base from \(path): \(error.context)")
             }
@@ -38,10 +46,13 @@ public struct BaseImages: Sendable {
     private static let mostNotes = 3
 
     /// Adds the bundles of a folder.
-    private mutating func add(_ names: [String], in folder: FilePath, _ note: (String) -> Void) {
+    private mutating func add(
+        _ names: [String], in folder: FilePath, _ isStopped: () -> Bool, _ note: (String) -> Void
+    ) {
         let first = images.count
         var unusable = 0
         for name in names {
+            if isStopped() { return }
             let file = folder.appending(name)
             do throws(BaseError) {
                 // The folder can also contain other files, such as keys and checksums. They are ignored without a note.
@@ -72,11 +83,17 @@ public struct BaseImages: Sendable {
 
     /// Returns the image in the bytes of a bundle, an Intel HEX file or an image.
     ///
-    /// - Throws: `BundleError`, `IntelHexError`; `ImageError` for a file that is not an image, such as a key.
+    /// - Throws: `BundleError`, `IntelHexError`; `ImageError` for a file that is not an image, such as a key; `VerificationError` with
+    ///   `digestMismatch` if the image in a bundle does not match the manifest.
     package static func image(in bytes: [UInt8]) throws -> [UInt8] {
         let kind = FirmwareFileKind.detect(prefix: bytes)
         switch kind {
-        case .bundle: return try SignedBundle(parsing: bytes).image
+        case .bundle:
+            let bundle = try SignedBundle(parsing: bytes)
+            guard SHA256.digest(of: bundle.image) == bundle.envelope.manifest.imageDigest else {
+                throw VerificationError(.digestMismatch, "the image does not match the manifest; fetch the file again")
+            }
+            return bundle.image
         case .intelHex: return try IntelHex(parsing: bytes, maximumSpan: EncodedImage.maximumSize).bytes
         case .binary: return bytes
         case .elf, .uf2, .zip, .pem:
@@ -95,7 +112,7 @@ public struct BaseImages: Sendable {
             throw .baseUnreadable(context: "\(base.name): \(error.context)")
         }
         guard SHA256.digest(of: bytes) == base.digest else {
-            throw .baseUnreadable(context: "the file \(base.name) has changed")
+            throw .baseUnreadable(context: "\(base.name): the file has changed since the push began; push again")
         }
         return bytes
     }
@@ -190,6 +207,7 @@ private struct BaseError: Error {
             let name = "\(file): "
             self.context = context.hasPrefix(name) ? String(context.dropFirst(name.count)) : context
             isFolder = code == .notAFile
+        case let error as VerificationError: context = error.context
         default: context = "\(error)"
         }
     }

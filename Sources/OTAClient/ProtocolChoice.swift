@@ -9,6 +9,8 @@ struct ProtocolChoice: Sendable {
     let task: UpdateTask<VerifiedUpdate>
     /// The protocol that the user requires; nil: any protocol.
     let forced: UpdateProtocol?
+    /// The ids of the bases whose files the user named (`BaseImages.named`).
+    var namedBases: Set<Int> = []
 
     /// Creates a session that chooses the protocol when the first link opens. The choice depends on the services of the device.
     ///
@@ -22,8 +24,8 @@ struct ProtocolChoice: Sendable {
     /// - Throws: `wrongImageFormat` or `unsupportedDevice` if the protocol does not support the task.
     func conversation(_ updateProtocol: UpdateProtocol) throws(UpdateError) -> any Conversation {
         switch updateProtocol {
-        case .ota: try ProfileConversation(task.with(Self.bundle(of:)))
-        case .smp: try SMPConversation(task.with(Self.images(of:)))
+        case .ota: try ProfileConversation(task.with(Self.bundle(of:)), namedBases: namedBases)
+        case .smp: try SMPConversation(task.with(Self.images(of:)), namedBases: namedBases)
         }
     }
 

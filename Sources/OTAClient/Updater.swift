@@ -132,8 +132,9 @@ public struct Updater: Sendable {
             task = .push(update, pushOptions)
         }
         let run = Run(
-            choice: ProtocolChoice(task: task, forced: options.updateProtocol), options: options, text: address.text,
-            interrupts: interrupts, report: report)
+            choice: ProtocolChoice(
+                task: task, forced: options.updateProtocol, namedBases: options.bases?.named ?? []),
+            options: options, text: address.text, interrupts: interrupts, report: report)
         switch address.transport {
         case .simulated(let address): return try await run.perform(on: address)
         case .bluetooth(let address): return try await run.perform(on: address)

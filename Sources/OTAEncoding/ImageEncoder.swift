@@ -9,7 +9,8 @@ public enum ImageEncoder {
     /// the same arguments always give the same stream.
     ///
     /// An image of 1 MiB with a base of 1 MiB takes about half a second. An image of 16 MiB without a base takes at most 15 seconds. If the
-    /// current task is cancelled, the function stops and throws `EncodingFailure.notDecoded`.
+    /// current task is cancelled, the function stops and throws `EncodingFailure.notDecoded`. It cannot stop while liblzma reads the base,
+    /// which can take seconds for a base of several MiB.
     ///
     /// - Parameters:
     ///   - image: the complete image.
@@ -24,12 +25,20 @@ public enum ImageEncoder {
         }
         let rest = image[offset...]
         guard !rest.isEmpty else { return EncodedImage(offset: offset, bytes: [], chunks: []) }
+        // liblzma cannot be stopped while it reads the dictionary.
+        try checkCancellation()
         let options = LzmaOptions(dictionary: base + image[..<offset], contentSize: base.count + image.count)
         let bytes = try LzmaStream(encoderWith: options).encode(rest)
+        try checkCancellation()
         guard try LzmaStream(decoderWith: options).decode(bytes, size: rest.count).elementsEqual(rest) else {
             throw .notDecoded(context: "liblzma decodes the stream to other bytes")
         }
         return EncodedImage(offset: offset, bytes: bytes, chunks: try chunks(of: bytes, imageStart: offset))
+    }
+
+    /// Throws an error if the current task is cancelled.
+    static func checkCancellation() throws(EncodingFailure) {
+        guard !Task.isCancelled else { throw .notDecoded(context: "the push has ended") }
     }
 
     /// Parses the headers of the chunks in a stream. The format is described in the file lzma2_encoder.c of XZ Utils.

@@ -62,7 +62,7 @@ final class LzmaStream {
         var output = [UInt8](repeating: 0, count: EncodedImage.maximumChunk + 64)
         var start = bytes.startIndex
         while start < bytes.endIndex {
-            guard !Task.isCancelled else { throw .notDecoded(context: "the push has ended") }
+            try ImageEncoder.checkCancellation()
             let end = min(start + EncodedImage.maximumChunk, bytes.endIndex)
             var input = bytes[start..<end]
             var result = LZMA_OK

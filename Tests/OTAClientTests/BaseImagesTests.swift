@@ -109,6 +109,21 @@ import Testing
         }
     }
 
+    @Test("a search that is stopped keeps the images that it has found, and does not read the next file")
+    func stopped() throws {
+        let fixture = try Fixture()
+        var files = 0
+        let paths = ["bundles", "image.bin"].map { fixture.folder.appending($0) }
+        let bases = BaseImages(
+            in: paths,
+            isStopped: {
+                files += 1
+                return files > 4
+            })
+        // The path, README.txt, image.bin and the first bundle.
+        #expect(bases.images.map(\.version?.text) == ["1.0.0"])
+    }
+
     @Test("a named pipe, a device and a folder that cannot be read are reported at once")
     func noFiles() throws {
         let fixture = try Fixture()

@@ -122,6 +122,25 @@ import Testing
         #expect(run.out.contains("The image was sent as the difference from 1.0.0: 5.9 kB at "), "\(run.out)")
     }
 
+    @Test("a damaged copy of the base does not hide the intact one, and a note says what to do with it")
+    func damagedCopy() async throws {
+        let sandbox = try await Self.sandbox()
+        let made = try await sandbox.shell(
+            "mkdir releases; cp 1.0.0.otaf releases/a.otaf; "
+                + "printf 'xx' | dd of=releases/a.otaf bs=1 seek=50000 conv=notrunc; cp 1.0.0.otaf releases/b.otaf")
+        #expect(made.exit == 0)
+        for words in [["--base", "releases"], ["--base", "releases/a.otaf", "--base", "releases/b.otaf"]] {
+            let run = try await sandbox.run(Self.push + words + ["--dry-run"])
+            #expect(try run.json().plan?.base?.version?.string == "1.0.0", "\(words) \(run.err)")
+            #expect(
+                run.err.contains("releases/a.otaf: the image does not match the manifest; fetch the file again"),
+                "\(run.err)")
+        }
+        let run = try await sandbox.run(Self.push + ["--base", "releases/a.otaf"])
+        #expect(run.exit == 0 && run.err.contains("fetch the file again"), "\(run.err)")
+        #expect(try run.json().transfer?.encoding?.string == "lzma2" && run.json().transfer?.base == nil)
+    }
+
     @Test("--base and --plain cannot be used together")
     func conflict() async throws {
         let run = try await Sandbox().run("push", "fw.otaf", "--device", "sim:", "--base", "old.otaf", "--plain")
@@ -152,6 +171,47 @@ import Testing
         #expect(run.exit == 0 && run.err.contains("o base from large.bin: its image has 5242880 bytes"), "\(run.err)")
         let transfer = try run.json().transfer
         #expect(transfer?.encoding?.string == "lzma2" && transfer?.base == nil && transfer?.base_refused == nil)
+    }
+
+    @Test("a named base that is not offered to the device is reported in one note, and bases of a folder are not")
+    func namedBase() async throws {
+        let sandbox = try await Self.sandbox()
+        let signed = try await sandbox.run(
+            "sign", Sandbox.sample("acme-gateway-1.0.0.bin"), "--key", "release.pem", "--product", "oven", "--version",
+            "1.0.0", "-o", "oven.otaf")
+        #expect(signed.exit == 0, "\(signed.err)")
+        for part in ["base", "encodings"] {
+            let created = try await sandbox.run(
+                "simulate", "create", part, "--product", "acme-gateway", "--version", "1.0.0", "--trust",
+                "release.pub.pem", "--without", part)
+            #expect(created.exit == 0, "\(created.err)")
+        }
+        _ = try await sandbox.shell("mkdir releases; cp 1.0.1.otaf oven.otaf releases")
+        for (device, words, note) in [
+            (
+                "demo", ["1.0.1.otaf"],
+                "1.0.1.otaf: it is version 1.0.1, the device runs 1.0.0; give --base with the bundle of 1.0.0"
+            ),
+            ("demo", ["oven.otaf"], "oven.otaf: it is for the product oven, the device is acme-gateway"),
+            ("demo", ["releases"], nil), ("demo", ["1.0.1.otaf", "1.0.0.otaf"], nil),
+            ("base", ["1.0.0.otaf"], "1.0.0.otaf: the device cannot use a base; the image is sent compressed"),
+            ("encodings", ["1.0.0.otaf"], "1.0.0.otaf: the device does not accept encoded images"),
+        ] as [(String, [String], String?)] {
+            let run = try await sandbox.run(
+                ["push", "1.1.0.otaf", "--device", "sim:\(device)?pace=virtual", "--trust", "release.pub.pem"]
+                    + words.flatMap { ["--base", $0] } + ["--progress", "none", "--dry-run"])
+            let notes = run.err.split(separator: "\n").filter { $0.contains("base") }
+            #expect(notes == (note.map { ["otaflash: note: no base from \($0)"] } ?? []), "\(device) \(run.err)")
+        }
+    }
+
+    @Test("a push whose encoded image occupies the device for too long continues plain")
+    func busyDecoder() async throws {
+        let sandbox = try await Self.sandbox()
+        let run = try await sandbox.push(
+            "sim:?pace=virtual&mtu=100&interval=7.5ms&seed=419356&per-event=2&drop-at=0.015&reset-at=0.565&flash=1",
+            "--base", "1.0.0.otaf", bundle: "1.1.0.otaf")
+        #expect(run.exit == 0, "\(run.err)")
     }
 
     @Test("a dry run reports the encoded bytes and the base of the push")

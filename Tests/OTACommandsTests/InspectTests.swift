@@ -68,6 +68,25 @@ import Testing
         }
     }
 
+    @Test("inspect --base refuses a bundle whose image does not match its manifest, and names a file that is too large")
+    func damagedBundle() async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release()
+        let made = try await sandbox.shell(
+            "cp fw.otaf bad.otaf; printf 'xx' | dd of=bad.otaf bs=1 seek=9000 conv=notrunc; truncate -s 17M large.bin")
+        #expect(made.exit == 0)
+        for (file, base, code, message, hint) in [
+            ("fw.otaf", "bad.otaf", "digest-mismatch", "the image of bad.otaf is damaged", "fetch it again"),
+            ("bad.otaf", "fw.otaf", "digest-mismatch", "the image of bad.otaf is damaged", "fetch it again"),
+            ("fw.otaf", "large.bin", "file-too-large", "the base large.bin has 17825792 bytes", "push does not use it"),
+            ("large.bin", "fw.otaf", "file-too-large", "the image has 17825792 bytes", "push sends this image plain"),
+        ] {
+            let run = try await sandbox.run("inspect", file, "--base", base, "--format", "json")
+            #expect(try run.exit == 65 && run.json().error?.code?.string == code, "\(file) \(base) \(run.err)")
+            #expect(run.err.contains(message) && run.err.contains(hint), "\(run.err)")
+        }
+    }
+
     @Test("inspect --base reads a base from a pipe, as in --base <(command)")
     func baseFromPipe() async throws {
         let sandbox = try Sandbox()

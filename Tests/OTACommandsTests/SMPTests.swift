@@ -29,6 +29,14 @@ import Testing
         #expect(try again.json().outcome?.string == "already-running")
     }
 
+    @Test("a named base is reported in a note, because SMP does not support encoded images")
+    func base() async throws {
+        let sandbox = try await Self.sandbox()
+        let run = try await sandbox.push(Self.device, image: "fw.signed.bin", "--base", "fw.bin")
+        #expect(run.exit == 0, "\(run.err)")
+        #expect(run.err == "otaflash: note: no base from fw.bin: SMP does not support encoded images\n")
+    }
+
     @Test("an image stays on trial until confirm or discard, and another image is refused meanwhile")
     func aTrialLastsUntilItIsConfirmedOrGivenUp() async throws {
         let sandbox = try await Self.sandbox()

@@ -21,6 +21,11 @@ struct EncodingSummary: Encodable, Sendable {
     init(_ image: [UInt8], base: (name: String, bytes: [UInt8])? = nil) throws(Failure) {
         encoding = "lzma2"
         baseSha256 = base.map { SHA256.digest(of: $0.bytes).description }
+        try Self.checkSize(image.count, "the image", hint: "omit --base: push sends this image plain")
+        if let base {
+            try Self.checkSize(
+                base.bytes.count, "the base \(base.name)", hint: "omit this --base: push does not use it as a base")
+        }
         do throws(EncodingFailure) {
             bytes = try ImageEncoder.encode(image, from: 0, base: base?.bytes ?? []).bytes.count
         } catch {
@@ -30,22 +35,25 @@ struct EncodingSummary: Encodable, Sendable {
         let size = "\(bytes) bytes, \(Figures.decimal(part, places: 1)) % of the image"
         row = base.map { ("Delta from \($0.name)", size) } ?? ("Compressed", size)
     }
+
+    private static func checkSize(_ size: Int, _ name: String, hint: String) throws(Failure) {
+        guard size > EncodedImage.maximumSize else { return }
+        throw Failure(
+            "file-too-large", .malformed,
+            "\(name) has \(size) bytes; the limit for encoded images is \(EncodedImage.maximumSize)", hint: hint)
+    }
 }
 
 extension Failure {
     /// Creates the failure of `inspect --base` for an image that cannot be encoded.
     fileprivate init(_ error: EncodingFailure) {
-        let limit = EncodedImage.maximumSize >> 20
-        switch error {
-        case .tooLarge:
-            self.init(
-                "file-too-large", .malformed,
-                "the image or a base is larger than \(limit) MiB, the limit for encoded images",
-                hint: "omit --base: push sends this image plain")
-        case .notDecoded(let context), .baseUnreadable(let context):
-            self.init(
-                "read-failed", .inputOutput, "the image cannot be encoded: \(context)",
-                hint: "omit --base: push sends this image plain")
-        }
+        let context =
+            switch error {
+            case .tooLarge: "it is too large"
+            case .notDecoded(let context), .baseUnreadable(let context): context
+            }
+        self.init(
+            "read-failed", .inputOutput, "the image cannot be encoded: \(context)",
+            hint: "omit --base: push sends this image plain")
     }
 }

@@ -74,13 +74,13 @@ struct Inspect: Command {
 
     /// Encodes the image of a file as `push` does: once without a base, and once with each base that the user gave.
     private func encodings(of file: [UInt8], _ console: Console) throws -> [EncodingSummary] {
-        let image = try BaseImages.image(in: file)
+        let image = try Self.image(in: file, named: self.file)
         return try [EncodingSummary(image)]
             + base.map { name in
                 let bytes: [UInt8]
                 do {
                     let base = try FileReader.contents(of: name)
-                    bytes = try BaseImages.image(in: base)
+                    bytes = try Self.image(in: base, named: name)
                     noteOtherProduct(of: base, named: name, than: file, console)
                 } catch {
                     var failure = Failure(error, in: Invocation(command: Self.name, file: name))
@@ -89,6 +89,18 @@ struct Inspect: Command {
                 }
                 return try EncodingSummary(image, base: (StandardFile.title(of: name), bytes))
             }
+    }
+
+    /// - Throws: the errors of `BaseImages.image(in:)`; `Failure` if the image in a bundle does not match the manifest.
+    private static func image(in file: [UInt8], named name: String) throws -> [UInt8] {
+        do {
+            return try BaseImages.image(in: file)
+        } catch let error as VerificationError {
+            throw Failure(
+                error.code.rawValue, .malformed,
+                "the image of \(StandardFile.title(of: name)) is damaged: it does not match the manifest",
+                hint: "fetch it again from its source")
+        }
     }
 
     /// Prints a note if the base and the file are bundles of different products. A device never runs an image of another product, so no

@@ -45,8 +45,9 @@ final class ProgressReporter: @unchecked Sendable {
         console.phases.record(progress, at: time)
         console.debug("\(Figures.decimal(time.seconds, places: 3)) s: \(ProgressText.logLine(for: progress))")
         guard renderer != nil else {
-            // Without a renderer (`--quiet`, `--progress none`) the user still needs the warnings.
+            // Without a renderer (`--quiet`, `--progress none`) the user still needs the warnings, and with `--progress none` the notes.
             if let text = ProgressText.warning(for: progress) { console.warn(text) }
+            if case .note(let text) = progress { console.note(text) }
             return
         }
         renderer?.show(progress, at: time)

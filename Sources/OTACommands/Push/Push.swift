@@ -123,7 +123,7 @@ struct Push: DeviceCommand {
     private func answer(
         _ addresses: [DeviceAddress], _ update: VerifiedUpdate, _ store: TrustStore, _ console: Console
     ) async throws -> PushResult {
-        let push = ManyPush(
+        let push = try ManyPush(
             update: update, options: updateOptions, targets: targets, trust: store, bases: bases(console),
             console: console, invocation: invocation
         ) { device in
@@ -188,10 +188,18 @@ struct Push: DeviceCommand {
     }
 
     /// Finds the images that the device may run; nil with `--plain`, which needs none.
-    private func bases(_ console: Console) -> BaseImages? {
+    ///
+    /// - Throws: `timedOut` if the time of `--timeout` has passed during the search.
+    private func bases(_ console: Console) throws(UpdateError) -> BaseImages? {
         guard !flags.contains(.plain) else { return nil }
         let paths = base.isEmpty ? BaseImages.defaultPaths : base.map { FilePath($0) }
-        let bases = BaseImages(in: paths) { console.note("\($0)") }
+        let begun = ContinuousClock.now
+        let isLate = { [limit] in limit.map { begun.duration(to: .now) >= $0 } ?? false }
+        let bases = BaseImages(in: paths, note: { console.note($0) }, isStopped: isLate)
+        if let limit, isLate() {
+            throw UpdateError(
+                .timedOut, "the search for bases was not finished after \(limit.components.seconds) s")
+        }
         console.debug("bases: \(bases.images.count); from \(paths.map(\.string).joined(separator: ", "))")
         return bases
     }

@@ -1,5 +1,4 @@
 import OTAFirmware
-import OTASigning
 import OTAUpdate
 
 /// Chooses the form in which a push sends the image, and holds the encoded image until the push needs it.
@@ -23,8 +22,6 @@ struct EncodingChoice {
         var positions: StreamPositions
     }
 
-    /// The maximum number of bases that a push tries.
-    private static let mostBases = 3
     /// The maximum size of an encoded image, in per cent of the plain bytes.
     private static let worthwhilePercent = 95
     /// The maximum number of requests to the encoder in a push. Without this limit, a hostile device could cause a new request on each
@@ -33,8 +30,12 @@ struct EncodingChoice {
 
     /// The encoded forms that have not failed, in the order in which the push tries them. If the array is empty, the image is sent plain.
     private var forms: [Form] = []
+    /// Other files with the images of the forms' bases.
+    private var copies: [BaseImage] = []
     private var isChosen = false
     private let imageSize: Int
+    /// The ids of the bases whose files the user named.
+    private let namedBases: Set<Int>
     /// The reason why no encoded form is left; nil if a form is left.
     private(set) var plainBecause: TransferReport.PlainReason?
     /// The request that the encoder works on; nil if the encoder has no request.
@@ -42,7 +43,10 @@ struct EncodingChoice {
     private var ready: (request: EncodingRequest, stream: Stream)?
     private var requests = 0
 
-    init(imageSize: Int) { self.imageSize = imageSize }
+    init(imageSize: Int, namedBases: Set<Int>) {
+        self.imageSize = imageSize
+        self.namedBases = namedBases
+    }
 
     /// The encoded form that the next BEGIN uses; nil if the next BEGIN uses the plain form.
     var form: Form? { forms.first }
@@ -50,21 +54,25 @@ struct EncodingChoice {
     /// Chooses the encoded forms for a device. Only the first call adds forms. A later call only removes the forms that the device cannot
     /// decode.
     ///
-    /// - Returns: messages for the user about bases that are too large for the device.
+    /// - Returns: messages for the user about bases that are not offered to the device.
     mutating func choose(for device: DeviceSnapshot, _ options: UpdateOptions) -> [String] {
-        let limit = reasonForPlain(device, options)
-        if let limit { giveUp(limit) }
+        let isFirst = !isChosen
         defer { isChosen = true }
-        guard limit == nil, let largest = device.info.largestBase else { return [] }
-        // Another device, or other firmware, can answer on a later link. So the limits of the device may have changed.
-        if isChosen { forms.removeAll { $0.base?.size ?? 0 > largest } }
-        guard !isChosen else { return [] }
-        let bases = Self.bases(options.bases, device)
-        let usable = bases.filter { $0.size <= largest }.prefix(Self.mostBases)
-        forms = usable.map { Form(base: $0) } + [Form(base: nil)]
-        return bases.filter { $0.size > largest }.prefix(Self.mostBases).map {
-            "no base from \($0.name): its image has \($0.size) bytes, the device accepts at most \(largest)"
+        if let reason = reasonForPlain(device, options) {
+            giveUp(reason)
+            return isFirst && reason == .notOffered
+                ? BaseSelection.notesWithoutEncodings(options.bases, named: namedBases) : []
         }
+        guard let largest = device.info.largestBase else { return [] }
+        guard isFirst else {
+            // Another device, or other firmware, can answer on a later link. So the limits of the device may have changed.
+            forms.removeAll { $0.base?.size ?? 0 > largest }
+            return []
+        }
+        let selection = BaseSelection(from: options.bases, named: namedBases, for: device, largest: largest)
+        forms = selection.offered.map { Form(base: $0) } + [Form(base: nil)]
+        copies = selection.copies
+        return selection.notes
     }
 
     /// Returns the reason why the image must be sent plain; nil if the device, the options and the image allow an encoded form.
@@ -74,19 +82,6 @@ struct EncodingChoice {
         if options.isPlain { return .asked }
         if device.info.largestBase == nil { return .notOffered }
         return imageSize > EncodedImage.maximumSize ? .tooLarge : nil
-    }
-
-    /// Returns the images that may run on the device. The most probable image is the first one.
-    ///
-    /// First comes the image in the bundle whose manifest digest the device reports. Then come the images in bundles of the device's
-    /// product and version. Last come the images that are not in a bundle.
-    private static func bases(_ bases: [BaseImage], _ device: DeviceSnapshot) -> [BaseImage] {
-        let known = bases.filter { $0.size > 0 }
-        let running = known.filter { device.info.running != nil && $0.manifestDigest?.prefix == device.info.running }
-        let sameVersion = known.filter { $0.product?.text == device.info.product && $0.version == device.version }
-        let unnamed = known.filter { $0.manifestDigest == nil }
-        var digests = Set<SHA256Digest>()
-        return (running + sameVersion + unnamed).filter { digests.insert($0.digest).inserted }
     }
 
     // MARK: Requests to the encoder
@@ -140,7 +135,11 @@ struct EncodingChoice {
             drop(.notDecoded)
             return "the image cannot be encoded: \(context)"
         case .failure(.baseUnreadable(let context))?:
-            drop(.notDecoded)
+            if let copy = copies.firstIndex(where: { $0.digest == form.base?.digest && $0.size == form.base?.size }) {
+                forms[0].base = copies.remove(at: copy)
+            } else {
+                drop(.notDecoded)
+            }
             return "the base cannot be used: \(context)"
         }
         return nil

@@ -100,8 +100,8 @@ extension ProfileConversation {
         beginImage(from: UInt32(clamping: push.acknowledgedOffset))
     }
 
-    /// Selects the plain form for the rest of the image, if the last links were lost during an encoded transfer without progress. Returns
-    /// true if this method has selected the plain form.
+    /// Selects the plain form for the rest of the image, if the last links were lost after BEGIN of an encoded image without progress.
+    /// Returns true if this method has selected the plain form.
     package mutating func fallBack() -> Bool {
         guard let push, push.encoding.form != nil, push.fruitlessLinks >= RetryPolicy.attempts else { return false }
         self.push?.encoding.giveUp(.noProgress)

@@ -37,7 +37,7 @@ struct Push {
     var hasFlashFailed = false
     /// How many times the device could not decode the encoded image.
     var undecoded = 0
-    /// How many links in a row ended during an encoded transfer, without progress on any of them.
+    /// How many links in a row ended after BEGIN of an encoded image, without progress on any of them.
     var fruitlessLinks = 0
     /// The parts that this session has sent.
     var parts = SentParts()
@@ -68,10 +68,10 @@ struct Push {
     var preflight: Preflight { Preflight(bundle: bundle, options: options) }
     var version: String { bundle.manifest.version.text }
 
-    init(_ bundle: VerifiedBundle, _ options: UpdateOptions) {
+    init(_ bundle: VerifiedBundle, _ options: UpdateOptions, namedBases: Set<Int>) {
         self.bundle = bundle
         self.options = options
-        encoding = EncodingChoice(imageSize: bundle.image.count)
+        encoding = EncodingChoice(imageSize: bundle.image.count, namedBases: namedBases)
     }
 
     /// Records the current offsets of the image's transfer.

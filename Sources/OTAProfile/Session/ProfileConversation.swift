@@ -62,8 +62,9 @@ package struct ProfileConversation: Conversation {
 
     /// Creates a conversation that performs an `UpdateTask`.
     ///
+    /// - Parameter namedBases: the ids of the bases whose files the user named. A note reports a named base that is not offered.
     /// - Throws: `unsupportedDevice` for `UpdateOptions.Ending.uploadOnly`, which the profile does not support.
-    package init(_ task: UpdateTask<VerifiedBundle>) throws(UpdateError) {
+    package init(_ task: UpdateTask<VerifiedBundle>, namedBases: Set<Int> = []) throws(UpdateError) {
         self.task = task
         guard case .push(let bundle, let options) = task else {
             shared = ConversationState()
@@ -73,7 +74,7 @@ package struct ProfileConversation: Conversation {
             throw UpdateError(
                 .unsupportedDevice, "the GATT OTA profile does not support an upload without a restart")
         }
-        push = Push(bundle, options)
+        push = Push(bundle, options, namedBases: namedBases)
         shared = ConversationState(pushOf: bundle.image.count)
         shared.transfer?.imageBytes = bundle.image.count
     }
@@ -149,10 +150,9 @@ package struct ProfileConversation: Conversation {
     package mutating func linkEnded() {
         state = .idle
         exchange = nil
-        if let transfer, transfer.object == .image {
-            push?.note(transfer)
-            if transfer.positions != nil { push?.fruitlessLinks += 1 }
-        }
+        if let transfer, transfer.object == .image { push?.note(transfer) }
+        // Links that end before the next BEGIN of the image count, too, because the device may still decode the last chunks.
+        if push?.begunForm != nil, push?.apply == Push.ApplyState.none { push?.fruitlessLinks += 1 }
         transfer = nil
         awaited = nil
         planned = nil

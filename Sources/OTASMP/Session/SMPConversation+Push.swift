@@ -1,3 +1,4 @@
+import OTAFirmware
 import OTAUpdate
 
 /// The state of a push, for all links of the session. The sets contain image numbers.
@@ -45,6 +46,8 @@ struct SMPPush {
     var expectsEmptySlot = false
     /// The images whose upload began in this session.
     var begun: Set<Int> = []
+    /// A base whose file the user named; nil if the user named none.
+    var unusedBase: BaseImage?
     /// True after this session began an upload, or requested a mark, a restart or a confirmation.
     var hasActed = false
 
@@ -60,7 +63,12 @@ extension SMPConversation {
     mutating func proceed(with list: SMPImageList) {
         guard var push else { return }
         let plan = SMPPlan(images: push.images, ending: push.options.ending, list: list)
-        if !push.hasBegun { report(.phase(.preflight)) }
+        if !push.hasBegun {
+            report(.phase(.preflight))
+            if let base = push.unusedBase {
+                report(.note("no base from \(base.name): SMP does not support encoded images"))
+            }
+        }
         push.hasBegun = true
         self.push = push
         guard isForTarget(plan, list) else { return }

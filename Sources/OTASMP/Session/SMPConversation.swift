@@ -95,11 +95,13 @@ package struct SMPConversation: Conversation {
     /// Creates a conversation that performs an `UpdateTask`.
     ///
     /// - Throws: `unsupportedDevice` for `UpdateTask.identify`, which SMP does not support.
-    package init(_ task: UpdateTask<[SMPImage]>) throws(UpdateError) {
+    /// - Parameter namedBases: the ids of the bases whose files the user named. A note reports that SMP does not use them.
+    package init(_ task: UpdateTask<[SMPImage]>, namedBases: Set<Int> = []) throws(UpdateError) {
         self.task = task
         switch task {
         case .push(let images, let options):
             push = SMPPush(images, options)
+            push?.unusedBase = options.bases.first { namedBases.contains($0.id) }
             shared = ConversationState(pushOf: images.reduce(0) { $0 + $1.bytes.count })
         case .status, .confirm, .discard: shared = ConversationState()
         case .identify: throw UpdateError(.unsupportedDevice, "SMP has no command that makes a device blink")

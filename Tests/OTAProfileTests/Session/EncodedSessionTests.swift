@@ -100,6 +100,30 @@ import Testing
         #expect(world.report?.transfer?.baseRefused == 1 && world.report?.outcome == .confirmed)
     }
 
+    @Test("if the file of a base cannot be read, the push reads the next file with the same image")
+    func damagedCopies() throws {
+        let files = (1...3).map { number in
+            var file = base
+            (file.id, file.name) = (number, "copy-\(number)")
+            return file
+        }
+        for (readable, begins) in [(3, ["delta 0"]), (4, ["compressed 0"])] {
+            var world = try PlayedWorld(UpdateOptions(bases: files))
+            world.device.base = base.digest.prefix
+            world.encode = { request in
+                guard let base = request.base, base.id < readable else {
+                    return .success(PlayedWorld.stream(request.offset, 3))
+                }
+                return .failure(.baseUnreadable(context: "\(base.name): damaged"))
+            }
+            world.play()
+            #expect(world.device.begins == begins && world.report?.outcome == .confirmed)
+            #expect(world.requests.map { $0.base?.id } == (readable == 3 ? [1, 2, 3] : [1, 2, 3, nil]))
+            #expect(
+                world.notes == (1..<readable).map { "the base cannot be used: copy-\($0): damaged" }, "\(world.notes)")
+        }
+    }
+
     @Test("a base that is larger than the device accepts is reported in a note")
     func largeBase() throws {
         var world = try deltaWorld()
@@ -219,6 +243,17 @@ import Testing
         #expect(world.device.begins.prefix(5) == ["delta 0", "delta 0", "delta 0", "delta 0", "plain 0"])
         #expect(world.device.begins.dropFirst(5).allSatisfy { $0.hasPrefix("plain") })
         #expect(world.report?.outcome == .confirmed && world.report?.transfer?.plainBecause == .noProgress)
+    }
+
+    @Test("links that are lost before the next BEGIN of the image count as links without progress")
+    func fallsBackBeforeBegin() throws {
+        var world = try deltaWorld()
+        world.device.valuesPerLink = 1
+        world.device.linksLostAtBegin = 3
+        world.play()
+        #expect(world.report?.outcome == .confirmed && world.report?.transfer?.plainBecause == .noProgress)
+        #expect(world.device.begins.first == "delta 0")
+        #expect(world.device.begins.count > 1 && world.device.begins.dropFirst().allSatisfy { $0.hasPrefix("plain") })
     }
 
     @Test(

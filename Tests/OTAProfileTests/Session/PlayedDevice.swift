@@ -31,6 +31,8 @@ struct PlayedDevice {
     var acknowledgesValues = false
     /// The number of Data values of an image after which each link is lost.
     var valuesPerLink: Int?
+    /// After a transfer of an encoded image, the device loses this number of links at BEGIN of the envelope.
+    var linksLostAtBegin = 0
     /// The answer to the next FINISH of the image that is not *ok*.
     var finishAnswer: UInt8?
 
@@ -155,6 +157,13 @@ struct PlayedDevice {
         }
         offset = decoded(open.taken, of: stream)
         return acknowledgesValues ? [3, 0] + position : nil
+    }
+
+    /// Returns whether the link is lost at this request, in place of an answer.
+    mutating func losesLink(at request: [UInt8]) -> Bool {
+        guard streams > 0, linksLostAtBegin > 0, request[0] == 1, request[2] == 1 else { return false }
+        linksLostAtBegin -= 1
+        return true
     }
 
     /// The link is lost after this value.

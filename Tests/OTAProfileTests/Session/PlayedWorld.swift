@@ -105,6 +105,7 @@ struct PlayedWorld {
         case .read(ProfileChannel.progress): events.append(.link(.value(device.progress, ProfileChannel.progress)))
         case .read(let channel): events.append(.link(.value(Array(device.version.utf8), channel)))
         case .write(let bytes, let channel):
+            guard !device.losesLink(at: bytes) else { return loseLink() }
             events.append(.link(.written(channel)))
             events.append(.link(.notified(device.answer(bytes), channel)))
         case .send(let values, _):

@@ -31,6 +31,8 @@ final class ManyProgress {
             renderers[index]?.show(progress, at: time)
         } else if let text = ProgressText.warning(for: progress) {
             console.of(devices[index]).warn(text)
+        } else if case .note(let text) = progress {
+            console.of(devices[index]).note(text)
         }
     }
 

@@ -1,0 +1,84 @@
+import OTAFirmware
+
+/// Selects the images that a push offers to the device as bases.
+struct BaseSelection {
+    /// The maximum number of bases that a push tries.
+    private static let mostBases = 3
+    /// The maximum number of notes of one kind.
+    private static let mostNotes = 3
+
+    /// The bases in the order in which the push tries them. Their digests differ.
+    private(set) var offered: [BaseImage] = []
+    /// Other files with the images of `offered`. The push reads such a file if the first file with the image cannot be read.
+    private(set) var copies: [BaseImage] = []
+    /// Messages for the user about bases that are not offered.
+    private(set) var notes: [String] = []
+
+    /// Selects from `bases`. A base that the user did not name can cause a note only because of the size that the device accepts.
+    ///
+    /// - Parameters:
+    ///   - namedBases: the ids of the bases whose files the user named.
+    ///   - largest: the size in bytes of the largest base that the device can use; 0: the device cannot use a base.
+    init(from bases: [BaseImage], named namedBases: Set<Int>, for device: DeviceSnapshot, largest: UInt32) {
+        let candidates = Self.candidates(bases, device)
+        let named = bases.filter { namedBases.contains($0.id) }
+        guard largest > 0 else {
+            if let base = candidates.first ?? named.first {
+                notes = [Self.note(base, "the device cannot use a base; the image is sent compressed")]
+            }
+            return
+        }
+        let fitting = candidates.filter { $0.size <= largest }
+        var left: [BaseImage] = []
+        for base in fitting {
+            if offered.contains(where: { $0.digest == base.digest }) {
+                copies.append(base)
+            } else if offered.count < Self.mostBases {
+                offered.append(base)
+            } else if namedBases.contains(base.id) {
+                left.append(base)
+            }
+        }
+        add(candidates.filter { $0.size > largest }) {
+            "its image has \($0.size) bytes, the device accepts at most \(largest)"
+        }
+        add(left) { _ in "a push tries at most \(Self.mostBases) bases" }
+        guard offered.isEmpty else { return }
+        add(named.filter { base in !candidates.contains { $0.id == base.id } }) { Self.difference($0, from: device) }
+    }
+
+    /// Returns the notes for a device that accepts no encoded image.
+    static func notesWithoutEncodings(_ bases: [BaseImage], named namedBases: Set<Int>) -> [String] {
+        let named = bases.first { namedBases.contains($0.id) }
+        return named.map { [note($0, "the device does not accept encoded images")] } ?? []
+    }
+
+    private mutating func add(_ bases: [BaseImage], _ reason: (BaseImage) -> String) {
+        notes += bases.prefix(Self.mostNotes).map { Self.note($0, reason($0)) }
+    }
+
+    private static func note(_ base: BaseImage, _ reason: String) -> String { "no base from \(base.name): \(reason)" }
+
+    /// Returns the images that may run on the device, each once. The most probable image is the first one.
+    ///
+    /// First comes the image in the bundle whose manifest digest the device reports. Then come the images in bundles of the device's
+    /// product and version. Last come the images that are not in a bundle.
+    private static func candidates(_ bases: [BaseImage], _ device: DeviceSnapshot) -> [BaseImage] {
+        let known = bases.filter { $0.size > 0 }
+        let running = known.filter { device.info.running != nil && $0.manifestDigest?.prefix == device.info.running }
+        let sameVersion = known.filter { $0.product?.text == device.info.product && $0.version == device.version }
+        let unnamed = known.filter { $0.manifestDigest == nil }
+        var ids = Set<Int>()
+        return (running + sameVersion + unnamed).filter { ids.insert($0.id).inserted }
+    }
+
+    /// Returns the reason why the device cannot run the image in a bundle.
+    private static func difference(_ base: BaseImage, from device: DeviceSnapshot) -> String {
+        guard let product = base.product, product.text == device.info.product, let version = base.version else {
+            let product = base.product.map { "for the product \($0.text)" } ?? "empty"
+            return "it is \(product), the device is \(device.info.product)"
+        }
+        return "it is version \(version.text), the device runs \(device.version.text); "
+            + "give --base with the bundle of \(device.version.text)"
+    }
+}
