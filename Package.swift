@@ -301,8 +301,8 @@ let package = Package(
             name: "FuzzTargets",
             dependencies: [
                 "BlueZ", "DBus", "NATS", "OTAArchive", "OTABlueZ", "OTAClient", "OTAFirmware", "OTAFleet",
-                "OTAProfile", "OTASerial", "OTASigners", "OTASigning", "OTASimulator", "OTASMP", "OTAUDP", "OTAUpdate", "Gauntlet",
-                system,
+                "OTAProfile", "OTASerial", "OTASigners", "OTASigning", "OTASimulator", "OTASMP", "OTAUDP", "OTAUpdate",
+                "Gauntlet", system,
             ], path: "Tests/FuzzTargets", swiftSettings: swift),
         .target(name: "DeviceFuzz", dependencies: ["COTADevice"], path: "Tests/DeviceFuzz", cSettings: c),
         .testTarget(name: "FuzzTargetsTests", dependencies: ["FuzzTargets", "DeviceFuzz"], swiftSettings: swift),

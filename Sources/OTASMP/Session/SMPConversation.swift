@@ -3,9 +3,8 @@ package import OTAUpdate
 
 /// The host's side of SMP, the protocol of MCUmgr (docs/smp.md).
 ///
-/// On each link, the conversation subscribes to the notifications and requests the image list. `SMPPlan` determines the next step of a
-/// push from this list. Therefore a push also continues correctly after a lost link or an interrupted session. The conversation requests
-/// the features of the device only once in a session, because a new link does not change them.
+/// On each link, the conversation subscribes and requests the image list. `SMPPlan` determines the next step of a push from this list, so a
+/// push also continues after a lost link. The features of the device are requested once, because a new link does not change them.
 package struct SMPConversation: Conversation {
     package static let updateProtocol = UpdateProtocol.smp
     package static let codeAfterTimeout = UpdateError.Code.noAnswer
@@ -92,10 +91,8 @@ package struct SMPConversation: Conversation {
     /// The first image list of the session; nil if no list has arrived.
     var first: SMPImageList?
 
-    /// Creates a conversation that performs an `UpdateTask`.
-    ///
-    /// - Throws: `unsupportedDevice` for `UpdateTask.identify`, which SMP does not support.
     /// - Parameter namedBases: the ids of the bases whose files the user named. A note reports that SMP does not use them.
+    /// - Throws: `unsupportedDevice` for `UpdateTask.identify`, which SMP does not support.
     package init(_ task: UpdateTask<[SMPImage]>, namedBases: Set<Int> = []) throws(UpdateError) {
         self.task = task
         switch task {
