@@ -11,7 +11,7 @@ static bool read_step(struct ota_device *device, enum ota_area area, uint32_t en
                       void (*use)(struct ota_device *device, const uint8_t *bytes, uint32_t count)) {
     uint8_t bytes[BUFFER];
     uint32_t step = ota_min(device->config->page_size, STEP);
-    uint32_t stop = ota_min(device->job_offset + step, end);
+    uint32_t stop = device->job_offset + ota_min(step, end - device->job_offset);
     while (device->job_offset < stop) {
         uint32_t count = ota_min(sizeof bytes, stop - device->job_offset);
         if (!device->port->read(device->context, area, device->job_offset, bytes, count)) return false;

@@ -11,8 +11,8 @@ public import SystemPackage
 public struct BaseImages: Sendable {
     /// The images in the order of the paths. `BaseImage.id` is the position in this array.
     public private(set) var images: [BaseImage] = []
-    /// The ids of the images whose files were paths of the initializer. The other images are from folders. A push reports in a note that it
-    /// does not offer a named image to the device.
+    /// The ids of the images whose files the user named in the command. The other images are from folders or from the default paths. A push
+    /// reports in a note that it does not offer a named image to the device.
     package private(set) var named: Set<Int> = []
     private var files: [FilePath] = []
 
@@ -21,16 +21,18 @@ public struct BaseImages: Sendable {
     /// - Parameters:
     ///   - paths: bundles, images (also as Intel HEX text), and folders. From a folder, only its bundles are used, in the order of their
     ///     names, because only a bundle names the product and the version of its image. Folders inside a folder are not searched.
+    ///   - areChosen: true if the user named the paths in the current command; false for ``defaultPaths``.
     ///   - note: receives a message for each path that cannot be used.
     ///   - isStopped: returns true to end the search. The images that were found before remain.
     public init(
-        in paths: [FilePath], note: (String) -> Void = { _ in }, isStopped: () -> Bool = { false }
+        in paths: [FilePath], areChosen: Bool = true, note: (String) -> Void = { _ in },
+        isStopped: () -> Bool = { false }
     ) {
         for path in paths where !isStopped() {
             do throws(BaseError) {
                 guard let names = try Self.names(in: path) else {
                     let image = try Self.image(at: path)
-                    named.insert(images.count)
+                    if areChosen { named.insert(images.count) }
                     add(image, path)
                     continue
                 }

@@ -203,6 +203,11 @@ import Testing
             let notes = run.err.split(separator: "\n").filter { $0.contains("base") }
             #expect(notes == (note.map { ["otaflash: note: no base from \($0)"] } ?? []), "\(device) \(run.err)")
         }
+        // The default paths can have images for many devices.
+        let run = try await sandbox.run(
+            ["push", "1.1.0.otaf", "--device", "sim:demo?pace=virtual", "--trust", "release.pub.pem", "--dry-run"]
+                + ["--progress", "none"], env: ["OTAFLASH_BASES": "oven.otaf:1.0.1.otaf"])
+        #expect(run.exit == 0 && run.err.isEmpty, "\(run.err)")
     }
 
     @Test("a push whose encoded image occupies the device for too long continues plain")

@@ -12,8 +12,8 @@ struct Doctor: Command {
         commandName: name,
         abstract: "Check the requirements for a push on this machine.",
         discussion: """
-            doctor checks this machine for pushes over Bluetooth, serial ports and UDP. It needs no device. Each check has one of \
-            these results:
+            doctor checks this machine for pushes over Bluetooth, serial ports and UDP, and checks that the trusted keys can be \
+            read. It needs no device. Each check has one of these results:
 
               ok       the requirement is met
               slow     a setting makes a push slower

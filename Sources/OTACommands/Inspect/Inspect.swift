@@ -29,7 +29,7 @@ struct Inspect: Command {
 
     @Option(
         help: ArgumentHelp(
-            "A bundle or an image that devices run now, for the size of the difference from it; repeatable.",
+            "A bundle or an image that devices run now; repeatable. inspect shows the size of the difference between it and <file>.",
             valueName: "path"),
         completion: .file())
     var base: [String] = []

@@ -87,7 +87,10 @@ struct Verify: Command {
         completion: .file())
     var attestationTrust: [String] = []
 
-    @Flag(help: "Accept a file that only the demo key of otaflash has signed. Everyone has the private demo key.")
+    @Flag(
+        help: ArgumentHelp(
+            "Accept a file whose only trusted signature is from the demo key of otaflash. The private demo key is published, so anyone can "
+                + "sign with it. Default: refuse such a file, even if --trust contains the demo key."))
     var allowDemoKey = false
 
     @OptionGroup(title: "Output options") var options: OutputOptions

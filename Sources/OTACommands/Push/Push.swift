@@ -195,7 +195,8 @@ struct Push: DeviceCommand {
         let paths = base.isEmpty ? BaseImages.defaultPaths : base.map { FilePath($0) }
         let begun = ContinuousClock.now
         let isLate = { [limit] in limit.map { begun.duration(to: .now) >= $0 } ?? false }
-        let bases = BaseImages(in: paths, note: { console.note($0) }, isStopped: isLate)
+        let bases = BaseImages(
+            in: paths, areChosen: !base.isEmpty, note: { console.note($0) }, isStopped: isLate)
         if let limit, isLate() {
             throw UpdateError(
                 .timedOut, "the search for bases was not finished after \(limit.components.seconds) s")
@@ -260,8 +261,9 @@ enum PushFlag: String, EnumerableFlag {
             "Refuse a version that is lower than the running version (exit 77); default: install it, with a warning."
         case .allowDemoKey:
             ArgumentHelp(
-                "Accept a file that only the demo key of otaflash has signed. Everyone has the private demo key. For a virtual "
-                    + "device (sim:), push does not need this option.")
+                "Accept a file whose only trusted signature is from the demo key of otaflash. The private demo key is published, so anyone "
+                    + "can sign with it. Default: refuse such a file, even if --trust contains the demo key, except for a virtual device "
+                    + "(sim:).")
         case .unverifiedImage:
             "Accept an MCUboot image that is not signed by a trusted key, at your own risk. A bundle is always verified."
         case .uncheckedTarget:

@@ -10,7 +10,8 @@ struct Sign: Command {
     static let configuration = CommandConfiguration(
         commandName: name, abstract: "Sign an image: create a bundle or an MCUboot image.",
         discussion: """
-            Bundle (default): <image> is a raw binary, an ESP-IDF application, an MCUboot image or Intel HEX. The key is an \
+            Bundle (default): a file with the image, 1 to 4 signatures, and a manifest. The manifest has the values of the options \
+            from --product to --source. <image> is a raw binary, an ESP-IDF application, an MCUboot image or Intel HEX. The key is an \
             Ed25519 key. --product and --version are required if <image> does not contain them. If <image> contains a product \
             or version that differs from the option, sign fails (exit 65).
 
@@ -22,9 +23,9 @@ struct Sign: Command {
             bytes of imgtool's output.
 
             Key on another machine: first run sign with --to-sign FILE in place of --key. It writes the bytes to sign. Sign \
-            FILE on the other machine. Then run sign with --signature and --public-key: for a new bundle, add --manifest FILE and \
-            omit --product, --version and the other values of the manifest; for an MCUboot image, repeat the options of the \
-            first command.
+            FILE on the other machine. Then run sign with --signature and --public-key. For a new bundle, add --manifest FILE and \
+            omit the options from --product to --source, because FILE has their values. For another signature in a bundle, give \
+            the bundle as <image>. For an MCUboot image, repeat the options of the first command.
 
             Example: otaflash sign app.bin --key release.pem --product demo --version 1.1.0
                      otaflash sign zephyr.bin --as mcuboot --key release.pem \\
@@ -39,7 +40,7 @@ struct Sign: Command {
         help: ArgumentHelp(
             "The private key: a PEM file; env:NAME for PEM text in the environment variable NAME; pkcs11:URI for a key in a token "
                 + "(example: 'pkcs11:token=release;object=fw'); exec:PROGRAM for a program that reads the bytes from stdin and prints the "
-                + "signature (see docs/signing-keys.md); or agent:ID for a key in an SSH agent (--key agent: lists the IDs). Required, unless --to-sign or --signature is given. A bundle can have 1 to 4 signatures: repeat --key for each. An "
+                + "signature (see docs/signing-keys.md); or agent:ID for a key in an SSH agent ('agent:' without an ID lists the IDs). Required, unless --to-sign or --signature is given. A bundle can have 1 to 4 signatures: repeat --key for each. An "
                 + "MCUboot image has one signature.",
             valueName: "key"),
         completion: .file())

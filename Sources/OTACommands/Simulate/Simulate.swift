@@ -17,7 +17,7 @@ struct Simulate: ParsableCommand, CommandGroupWithHint {
               interval=TIME       the connection interval, 7.5ms to 0.5s; default: 15ms
               per-event=N         packets in a connection event, 1 to 100; default: 6
               loss=FRACTION       connection events that are lost; default: 0
-              gap=FRACTION        chunks that the device drops; default: 0
+              gap=FRACTION        received chunks of the image that the device drops; default: 0
               drop-at=FRACTION    break the link when the device has received this
                                   fraction of the image; several: 0.3,0.8
               gone-at=FRACTION    break the link at this fraction, and keep the device

@@ -16,7 +16,7 @@ struct SimulateCreate: Command {
 
             A new device has all of the following abilities. --without removes one of them. With --protocol ota:
 
-              encodings   accept a compressed image, or the difference from the running image
+              encodings   accept images that are not whole: compressed images, and differences
               base        accept the difference from the running image
 
             Without encodings, the device accepts only whole images. Without base, it accepts whole and compressed images.

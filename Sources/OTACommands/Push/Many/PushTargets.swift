@@ -165,7 +165,7 @@ struct PushOrder: ParsableArguments {
 
     @Flag(
         help:
-            "If a device rolls back or does not return, start the update of the other devices in any case; default: start no more."
+            "Update the other devices even if a device rolls back or does not return. Default: finish the running updates, and start no others."
     )
     var keepGoing = false
 
