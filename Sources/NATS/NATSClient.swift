@@ -1,7 +1,8 @@
 /// A connection to NATS servers: requests, publications and subscriptions.
 ///
-/// If the connection is interrupted, the library restores it, without a limit of attempts. Until then all calls throw `notConnected`, and
-/// nothing is sent later. The connection ends for good if the server refuses the credentials twice in a row, or with ``close()``.
+/// If the connection is interrupted, the library tries to restore it, without a limit of attempts. Until the connection is restored, all
+/// calls throw `notConnected`, and no message is kept for later. The connection ends for good after ``close()``, or if a server refuses the
+/// credentials twice in a row.
 public final class NATSClient: Sendable {
     let connection: NATSConnection
     public let options: NATSOptions
@@ -60,8 +61,8 @@ public final class NATSClient: Sendable {
     ///   - subject: a subject without wildcards.
     ///   - timeout: the maximum time to wait for the reply; nil: the time in the options.
     ///
-    /// - Throws: `invalidArguments`, `notConnected`, `noResponders`, `permissionDenied` or `tooLarge`, and the request had no effect;
-    ///   `timedOut`, `disconnected`, `closed`, `cancelled` or `protocolError`, and the request may have had an effect.
+    /// - Throws: after `invalidArguments`, `notConnected`, `noResponders`, `permissionDenied` or `tooLarge`, the request had no effect.
+    ///   After `timedOut`, `disconnected`, `closed`, `cancelled` or `protocolError`, it may have had an effect.
     public func request(
         _ subject: String, headers: NATSHeaders = NATSHeaders(), _ payload: [UInt8] = [], timeout: Duration? = nil
     ) async throws(NATSError) -> NATSMessage {
@@ -81,7 +82,7 @@ public final class NATSClient: Sendable {
     }
 }
 
-/// The messages of a subscription. Only one task may read the sequence. It holds a reference to the connection.
+/// The messages of a subscription. Only one task may read the sequence. The sequence holds a reference to the connection.
 public struct NATSSubscription: AsyncSequence, Sendable {
     public typealias Element = NATSMessage
     public typealias Failure = NATSError
@@ -110,7 +111,7 @@ public struct NATSSubscription: AsyncSequence, Sendable {
 }
 
 extension AsyncStream<SubscriptionEvent>.Iterator {
-    /// Returns the next event. The stream ends without a last event only if its buffer was full, or if the task is cancelled.
+    /// Returns the next event. If the stream ends without `failed`, either the task is cancelled, or the buffer had no space for `failed`.
     mutating func nextEvent(isolation actor: isolated (any Actor)?) async throws(NATSError) -> SubscriptionEvent {
         if let event = await next(isolation: actor) { return event }
         throw Task.isCancelled ? .taskCancelled : NATSError(.slowReader, "messages arrived faster than they were read")

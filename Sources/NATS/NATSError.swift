@@ -6,7 +6,7 @@ public struct NATSError: Error, Sendable, Equatable {
         case invalidArguments = "invalid-arguments"
         /// No server is reachable at the given addresses.
         case connectionFailed = "connection-failed"
-        /// The server or this program refused the other's TLS settings or certificate.
+        /// The TLS handshake failed: the server or this program refused the TLS settings or the certificate of the other side.
         case tlsFailed = "tls-failed"
         /// The server refused the credentials, or they have expired.
         case authorizationFailed = "authorization-failed"
@@ -20,7 +20,7 @@ public struct NATSError: Error, Sendable, Equatable {
         case timedOut = "timed-out"
         /// The Swift task was cancelled. The server may have received the message.
         case cancelled
-        /// No program answers requests to the subject: the bucket does not exist, or its servers are not ready.
+        /// No program answers requests to the subject. For a bucket, either the bucket does not exist, or its servers are not ready.
         case noResponders = "no-responders"
         /// The server does not permit this user to publish to the subject, or to subscribe to it.
         case permissionDenied = "permission-denied"
@@ -28,7 +28,7 @@ public struct NATSError: Error, Sendable, Equatable {
         case tooLarge = "too-large"
         /// The record has another revision than the caller expected. Nothing was stored.
         case conflict
-        /// The server could not decide about a write. Nothing was stored, and a later attempt can succeed.
+        /// The server could not handle the request at this time. Nothing was stored, and a later attempt can succeed.
         case tryAgain = "try-again"
         /// The stream or the bucket does not exist.
         case notFound = "not-found"
@@ -38,7 +38,7 @@ public struct NATSError: Error, Sendable, Equatable {
         case otherSettings = "other-settings"
         /// The received object does not match its size or its digest.
         case corruptObject = "corrupt-object"
-        /// A subscription received messages faster than its reader took them.
+        /// The messages of a subscription arrived faster than the program read them.
         case slowReader = "slow-reader"
         /// The server reported an error with the number ``NATSError/serverCode``.
         case serverError = "server-error"
@@ -63,7 +63,7 @@ public struct NATSError: Error, Sendable, Equatable {
         self.serverCode = serverCode
     }
 
-    /// Whether the server may have received the message and acted on it. If false, the operation had no effect.
+    /// True if the server may have received and handled the message. If false, the operation had no effect.
     public var isOutcomeUnknown: Bool {
         switch code {
         case .disconnected, .timedOut, .cancelled, .closed, .protocolError: true

@@ -22,7 +22,7 @@ public struct NATSMessage: Sendable {
     var statusText: String? { headers["Description"] }
 }
 
-/// The headers of a message. Names are compared with their case, as servers do.
+/// The headers of a message. Names are case-sensitive, as in the server.
 public struct NATSHeaders: Sendable, ExpressibleByDictionaryLiteral {
     private(set) var values: [String: [String]] = [:]
 
@@ -38,7 +38,8 @@ public struct NATSHeaders: Sendable, ExpressibleByDictionaryLiteral {
         set { values[name] = newValue.map { [$0] } }
     }
 
-    /// Whether all names and values can be written in one line each.
+    /// True if each name and each value can be part of a header line. A name consists of visible ASCII characters without `:`. A value
+    /// contains no ASCII control characters.
     var areWritable: Bool {
         values.allSatisfy { name, values in
             !name.isEmpty && name.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7F && $0 != 0x3A }
@@ -87,7 +88,7 @@ extension NATSHeaders {
         let status = natsMsgHeader_Keys(message, &names, &count)
         if status == NATS_NOT_FOUND { return }
         guard status == NATS_OK, let names else { return nil }
-        // The strings belong to the message, and the arrays to the caller.
+        // The message owns the strings, and this function must free the arrays.
         defer { free(names) }
         for index in 0..<Int(max(0, count)) {
             guard let name = names[index] else { return nil }

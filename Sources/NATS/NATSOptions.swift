@@ -1,11 +1,11 @@
 /// The settings of a connection to NATS servers.
 public struct NATSOptions: Sendable {
-    /// How this program proves its identity.
+    /// The proof of this program's identity.
     public enum Credentials: Sendable {
         case none
-        /// A file that contains an NKey seed for a user (`SU…`). The library reads the file for each connection.
+        /// A file that contains an NKey seed of a user (`SU…`). The library reads the file each time it connects.
         case seedFile(String)
-        /// A file that contains a user's JWT and seed (`*.creds`). The library reads the file for each connection, so the file can be
+        /// A file that contains a user's JWT and seed (`*.creds`). The library reads the file each time it connects, so the file can be
         /// replaced before the JWT expires.
         case credentialsFile(String)
     }
@@ -15,8 +15,8 @@ public struct NATSOptions: Sendable {
     public var servers: [String]
     /// The name of this client in the server's reports: letters, digits, `_`, `-` and `.`.
     public var name = "otaflash"
-    /// The path of a PEM file with the certificates of the trusted CAs. Nil: the CAs of the system. The name in the server's
-    /// certificate must match the host in the address.
+    /// The path of a PEM file with the certificates of the trusted CAs. With a path, every connection must be encrypted. Nil: the CAs of
+    /// the system are trusted. The name in the server's certificate must match the host in the address.
     public var certificateAuthority: String?
     public var credentials = Credentials.none
     /// The first tokens of the subjects for replies. Each user should have a prefix of its own, which only this user may subscribe to.
@@ -31,7 +31,8 @@ public struct NATSOptions: Sendable {
     public var pingInterval = Duration.seconds(5)
     /// The maximum time for a write to the socket. After this time, the connection counts as lost.
     public var writeDeadline = Duration.seconds(5)
-    /// The wait before each attempt to restore the connection. The library adds a random time of the same length at most.
+    /// The wait between two rounds of attempts to reach all servers. With one server, this is the wait before each attempt. The library
+    /// adds a random time that is shorter than this wait.
     public var reconnectWait = Duration.seconds(1)
 
     public init(servers: [String]) { self.servers = servers }
@@ -83,7 +84,8 @@ enum Subject {
         isSubject(text) && !text.utf8.contains { $0 == 0x2A || $0 == 0x3E }
     }
 
-    /// Whether `text` is a subject: tokens of visible ASCII characters, separated by dots. A token can be `*`, and the last one `>`.
+    /// True if `text` is a subject: at most 512 visible ASCII characters, in tokens that are separated by dots. A token can be the wildcard
+    /// `*`, and the last token can be the wildcard `>`.
     static func isSubject(_ text: String) -> Bool {
         guard text.utf8.count <= 512, text.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }) else { return false }
         let tokens = text.split(separator: ".", omittingEmptySubsequences: false)

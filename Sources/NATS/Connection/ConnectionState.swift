@@ -34,7 +34,7 @@ final class StateFeed: Sendable {
         }
     }
 
-    /// Returns the current state and all later ones.
+    /// Returns a stream of the current state and all later states. The stream ends after `closed`.
     func states() -> AsyncStream<NATSConnectionState> {
         let (stream, listener) = AsyncStream.makeStream(of: NATSConnectionState.self)
         let (number, state) = feed.with { feed in

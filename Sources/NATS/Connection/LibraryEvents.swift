@@ -10,7 +10,7 @@ enum LibraryEvent: Sendable {
     case reconnected
     /// The connection ended for good. The text is the library's last error.
     case closed(String)
-    /// An error that belongs to no call, such as a refused publication.
+    /// An error that is not the result of a call, with the library's text. Example: the server refused a publication.
     case failed(natsStatus, String)
 }
 
@@ -28,7 +28,7 @@ enum LibraryEvents {
 
     private static let table = Guarded(Table())
 
-    /// Returns the number of the new receiver.
+    /// Adds a receiver and returns its number.
     static func add(_ receiver: @escaping Receiver) -> UInt {
         table.with { table in
             table.last += 1
@@ -45,7 +45,7 @@ enum LibraryEvents {
         table.with { $0.receivers[number] }?(event)
     }
 
-    /// The argument `closure` of a callback for the receiver.
+    /// Returns the receiver's number in the form of a pointer. libnats passes this pointer to each callback, as the argument `closure`.
     static func context(_ number: UInt) -> UnsafeMutableRawPointer? { UnsafeMutableRawPointer(bitPattern: number) }
 
     static let onMessage: natsMsgHandler = { _, _, message, context in

@@ -23,7 +23,8 @@ final class LibraryOptions {
         try set(natsOptions_SetClosedCB(pointer, LibraryEvents.onClosed, context))
         try set(natsOptions_SetDisconnectedCB(pointer, LibraryEvents.onDisconnected, context))
         try set(natsOptions_SetReconnectedCB(pointer, LibraryEvents.onReconnected, context))
-        // One thread of the library delivers the messages of all subscriptions. Otherwise each subscription has its own thread.
+        // With this setting, one thread of the library delivers the messages of all subscriptions. Without it, each subscription has its
+        // own thread.
         try set(natsOptions_UseGlobalMessageDelivery(pointer, true))
     }
 
@@ -49,8 +50,8 @@ final class LibraryOptions {
         let wait = Self.milliseconds(options.reconnectWait)
         try set(natsOptions_SetReconnectWait(pointer, wait))
         try set(natsOptions_SetReconnectJitter(pointer, wait, wait))
-        // By default, the library keeps up to 8 MiB of messages while it is not connected, and sends them later. A caller must be able
-        // to rely on an error.
+        // By default, the library accepts up to 8 MiB of messages while it is not connected, and sends them later. With 0, it returns an
+        // error, and the caller knows that the message will not be sent.
         try set(natsOptions_SetReconnectBufSize(pointer, 0))
         try set(natsOptions_SetFailRequestsOnDisconnect(pointer, true))
     }

@@ -1,6 +1,6 @@
 import CNATS
 
-/// A status of libnats, translated in one place.
+/// Converts a status of libnats to an error.
 extension NATSError {
     /// Creates the error for a status that is not `NATS_OK`.
     ///
@@ -24,12 +24,13 @@ extension NATSError {
         self.init(code, what, cause: cause ?? natsStatus_GetText(status).map { String(cString: $0) })
     }
 
-    /// The error for a status of a call to libnats on this thread; nil for `NATS_OK`. The cause is the library's text for this thread.
+    /// Returns the error for a status that a call to libnats returned on this thread; nil if the status is `NATS_OK`. The cause of the
+    /// error is ``lastText``.
     static func last(_ status: natsStatus, _ what: String) -> NATSError? {
         status == NATS_OK ? nil : NATSError(status, what, cause: lastText)
     }
 
-    /// The text of the last failed call to libnats on this thread.
+    /// The library's text for the last failed call on this thread; nil if there is no such text.
     static var lastText: String? {
         var status = NATS_OK
         guard let text = nats_GetLastError(&status), status != NATS_OK, text.pointee != 0 else { return nil }

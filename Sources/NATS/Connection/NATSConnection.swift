@@ -4,8 +4,8 @@ import DescriptorIO
 /// Owns a connection of libnats, and one subscription for the replies to all requests.
 ///
 /// All calls to libnats run on the thread of this connection, because they can block for seconds: the library holds its lock while it
-/// connects and while it writes to a socket. A caller only adds its message to the thread's queue, so a request keeps its timeout
-/// while the thread is blocked.
+/// connects and while it writes to a socket. A caller only adds its message to the thread's queue. Therefore the timeout of a request also
+/// works while the thread is blocked.
 final class NATSConnection: Sendable {
     /// The objects of libnats. Only the connection's thread uses them.
     private final class Library: @unchecked Sendable {
@@ -39,7 +39,7 @@ final class NATSConnection: Sendable {
 
     deinit {
         for receiver in receivers { LibraryEvents.remove(receiver) }
-        // The thread runs its queue before it ends.
+        // The thread runs all queued work before it ends, so this work is not lost.
         let library = library
         thread.loop.perform { Self.destroy(library) }
     }
@@ -52,7 +52,7 @@ final class NATSConnection: Sendable {
         return connection
     }
 
-    /// Ends the connection and waits until all calls to libnats have ended. Waiting requests and streams throw `closed`.
+    /// Ends the connection, and waits until all calls to libnats have ended. Waiting requests and open subscriptions throw `closed`.
     func close() async {
         end(.closed)
         let library = library
@@ -73,7 +73,7 @@ final class NATSConnection: Sendable {
 
     // MARK: - Messages
 
-    /// Sends a message. Throws if the message was not sent, or not completely.
+    /// Sends a message. Throws an error if the library did not accept the message, or if the library could not send all of its bytes.
     func publish(
         _ subject: String, headers: NATSHeaders, payload: [UInt8]
     ) async throws(NATSError) {
@@ -91,10 +91,11 @@ final class NATSConnection: Sendable {
         let outcome = await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
                 replies.add(token, subject: subject, timeout: timeout, continuation)
-                // The task may have been cancelled before the request was in the table.
+                // If the task was cancelled before `add`, `onCancel` did not find the request in the table.
                 guard !Task.isCancelled else { return replies.end(token, .failure(.taskCancelled)) }
                 thread.loop.perform {
-                    // If the request has ended while the thread was blocked, its caller no longer expects an effect.
+                    // The request can end while this thread is blocked, for example by its timeout. Such a request must not be sent any
+                    // more.
                     guard self.replies.contains(token) else { return }
                     if let error = self.send(subject, reply: "\(self.inbox)\(token)", headers, payload) {
                         self.replies.end(token, .failure(error))
@@ -179,7 +180,7 @@ final class NATSConnection: Sendable {
         }
     }
 
-    /// Returns nil if the message is in the library's buffer or was sent.
+    /// Passes a message to the library. Returns nil if the library sent the message, or if the message is in the library's buffer.
     private func send(_ subject: String, reply: String?, _ headers: NATSHeaders, _ payload: [UInt8]) -> NATSError? {
         if let error = connectionError() { return error }
         let status = NATSMessage.withLibraryMessage(subject: subject, reply: reply, headers: headers, payload: payload)
@@ -213,7 +214,8 @@ final class NATSConnection: Sendable {
     private func connectionError() -> NATSError? {
         if case .closed(let error) = state.current { return error }
         guard let connection = library.connection else { return .closed }
-        // The library accepts messages while it is not connected, and sends them later.
+        // The library must not accept this message now and send it later. The reconnect buffer has 0 bytes for the same reason, but
+        // `nats.h` documents 0 as the default of 8 MB. Therefore do not rely on the buffer alone.
         return natsConnection_IsReconnecting(connection) ? .notConnected : nil
     }
 

@@ -1,12 +1,12 @@
 import COpenSSL
 import Glibc
 
-/// Reads the public key of an NKey seed. libnats signs with a seed, but it asks the caller for the public key.
+/// Computes the public key for an NKey seed. libnats can sign with a seed, but its caller must pass the public key.
 ///
-/// A seed is base32 of two prefix bytes, 32 bytes of an Ed25519 private key and a CRC. A public key is base32 of one prefix byte, 32
-/// bytes and a CRC. Source: https://github.com/nats-io/nkeys, `strkey.go` and `crc16.go`.
+/// A seed is the base32 text of two prefix bytes, a private Ed25519 key (32 bytes) and a CRC. A public key is the base32 text of one prefix
+/// byte, the Ed25519 key (32 bytes) and a CRC. Source: https://github.com/nats-io/nkeys, `strkey.go` and `crc16.go`.
 package enum NKey {
-    /// The prefix of a user's key. Its base32 text starts with `U`.
+    /// The prefix byte of a user's public key. The base32 text of such a key starts with `U`.
     private static let user: UInt8 = 20 << 3
     private static let seed: UInt8 = 18 << 3
     private static let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZ234567".utf8)

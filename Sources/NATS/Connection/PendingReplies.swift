@@ -2,8 +2,8 @@ import DescriptorIO
 
 /// The requests that wait for a reply. The table is safe to use from all threads.
 ///
-/// A request is removed from the table exactly once, by its reply, its timeout, its cancellation, or the loss of the connection. The
-/// code that removed it resumes its task.
+/// A request is removed from the table exactly once: by its reply, its timeout, its cancellation, or the loss of the connection. The code
+/// that removes a request resumes the task that waits for the reply.
 final class PendingReplies: Sendable {
     typealias Outcome = Result<NATSMessage, NATSError>
 
@@ -16,11 +16,11 @@ final class PendingReplies: Sendable {
     private struct Table {
         var entries: [UInt64: Entry] = [:]
         var lastToken: UInt64 = 0
-        /// Whether the sweeper runs. It runs only while requests wait.
+        /// True while ``sweep()`` runs. The sweep ends when no request waits.
         var isSwept = false
     }
 
-    /// The sweeper's period. A timeout is at most this much too late.
+    /// The wait of ``sweep()`` between two checks of the deadlines. A timeout can be late by this time.
     private static let period = Duration.milliseconds(50)
 
     private let table = Guarded(Table())
@@ -64,14 +64,14 @@ final class PendingReplies: Sendable {
         for entry in ended.values { entry.continuation.resume(returning: .failure(error)) }
     }
 
-    /// Ends the requests whose deadline has passed, until no request waits.
+    /// Ends each request after its deadline. Returns when no request waits.
     private func sweep() async {
         repeat {
             try? await Task.sleep(for: Self.period, clock: .continuous)
         } while expire(at: .now)
     }
 
-    /// Returns whether requests still wait.
+    /// Ends the requests whose deadline is not later than `now`. Returns true if other requests still wait.
     private func expire(at now: ContinuousClock.Instant) -> Bool {
         let (expired, goesOn) = table.with { table in
             let expired = table.entries.filter { $0.value.deadline <= now }

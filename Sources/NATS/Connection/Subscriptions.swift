@@ -5,13 +5,14 @@ enum SubscriptionEvent: Sendable {
     case message(NATSMessage)
     /// The connection was interrupted and is restored. Messages may be missing.
     case reconnected
-    /// Time has passed. Only a watch uses it, to notice the loss of its consumer.
+    /// The time ``KeyValueWatch/heartbeat`` has passed again. Only a watch uses this event, to notice that it receives no more messages of
+    /// its consumer.
     case tick
-    /// The last event.
+    /// The subscription has ended with this error. No later event follows.
     case failed(NATSError)
 }
 
-/// The open subscriptions of a connection, besides the one for replies.
+/// The open subscriptions of a connection, except the subscription for replies.
 final class Subscriptions: Sendable {
     typealias Feed = AsyncStream<SubscriptionEvent>.Continuation
     private typealias Entry = (subject: String, feed: Feed)

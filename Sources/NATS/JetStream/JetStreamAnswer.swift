@@ -17,9 +17,9 @@ struct JetStreamFailure: Decodable {
         // The numbers are those of the server's file `errors.json`.
         let kind: NATSError.Code =
             switch errorCode {
-            // The first number is in answers that name the last sequence, the second one in answers that do not.
             case 10071: .conflict
-            // The write met another one that is not decided yet, or an election.
+            // 10164: another write with the same subject is not yet complete. 10008: JetStream is temporarily unavailable, for example
+            // during the election of a leader.
             case 10164, 10008: .tryAgain
             case 10014, 10059: .notFound
             case 10023, 10028, 10026, 10047, 10077: .storeFull
@@ -44,7 +44,7 @@ package struct PublicationAnswer: Decodable {
     }
 }
 
-/// The answer to a request to create a stream, or for its state.
+/// The answer to a request that creates a stream.
 struct StreamAnswer: Decodable {
     struct State: Decodable {
         var messages: UInt64
@@ -62,7 +62,7 @@ struct StreamAnswer: Decodable {
 /// The answer to a request to create a consumer.
 package struct ConsumerAnswer: Decodable {
     var name: String
-    /// The number of stored messages that the server will deliver first.
+    /// The number of stored messages that the server sends before it sends new messages.
     package var pending: UInt64
 
     enum CodingKeys: String, CodingKey {
@@ -71,7 +71,7 @@ package struct ConsumerAnswer: Decodable {
     }
 }
 
-/// An answer without a result.
+/// The answer to a request that returns no data, such as a purge.
 struct SuccessAnswer: Decodable {
     var success: Bool
 }
@@ -81,7 +81,7 @@ package enum JetStreamJSON {
         var error: JetStreamFailure?
     }
 
-    /// Decodes an answer, which is a `Value` or an error.
+    /// Decodes an answer. If the answer contains an error of JetStream, this method throws it as a ``NATSError``.
     ///
     /// - Parameter what: the operation, as the start of the message.
     package static func decode<Value: Decodable>(_ type: Value.Type, _ payload: [UInt8], _ what: String)

@@ -1,12 +1,12 @@
 /// A key-value bucket of JetStream. Each key has a value with a revision, and a write can require a revision.
 ///
-/// A bucket is the stream `KV_BUCKET`, and a key is the subject `$KV.BUCKET.KEY`. Source: ADR-8 of the NATS project. Other clients can use
-/// the same bucket.
+/// The bucket BUCKET is the stream `KV_BUCKET`. A value of the key KEY is a message with the subject `$KV.BUCKET.KEY`. Source: ADR-8 of the
+/// NATS project. Other clients can use the same bucket.
 public struct KeyValueBucket: Sendable {
     public let name: String
     public let stream: StoredStream
 
-    /// Uses a bucket. Nothing is sent, so the bucket may not exist.
+    /// Prepares the use of a bucket. Sends nothing, and does not check whether the bucket exists.
     ///
     /// - Throws: `invalidArguments` if the name is not made of letters, digits, `_` and `-`.
     public init(_ name: String, _ client: NATSClient) throws(NATSError) {
@@ -14,14 +14,14 @@ public struct KeyValueBucket: Sendable {
         stream = try StoredStream("KV_\(name)", client)
     }
 
-    /// The connection of the bucket.
+    /// The client that the bucket uses.
     public var client: NATSClient { stream.client }
 
     /// The settings of a new bucket.
     public struct Settings: Sendable {
         /// The number of values that the bucket keeps for each key: 1 to 64.
         public var history = 1
-        /// The time after which a value is removed; nil: never.
+        /// The age at which the server removes a value; nil: it never removes a value because of its age.
         public var maximumAge: Duration?
         public var maximumValueSize: Int?
         public var maximumBytes: Int?
@@ -49,8 +49,8 @@ public struct KeyValueBucket: Sendable {
 
     // MARK: - Values
 
-    /// Returns the value of a key; nil if the key was never written, or if its value was removed by its age. The value can be a mark of
-    /// another client that it deleted the key: ``KeyValueEntry/isDeleted``.
+    /// Returns the last value of a key. Returns nil if the key was never written, or if the server has removed the value because of its
+    /// age. If a client has deleted the key, ``KeyValueEntry/isDeleted`` is true in the returned entry.
     public func get(_ key: String) async throws(NATSError) -> KeyValueEntry? {
         guard let message = try await stream.last(subject: try subject(key)) else { return nil }
         return try entry(message)
@@ -60,7 +60,7 @@ public struct KeyValueBucket: Sendable {
     public func history(_ key: String) async throws(NATSError) -> [KeyValueEntry] {
         let subject = try subject(key)
         var (entries, sequence) = ([KeyValueEntry](), UInt64(1))
-        // A bucket keeps at most 64 values for a key. The limit matters only if a server is faulty.
+        // A bucket keeps at most 64 values for a key. The limit of 1,000 ends the loop if a faulty server returns messages without end.
         while entries.count < 1_000, let message = try await stream.next(from: sequence, filter: subject) {
             entries.append(try entry(message))
             sequence = message.sequence &+ 1
@@ -70,7 +70,7 @@ public struct KeyValueBucket: Sendable {
 
     /// Writes a value and returns its revision.
     ///
-    /// - Parameter expecting: the revision of the present value. 0: the key does not have a value, or is deleted.
+    /// - Parameter expecting: the revision of the present value. With 0, the write succeeds only if the key has no value or is deleted.
     ///
     /// - Throws: the errors of ``NATSClient/request(_:headers:_:timeout:)``; `conflict` if the present value has another revision;
     ///   `tryAgain`, `storeFull`, `tooLarge`, `serverError`. After an error with ``NATSError/isOutcomeUnknown``, read the value to learn
@@ -82,7 +82,7 @@ public struct KeyValueBucket: Sendable {
         }
     }
 
-    /// The number of attempts of a write that the server could not decide.
+    /// The maximum number of attempts to write a value. Only the error `tryAgain` leads to a new attempt.
     private static let attempts = 7
 
     private func writeOnce(_ value: [UInt8], _ key: String, _ revision: UInt64) async throws(NATSError) -> UInt64 {
@@ -120,9 +120,9 @@ public struct KeyValueBucket: Sendable {
         throw .taskCancelled
     }
 
-    /// Returns all present values, and then each change. See ``KeyValueWatch``.
+    /// Returns a sequence of all present values and then of each change. See ``KeyValueWatch``.
     ///
-    /// - Parameter filter: a key, in which a token can be `*` and the last token `>`.
+    /// - Parameter filter: a key, or a pattern for keys. In a pattern, a token can be `*`, and the last token can be `>`.
     ///
     /// - Throws: `invalidArguments`.
     public func watch(_ filter: String = ">") throws(NATSError) -> KeyValueWatch {
@@ -150,10 +150,10 @@ public struct KeyValueBucket: Sendable {
 /// A value of a key in a bucket.
 public struct KeyValueEntry: Sendable, Equatable {
     public let key: String
-    /// The sequence number in the bucket's stream. Revisions of all keys grow together.
+    /// The sequence number of the value in the bucket's stream. All keys of a bucket share one counter.
     public let revision: UInt64
     public let value: [UInt8]
-    /// Whether a client deleted the key. `value` is then empty.
+    /// True if a client deleted the key, or if the server reports that it has removed the value. `value` is then empty.
     public let isDeleted: Bool
 
     init?(_ message: StoredStream.Message, prefix: String) {
@@ -161,7 +161,8 @@ public struct KeyValueEntry: Sendable, Equatable {
         key = String(message.subject.dropFirst(prefix.count))
         revision = message.sequence
         value = message.payload
-        // Servers since 2.11 mark a value that was removed by its age in another header.
+        // A server of version 2.11 or later can report the removal of a value, for example because of its age. It uses the header
+        // `Nats-Marker-Reason` for this.
         isDeleted =
             ["DEL", "PURGE"].contains(message.headers["KV-Operation"]) || message.headers["Nats-Marker-Reason"] != nil
     }

@@ -1,17 +1,18 @@
 /// A change of a bucket.
 public enum KeyValueChange: Sendable, Equatable {
-    /// All present values follow, up to `snapshotEnded`. This occurs at the start, and again after a loss of the connection. A key of an
-    /// earlier snapshot that is missing in the new one does not exist any more.
+    /// A snapshot starts: all present values follow, and then `snapshotEnded`. A watch starts with a snapshot. The watch starts a new
+    /// snapshot after the connection or a message was lost. If the new snapshot does not contain a key of an earlier snapshot, this key no
+    /// longer exists.
     case started
     case entry(KeyValueEntry)
     case snapshotEnded
 }
 
-/// The present values of a bucket, and then each change in its order.
+/// The present values of a bucket, and then each change in the order of the revisions.
 ///
-/// The server delivers with an ordered consumer, which belongs to the connection. If the connection is interrupted or a message is
-/// missing, the watch creates a new consumer and starts again with all present values. It throws only if that cannot succeed later.
-/// Values between two others of a key can be left out.
+/// The server sends the values through an ordered consumer, which belongs to the connection. If the connection is interrupted or a message
+/// is missing, the watch creates a new consumer, and starts again with all present values. The watch throws an error only if a new attempt
+/// cannot succeed, and for `noResponders` at its first attempt. If a key changes several times, intermediate values can be missing.
 public struct KeyValueWatch: AsyncSequence, Sendable {
     public typealias Element = KeyValueChange
     public typealias Failure = NATSError
@@ -24,7 +25,7 @@ public struct KeyValueWatch: AsyncSequence, Sendable {
 
     /// The time between two messages of the server if no value changes.
     static let heartbeat = Duration.seconds(2)
-    /// The number of heartbeats without a message after which the consumer counts as lost.
+    /// The maximum number of ticks without a message. After one more tick, the watch creates a new consumer.
     static let lostAfter = 3
     /// The maximum number of received messages that wait. The flow control of the server keeps the number far below this.
     static let limit = 262_144
@@ -56,7 +57,7 @@ public struct KeyValueWatch: AsyncSequence, Sendable {
             }
         }
 
-        /// Creates a consumer. Returns false if that may succeed later, after a wait.
+        /// Creates a consumer and returns true. If this fails but a later attempt may succeed, the method waits and then returns false.
         private mutating func start() async throws(NATSError) -> Bool {
             do throws(NATSError) {
                 consumer = try await Consumer(watch)
@@ -66,7 +67,8 @@ public struct KeyValueWatch: AsyncSequence, Sendable {
             } catch {
                 switch error.code {
                 case .notConnected, .disconnected, .timedOut, .tryAgain: break
-                // A server that has just started does not answer yet. At the first start, the caller has no use for a wait.
+                // A server that has just started does not answer yet, so a watch that has already started tries again. The first attempt of
+                // a watch fails at once, so its caller gets the error.
                 case .noResponders where hasStarted: break
                 default: throw error
                 }
@@ -78,8 +80,8 @@ public struct KeyValueWatch: AsyncSequence, Sendable {
     }
 }
 
-/// An ephemeral consumer that pushes to a subscription of this connection. The server removes it a few seconds after the subscription
-/// has ended.
+/// An ephemeral consumer. The server sends its messages to a subscription of this connection. A few seconds after the subscription has
+/// ended, the server removes the consumer.
 private struct Consumer {
     private struct Request: Encodable {
         struct Configuration: Encodable {
@@ -104,7 +106,7 @@ private struct Consumer {
     private var events: AsyncStream<SubscriptionEvent>.Iterator
     private let ticker: Ticker
     private var silentTicks = 0
-    /// The number of received values. The server counts the messages of a consumer, so a gap shows a lost message.
+    /// The number of received values. The server numbers the messages of a consumer from 1, so a missing number shows a lost message.
     private var received: UInt64 = 0
     /// The number of present values when the consumer was created.
     private let pending: UInt64
@@ -162,7 +164,7 @@ private struct Consumer {
     /// Answers a heartbeat or a request of the flow control. Returns false if the consumer is lost.
     private func answer(_ message: NATSMessage, _ status: Int) async throws(NATSError) -> Bool {
         guard status == 100 else { return false }
-        // A heartbeat names the last number of the consumer. If it is larger than ours, the last messages are lost.
+        // A heartbeat contains the number of the consumer's last message. If this number is not `received`, messages are lost.
         if let last = message.headers["Nats-Last-Consumer"].flatMap({ UInt64($0) }), last != received { return false }
         if let reply = message.reply ?? message.headers["Nats-Consumer-Stalled"] {
             do { try await watch.bucket.stream.client.publish(reply) } catch { return false }
@@ -205,7 +207,7 @@ package struct DeliveryPosition: Equatable {
     }
 }
 
-/// Posts a tick to a subscription in each period of the heartbeat, until it is released.
+/// Posts a tick to a subscription after each period of the heartbeat, until the ticker is released.
 private final class Ticker: Sendable {
     private let task: Task<Void, Never>
 

@@ -2,8 +2,9 @@ import FoundationEssentials
 
 /// An object store of JetStream: large values in chunks, with a digest.
 ///
-/// The store is the stream `OBJ_BUCKET`. A chunk has the subject `$O.BUCKET.C.ID`, and the description of an object has the subject
-/// `$O.BUCKET.M.NAME`, with the name in base64. Source: ADR-20 of the NATS project. Other clients can use the same store.
+/// The store BUCKET is the stream `OBJ_BUCKET`. A chunk has the subject `$O.BUCKET.C.ID`, where ID is ``ObjectDescription/identifier``. A
+/// description has the subject `$O.BUCKET.M.NAME`, where NAME is the object's name in base64. Source: ADR-20 of the NATS project. Other
+/// clients can use the same store.
 public struct ObjectStore: Sendable {
     /// The size of a chunk in bytes. It is the default of ADR-20.
     public static let chunkSize = 128 * 1024
@@ -11,7 +12,7 @@ public struct ObjectStore: Sendable {
     public let name: String
     public let stream: StoredStream
 
-    /// Uses an object store. Nothing is sent, so the store may not exist.
+    /// Prepares the use of an object store. Sends nothing, and does not check whether the store exists.
     ///
     /// - Throws: `invalidArguments` if the name is not made of letters, digits, `_` and `-`.
     public init(_ name: String, _ client: NATSClient) throws(NATSError) {
@@ -32,9 +33,11 @@ public struct ObjectStore: Sendable {
         try await stream.create(settings)
     }
 
-    /// Stores an object. Does nothing if an object with this name, size and digest exists. Replaces an object with another digest.
+    /// Stores an object. Has no effect if the store has an object with the same name, size and digest. If the store has an object with the
+    /// same name but another size or digest, the new object replaces it.
     ///
-    /// If this method throws, the earlier object is unchanged, unless ``NATSError/isOutcomeUnknown`` is true.
+    /// If this method throws an error, an earlier object with this name is unchanged. Exception: if ``NATSError/isOutcomeUnknown`` is true,
+    /// the new object may have replaced it.
     ///
     /// - Throws: the errors of ``StoredStream/store(_:subject:headers:identifier:expecting:)``.
     @discardableResult
@@ -53,20 +56,22 @@ public struct ObjectStore: Sendable {
             }
             let description = ObjectDescription(
                 name: object, bucket: name, identifier: identifier, size: bytes.count, chunks: chunks, digest: digest)
-            // A new description replaces all earlier ones.
+            // With this header, the server removes the earlier descriptions of this object.
             _ = try await stream.store(
                 try JetStreamJSON.encode(description.stored), subject: try descriptionSubject(object),
                 headers: ["Nats-Rollup": "sub"])
             if let earlier { try? await stream.purge(subject: chunkSubject(earlier.identifier)) }
             return description
         } catch {
-            // The chunks of an object without a description are never read. If they cannot be removed, they only take space.
+            // Chunks without a description are never read. If the purge fails, they only use space. If the outcome is unknown, the server
+            // may have stored the description, and then the chunks must stay.
             if !error.isOutcomeUnknown { try? await stream.purge(subject: chunkSubject(identifier)) }
             throw error
         }
     }
 
-    /// Returns the bytes of an object, whose size and digest are checked; nil if the object does not exist.
+    /// Returns the bytes of an object; nil if the object does not exist or is deleted. Compares the bytes with the size and the digest in
+    /// the description.
     ///
     /// - Parameter limit: the maximum size in bytes.
     ///
@@ -158,7 +163,7 @@ extension ObjectDescription {
             digest: Self.digestPrefix + Data(digest).base64URL, options: .init(max_chunk_size: ObjectStore.chunkSize))
     }
 
-    /// Reads the JSON of a description. Nil: it is malformed, or a value is missing or out of range.
+    /// Reads the JSON of a description. Returns nil if the JSON is malformed, or if a value is missing or out of range.
     package init?(parsing payload: [UInt8]) {
         guard let stored = try? JetStreamJSON.decode(Stored.self, payload, "") else { return nil }
         self.init(stored)
@@ -167,7 +172,7 @@ extension ObjectDescription {
     /// The JSON of the description.
     package var json: [UInt8]? { try? JetStreamJSON.encode(stored) }
 
-    /// Nil: a value is missing or out of range.
+    /// Checks a decoded description. Returns nil if a value is missing or out of range.
     init?(_ stored: Stored) {
         guard Subject.isToken(stored.nuid), stored.size >= 0, stored.chunks >= 0, stored.chunks <= max(1, stored.size),
             let text = stored.digest, text.uppercased().hasPrefix(Self.digestPrefix),
@@ -185,7 +190,7 @@ extension Data {
         base64EncodedString().replacing("+", with: "-").replacing("/", with: "_")
     }
 
-    /// Accepts both alphabets, with or without padding.
+    /// Decodes base64 with `+` and `/` or with `-` and `_`, with or without padding. Returns nil if the text is malformed.
     init?(base64URL text: String) {
         var text = text.replacing("-", with: "+").replacing("_", with: "/")
         text += String(repeating: "=", count: (4 - text.utf8.count % 4) % 4)

@@ -1,12 +1,12 @@
 /// A stream of JetStream: stored messages with growing sequence numbers.
 ///
-/// Buckets and object stores are streams with rules for their subjects. Messages are read with `DIRECT.GET`, which needs no consumer and no
-/// permission besides one subject for each stream.
+/// Buckets and object stores are streams with rules for their subjects. Messages are read with `DIRECT.GET`, which needs no consumer. The
+/// only permission for this is to publish to `$JS.API.DIRECT.GET.NAME` and `$JS.API.DIRECT.GET.NAME.>`, where NAME is the stream.
 public struct StoredStream: Sendable {
     public let name: String
     public let client: NATSClient
 
-    /// Uses a stream. Nothing is sent, so the stream may not exist.
+    /// Prepares the use of a stream. Sends nothing, and does not check whether the stream exists.
     ///
     /// - Throws: `invalidArguments` if the name is not made of 1 to 128 letters, digits, `_` and `-`.
     public init(_ name: String, _ client: NATSClient) throws(NATSError) {
@@ -28,8 +28,10 @@ public struct StoredStream: Sendable {
     /// Stores a message and returns its sequence number.
     ///
     /// - Parameters:
-    ///   - identifier: a text. Of several messages with the same text, the stream stores only the first one in its duplicate window.
-    ///   - expecting: the sequence number of the last message with this subject; 0: there is no such message; nil: any.
+    ///   - identifier: a text that identifies the message; nil: none. If the stream received a message with the same identifier within its
+    ///     duplicate window, it does not store the new message. The method then returns the sequence number of the earlier message.
+    ///   - expecting: the sequence number that the last message with this subject must have. 0: the stream must not have such a message.
+    ///     Nil: not checked.
     ///
     /// - Throws: the errors of ``NATSClient/request(_:headers:_:timeout:)``; `conflict`, `tryAgain`, `storeFull`, `tooLarge`,
     ///   `serverError`.
@@ -117,13 +119,13 @@ public struct StoredStream: Sendable {
         let _: StreamAnswer = try await call("STREAM.CREATE.\(name)", settings, "cannot create stream \(name)")
     }
 
-    /// Creates a stream for messages with any of `subjects`. The stream discards its oldest messages at its limits. Does nothing if the
-    /// stream exists with the same settings.
+    /// Creates a stream for messages with any of `subjects`. When the stream reaches its maximum size, it removes its oldest messages. Does
+    /// nothing if the stream exists with the same settings.
     ///
     /// - Parameters:
     ///   - maximumAge: the time after which a message is removed.
-    ///   - maximumBytes: the size of the stream at which it discards messages.
-    ///   - duplicateWindow: the time in which the stream recognizes the identifier of a message.
+    ///   - maximumBytes: the maximum size of the stream in bytes.
+    ///   - duplicateWindow: how long the stream remembers the identifier of a message.
     public func create(
         subjects: [String], maximumAge: Duration, maximumBytes: Int, duplicateWindow: Duration = .seconds(120),
         replicas: Int = 1
@@ -154,7 +156,7 @@ public struct StoredStream: Sendable {
 }
 
 extension StoredStream.Message {
-    /// Reads the answer to a `DIRECT.GET`. Nil: the headers are missing or malformed.
+    /// Reads the answer to a `DIRECT.GET`. Returns nil if a header is missing or malformed, or if the message is from another stream.
     init?(_ reply: NATSMessage, stream: String) {
         guard reply.headers["Nats-Stream"] == stream, let subject = reply.headers["Nats-Subject"],
             let sequence = reply.headers["Nats-Sequence"].flatMap({ UInt64($0) }), sequence > 0
