@@ -3,12 +3,12 @@ import OTAStore
 
 /// The history of a fleet, as a stream of events.
 ///
-/// An event has the subject `otaflash.event.ROLLOUT.DEVICE.GATEWAY.ATTEMPT.KIND`, so a server can permit a gateway to append only its own
-/// events. A period in a name is written as `=`.
+/// An event has the subject `otaflash.event.ROLLOUT.DEVICE.GATEWAY.ATTEMPT.KIND`. Therefore a server can permit each gateway to append only
+/// its own events. In the subject, a period of a name is replaced with `=`.
 struct EventHistory: Sendable {
     private static let prefix = "otaflash.event"
-    /// The time in which the server recognizes the same event of another gateway. An event of the same gateway is recognized as long as the
-    /// history contains it.
+    /// The time in which the server does not store a second event with the same identifier, even from another gateway. From the same
+    /// gateway, a second event is not stored as long as the history contains the first one.
     private static let duplicateWindow = Duration.seconds(86_400)
 
     private let stream: StoredStream
@@ -29,7 +29,7 @@ struct EventHistory: Sendable {
         do throws(NATSError) {
             _ = try await stream.store(event.bytes, subject: subject, identifier: event.identifier, expecting: 0)
         } catch  where error.code == .conflict {
-            // The history contains this event.
+            // The history already contains this event from this gateway.
         }
     }
 
@@ -39,7 +39,7 @@ struct EventHistory: Sendable {
             let message = try await stream.next(from: last + 1, filter: "\(Self.prefix).>")
         {
             last = message.sequence
-            // A message that is not an event of a fleet must not make the other events unreadable.
+            // Skip a message that is not an event of a fleet. It must not make the other events unreadable.
             if let event = FleetEvent(message) { events.append(StoredEvent(number: last, event: event)) }
         }
         return events
@@ -47,7 +47,8 @@ struct EventHistory: Sendable {
 }
 
 extension FleetEvent {
-    /// Nil: the subject is not the subject of an event.
+    /// Creates the event of a message. Returns nil if the message's subject does not have the form of an event's subject, or if the payload
+    /// is larger than `StoreLimits.eventBytes`.
     fileprivate init?(_ message: StoredStream.Message) {
         let tokens = message.subject.split(separator: ".", omittingEmptySubsequences: false)
         guard tokens.count == 7, let rollout = RecordName(token: tokens[2]), let device = RecordName(token: tokens[3]),

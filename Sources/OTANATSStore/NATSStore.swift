@@ -7,13 +7,13 @@ public import OTAStore
 /// Each bucket is the key-value bucket `otaflash_BUCKET`, objects are in the object store `otaflash_bundles`, and events are in the stream
 /// `otaflash_events`. The revisions of two buckets are not comparable, because each bucket has its own counter.
 ///
-/// A watch and a list of records need the permission to create consumers. Reads need only `DIRECT.GET`.
+/// ``withChanges(of:_:)`` and ``records(in:)`` need the permission to create consumers. The other methods that read need only `DIRECT.GET`.
 public struct NATSStore: FleetStore {
     private let buckets: [Bucket: KeyValueBucket]
     private let objects: ObjectStore
     private let history: EventHistory
 
-    /// Uses the store behind a connection. Nothing is sent.
+    /// Prepares the use of the store through a connection. Sends nothing, and does not check whether the store exists.
     public init(_ client: NATSClient) throws(StoreError) {
         do {
             var buckets: [Bucket: KeyValueBucket] = [:]
@@ -31,14 +31,14 @@ public struct NATSStore: FleetStore {
     /// Creates the buckets, the object store and the history. Does nothing if they exist with the same settings.
     ///
     /// - Parameter replicas: the number of servers that store each record: 1, 3 or 5.
-    /// - Throws: `unavailable`, also if a bucket exists with other settings.
+    /// - Throws: `unavailable`, for example if a bucket exists with other settings; `full`, `corrupt`.
     public func create(replicas: Int = 1) async throws(StoreError) {
         do {
             for (bucket, stored) in buckets {
                 var settings = KeyValueBucket.Settings()
                 settings.history = bucket == .rollouts ? 16 : 1
                 settings.maximumAge = bucket.maximumAge
-                // The server also counts the headers of a message.
+                // The server's limit also includes the headers of a message. 512 bytes are for the headers.
                 settings.maximumValueSize = StoreLimits.recordBytes + 512
                 settings.replicas = replicas
                 try await stored.create(settings)
@@ -113,7 +113,8 @@ public struct NATSStore: FleetStore {
         } catch {
             throw StoreError(error)
         }
-        // The object store compares the bytes with the digest in its description. The name is the digest that the caller trusts.
+        // The object store compares the bytes only with the digest in the object's description. The caller trusts the digest that is the
+        // object's name, so compare the bytes with this digest, too.
         if let bytes { try StoreLimits.check(bytes, digest: digest) }
         return bytes
     }
@@ -138,7 +139,7 @@ private actor ChangeSource {
         self.bucket = bucket
     }
 
-    /// Returns the next record; nil if the watch or its task has ended.
+    /// Returns the next record, or the error that ended the watch. Returns nil if the watch has ended or the task is cancelled.
     func next() async -> RecordChanges.Batch? {
         var changes = changes
         defer { self.changes = changes }
@@ -156,8 +157,8 @@ private actor ChangeSource {
 }
 
 extension StoredRecord {
-    /// Nil: the record is deleted, or no client of the fleet has written it: its name is not valid, or it is too large. One such record must
-    /// not make the other records unreadable.
+    /// Creates the record of a bucket's entry. Returns nil if the entry is deleted. Also returns nil if the key is not a valid name or the
+    /// value is too large: such an entry is not from a client of the fleet, and must not make the other records unreadable.
     fileprivate init?(_ entry: KeyValueEntry, _ bucket: Bucket) {
         guard !entry.isDeleted, let name = RecordName(entry.key), entry.value.count <= StoreLimits.recordBytes else {
             return nil
