@@ -3,13 +3,15 @@ internal import OTAFleet
 internal import OTASigning
 internal import OTAStore
 
-/// The bundles of the releases, verified with the gateway's own trusted keys. A push needs a bundle from here, so a bundle that the gateway
-/// does not trust, or that is not the bundle of the release, never reaches a device.
+/// The bundles of the releases. The gateway has verified each of them with its own trusted keys, and has compared it with its release.
+///
+/// A push uses only a bundle from this shelf. So an untrusted bundle, or the bundle of another release, never reaches a device.
 struct BundleShelf: Sendable {
     enum Failure: Error {
-        /// The object cannot be read now. A later try can succeed.
+        /// The bundle cannot be read from the store now. A later try can succeed.
         case absent(StoreError)
-        /// The bundle is not valid for the release. Only another release helps.
+        /// The bundle is not the bundle of the release, or this gateway does not trust its signers. The gateway does not load this version
+        /// of the release again.
         case refused(FleetError)
     }
 
@@ -23,7 +25,7 @@ struct BundleShelf: Sendable {
     private static let retryTime = Duration.seconds(60)
     private var states: [Verified<FleetRelease>: State] = [:]
 
-    /// The time at which an absent bundle is read again.
+    /// The time at which an absent bundle is read again; nil if no bundle is absent.
     var deadline: Duration? {
         states.values.compactMap { if case .absent(let time) = $0 { time } else { nil } }.min()
     }
@@ -32,7 +34,7 @@ struct BundleShelf: Sendable {
         if case .ready(let bundle) = states[release] { bundle } else { nil }
     }
 
-    /// Returns whether the caller must load the bundle now (``load(_:from:_:)``).
+    /// Returns true if the caller must load the bundle now (``load(_:from:_:)``), and records that the bundle is being loaded.
     mutating func mustLoad(_ release: Verified<FleetRelease>, at now: Duration) -> Bool {
         switch states[release] {
         case .loading, .ready, .refused: return false
@@ -53,12 +55,12 @@ struct BundleShelf: Sendable {
         }
     }
 
-    /// Removes the bundles of all other releases, because a bundle can have 16 MiB.
+    /// Keeps the bundles of these releases. Removes all others to free memory, because a bundle can have 16 MiB.
     mutating func keep(_ releases: Set<ReleaseID>) {
         states = states.filter { releases.contains($0.key.value.id) }
     }
 
-    /// Makes the absent bundles due whose time has come.
+    /// Discards the absent bundles that are due to be read again. `mustLoad(_:at:)` then returns true for them.
     mutating func forgetAbsent(at now: Duration) {
         states = states.filter { if case .absent(let time) = $0.value { time > now } else { true } }
     }

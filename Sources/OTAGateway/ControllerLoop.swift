@@ -13,7 +13,8 @@ struct ControllerLoop<C: Clock> where C.Duration == Duration {
     private var saving = MemorySaving()
     private var leadership: Leadership
     private var wasLeader = false
-    /// The machines of the leader. A new leader starts with new machines, because it has not seen the past.
+    /// The machines of the rollouts, if this controller leads. A new leader starts with new machines, because it has not measured the times
+    /// of the current stages.
     private var machines: [RolloutName: StageMachine] = [:]
     private var devices: [RecordName: (record: DeviceRecord, revision: Revision)] = [:]
     private var revisions: [RolloutName: Revision] = [:]
@@ -21,9 +22,10 @@ struct ControllerLoop<C: Clock> where C.Duration == Duration {
     private var earlyProgress: [RolloutName: StoredRecord] = [:]
     /// The rollouts whose progress is being written or read.
     private var busy: Set<RolloutName> = []
-    /// The buckets that were read completely. A part of the devices could look like a successful stage.
+    /// The buckets that were read completely. The machines run only after all three buckets were read. Without this rule, the results of
+    /// only some devices could look like a successful stage.
     private var known: Set<Bucket> = []
-    /// When the counts of all devices are computed again.
+    /// The time at which the counts of all devices are computed again.
     private var nextStep = Duration.zero
     private var lastRefusal: String?
 
@@ -87,7 +89,7 @@ struct ControllerLoop<C: Clock> where C.Duration == Duration {
 
     // MARK: - Time
 
-    /// Performs what is due, and arms the timer.
+    /// Performs everything that is due now, and starts a timer for the next deadline.
     private mutating func serve(_ group: inout DiscardingTaskGroup) {
         let now = timer.moment.now
         if saving.begin(at: now) {
@@ -202,7 +204,7 @@ struct ControllerLoop<C: Clock> where C.Duration == Duration {
                     return see(leader: stored) { $0.observe($1, revision: $2, at: now) }
                 }
                 guard wishes.rollouts.contains(where: { $0.value.name == rollout }) else {
-                    // The store is not trusted, so it must not fill the memory with unknown names.
+                    // The size of `earlyProgress` is limited, because an untrusted store must not fill the memory with unknown names.
                     guard earlyProgress.count < 64 else { return }
                     return earlyProgress[rollout] = stored
                 }
@@ -219,7 +221,7 @@ struct ControllerLoop<C: Clock> where C.Duration == Duration {
 
     private mutating func accept(progress stored: StoredRecord, of rollout: RolloutName) throws(FleetError) {
         guard stored.revision >= revisions[rollout] ?? .absent else { return }
-        // A progress that is not accepted is overwritten, so its revision counts.
+        // The controller overwrites a progress that it does not accept, and needs its revision for this write.
         revisions[rollout] = stored.revision
         if try wishes.add(progress: stored.bytes, of: rollout, at: timer.moment) { saving.change() }
         if let progress = wishes.progress(of: rollout) { machines[rollout]?.observe(progress) }
@@ -234,7 +236,8 @@ struct ControllerLoop<C: Clock> where C.Duration == Duration {
         }
     }
 
-    /// Passes the record of the leader to `leadership`. A damaged record counts as the record of a leader that is gone.
+    /// Passes the record of the leader to `leadership`. A damaged record is passed as nil. If it stays unchanged for 45 s, this controller
+    /// can take the lease. A record of a newer version of otaflash is not passed, and is read again later.
     private mutating func see(
         leader stored: StoredRecord?, _ event: (inout Leadership, LeaderRecord?, UInt64) -> Void
     ) {

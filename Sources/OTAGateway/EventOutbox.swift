@@ -3,9 +3,10 @@ internal import OTAFleet
 internal import OTASigning
 internal import OTAStore
 
-/// The events that the store has not acknowledged yet, in their order. While the store is away, the events wait here.
+/// The events that the store has not acknowledged yet, from the oldest to the newest. If the store does not answer, the events wait here.
 struct EventOutbox: Sendable {
-    /// A store that is away for days must not fill the memory. The oldest events are removed first.
+    /// The maximum number of events. If this number is reached, the oldest event is removed. Without a maximum, the events could fill the
+    /// memory while the store does not answer for days.
     private static let limit = 1000
     private static let retryTime = Duration.seconds(5)
 
@@ -17,14 +18,14 @@ struct EventOutbox: Sendable {
     init(_ gateway: GatewayName) { self.gateway = RecordName(gateway.text) }
 
     var isEmpty: Bool { events.isEmpty }
-    /// The time of the next try after a failure.
+    /// The time of the next try after a failure; nil if no try is planned.
     var deadline: Duration? { isSending || events.isEmpty ? nil : retry }
 
     /// Adds an event.
     ///
     /// - Parameters:
     ///   - device: nil if the event is about the rollout, not about one device.
-    ///   - text: a description for people; nil if the kind says everything.
+    ///   - text: a description for people; nil if the kind is sufficient.
     mutating func add(
         _ kind: String, rollout: RolloutName, device: DeviceID? = nil, attempt: Int = 0, text: String? = nil,
         at wall: Timestamp?
@@ -49,7 +50,7 @@ struct EventOutbox: Sendable {
         return event
     }
 
-    /// Records the result of the append. An event that the store can never accept is removed.
+    /// Records the result of the append. An event that is too large for the store is removed, because the store can never accept it.
     mutating func end(_ event: FleetEvent, _ error: StoreError?, at now: Duration) {
         isSending = false
         retry = nil

@@ -2,13 +2,14 @@ public import OTAFleet
 public import OTASigning
 public import OTAStore
 
-/// A gateway of a fleet: updates the devices that it hears, as the signed rollouts in the store wish.
+/// A gateway of a fleet: updates the devices that it hears, as the signed rollouts in the store request.
 ///
-/// The gateway runs one ``DeviceMachine`` for each heard device. It verifies everything that comes from the store: rollouts, releases and
-/// progress with the operators' keys, and bundles with its own trusted keys, before any device is contacted.
+/// The gateway runs one ``DeviceMachine`` for each heard device. Before a push, it verifies what it has read from the store: rollouts and
+/// releases with the operators' keys, progress with the keys of the controllers that the rollout names, and bundles with its own trusted
+/// keys.
 public struct Gateway<C: Clock, Devices: GatewayDevices>: Sendable where C.Duration == Duration {
     public struct Settings: Sendable {
-        /// The name of the gateway, and the run of this process. Only one process may use the name at a time.
+        /// The name of the gateway, and the identifier of this run of its process. Only one process may use the name at a time.
         public let holder: Holder
         /// The keys that verify rollouts and releases.
         public let operators: OperatorKeys
@@ -46,8 +47,8 @@ public struct Gateway<C: Clock, Devices: GatewayDevices>: Sendable where C.Durat
     /// - Parameters:
     ///   - clock: a monotonic clock that also counts the time in which the machine sleeps, such as `ContinuousClock`.
     ///   - wall: returns the time of the wall clock; nil if the clock is not set.
-    ///   - random: determines the pauses before a lease.
-    ///   - save: writes the memory of serials to the disk. Until it returns, the gateway starts no push.
+    ///   - random: determines the random part of the waiting time before a lease (``Contention``).
+    ///   - save: writes the memory of serials to the disk. Until `save` returns, the gateway starts no push.
     ///   - report: receives messages for the user.
     public init(
         _ settings: Settings, store: any FleetStore, devices: Devices, clock: C,
@@ -68,8 +69,9 @@ public struct Gateway<C: Clock, Devices: GatewayDevices>: Sendable where C.Durat
 
     /// Runs the gateway until it is stopped.
     ///
-    /// After an element in `stops`, the gateway starts nothing new and interrupts all pushes that have not marked an image for boot. It
-    /// waits for the other pushes, writes all results, and returns. It waits at most 20 s for a store that is away.
+    /// After an element in `stops`, the gateway starts nothing new, and interrupts each push that has not marked its image for boot. It
+    /// waits for the other pushes, writes all results, and returns. If the store does not answer, the gateway returns 20 s after the end of
+    /// the last push.
     ///
     /// If the task is cancelled, the gateway stops at once and writes nothing. Another gateway takes over its devices after 45 s.
     ///
@@ -94,13 +96,14 @@ public struct Gateway<C: Clock, Devices: GatewayDevices>: Sendable where C.Durat
 /// A message of a gateway to the user.
 public enum GatewayNote: Sendable {
     case pushing(DeviceID, RolloutName, attempt: Int)
-    /// An attempt ended. `stored`: the record of the device has the result.
+    /// An attempt ended. `stored` is true if the device's record in the store contains the result.
     case ended(DeviceID, PushEnd, stored: Bool)
     /// A signed record, a bundle or a device's record was not accepted, or the clock is not set.
     case refused(FleetError)
     /// The store does not answer, or refuses a write. The gateway tries again.
     case storeFailed(StoreError)
-    /// The memory of serials could not be written to the disk. The gateway tries again, and starts no push before.
+    /// The memory of serials could not be written to the disk. The gateway tries again, and starts no push until the memory is on
+    /// the disk.
     case notSaved(String)
 }
 

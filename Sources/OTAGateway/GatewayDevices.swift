@@ -2,12 +2,12 @@ public import OTAFirmware
 public import OTAFleet
 public import OTASigning
 
-/// The devices that a gateway can hear and update. A gateway knows no transport; this protocol is its only access to devices.
+/// The devices that a gateway can hear and update. A gateway accesses devices only through this protocol, so it depends on no transport.
 public protocol GatewayDevices: Sendable {
     associatedtype Sightings: AsyncSequence<Sighting, Never> & Sendable
 
-    /// Reports which devices are in range. The gateway iterates over the sequence once. The end of the sequence changes nothing: the heard
-    /// devices stay heard.
+    /// Reports which devices are in range. The gateway iterates over the sequence once. After the end of the sequence, the devices that are
+    /// in range still count as in range.
     func sightings() -> Sightings
 
     /// Pushes a bundle to a device, and confirms the image after the restart. If the task is cancelled, the push ends as soon as possible.
@@ -15,9 +15,9 @@ public protocol GatewayDevices: Sendable {
     /// - Parameters:
     ///   - interrupts: an element asks the push to end within 2 s. The device keeps the received bytes. From the report of the phase
     ///     `trial` on, the push ignores interrupts.
-    ///   - report: called with the progress, in order, before this method returns. A push that transfers reports the phase `transfer`
-    ///     first, also if no byte is missing. It reports `trial` before it marks the image for boot. A push that finds the device on trial
-    ///     reports only `trial`.
+    ///   - report: called with each step of the progress, in order, before this method returns. A push reports the phase `transfer` first,
+    ///     even if the device already has all bytes. It reports `trial` before it marks the image for boot. If a push finds the device on
+    ///     trial, it reports only `trial`.
     func push(
         _ bundle: VerifiedBundle, to device: DeviceID, interrupts: AsyncStream<Void>,
         report: @escaping @Sendable (PushStep) -> Void
@@ -40,7 +40,7 @@ public enum Sighting: Sendable, Hashable {
 /// The progress of a push.
 public struct PushStep: Sendable, Hashable {
     public let phase: DeviceRecord.Phase
-    /// The received bytes and all bytes of the image; nil: no change.
+    /// The number of received bytes, and the size of the image in bytes; nil: the same as in the last step.
     public let offset, total: Int?
 
     public init(_ phase: DeviceRecord.Phase, offset: Int? = nil, total: Int? = nil) {

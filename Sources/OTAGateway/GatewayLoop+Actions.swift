@@ -5,7 +5,7 @@ internal import OTAStore
 
 // The actions of the machines, and the answers of the store.
 extension GatewayLoop {
-    /// Passes an event to the machine of a device, and performs the actions.
+    /// Passes an event to the machine of a device, and performs the actions that the machine returns.
     mutating func perform(
         _ device: DeviceID, _ group: inout DiscardingTaskGroup,
         _ event: (inout DeviceMachine, Moment) -> [DeviceMachine.Action]
@@ -49,7 +49,8 @@ extension GatewayLoop {
                     record.encoded(), at: RecordKey(.devices, name), expecting: Revision(revision))
                 post.yield(.wrote(record.device, DeviceMachine.WriteResult(outcome), nil))
             } catch {
-                // The machine reads the record until the store answers, and then writes the result again.
+                // After the result `unknown`, the machine reads the record until the store answers. It then writes again, or it ends an
+                // attempt that has no lease.
                 let tooLarge = StoreError(.recordTooLarge, (error as? FleetError)?.context ?? "\(error)")
                 post.yield(.wrote(record.device, .unknown, error as? StoreError ?? tooLarge))
             }
@@ -101,7 +102,7 @@ extension GatewayLoop {
                 machine.readFailed(at: moment)
                 return []
             }
-            // The machine repeats only reads that it asked for.
+            // The machine repeats only the reads that it has requested. The first read of a device is repeated here.
             if units[device]?.machine.isBusy == false { units[device]?.readTime = timer.moment.now + .seconds(5) }
         }
     }
@@ -143,7 +144,7 @@ extension GatewayLoop {
 
     private mutating func accept(_ record: StoredRecord) {
         let name = record.key.name.description
-        // Names with `_` at the start are not records of rollouts.
+        // Nil for a name that starts with `_`, because such a record does not belong to a rollout.
         let rollout = RolloutName(name)
         do throws(FleetError) {
             var isChanged = false
@@ -161,7 +162,7 @@ extension GatewayLoop {
             case .progress:
                 guard let rollout else { return }
                 guard wishes.rollouts.contains(where: { $0.value.name == rollout }) else {
-                    // The store is not trusted, so it must not fill the memory with unknown names.
+                    // The size of `earlyProgress` is limited, because an untrusted store must not fill the memory with unknown names.
                     guard earlyProgress.count < 64 else { return }
                     return earlyProgress[rollout] = record.bytes
                 }
@@ -221,14 +222,17 @@ extension GatewayLoop {
 
     // MARK: - Errors
 
-    /// Reports an error of the store. If it refused a write of a device's record, the device pauses.
+    /// Reports an error of the store.
+    ///
+    /// - Parameter device: the device whose record was not written; nil if the error is from another operation. If the error is not
+    ///   `unavailable`, this device gets no attempt for 60 s.
     mutating func failed(_ error: StoreError, _ device: DeviceID? = nil) {
         lastError = error.context
         gateway.report(.storeFailed(error))
         if let device, error.code != .unavailable { units[device]?.blocked = timer.moment.now + .seconds(60) }
     }
 
-    /// Reports a refused record once, until another one is refused.
+    /// Reports that a record was refused. The same refusal is not reported twice in a row.
     mutating func refused(_ error: FleetError) {
         guard lastRefusal != error.context else { return }
         lastRefusal = error.context

@@ -3,21 +3,23 @@ internal import OTAFleet
 internal import OTASigning
 internal import OTAStore
 
-/// The loop of a ``Gateway``. It receives messages, passes them to the machines of the devices, and performs their actions in child tasks.
-/// Only this loop has mutable state.
+/// The loop of a ``Gateway``. It receives messages, passes them to the machines of the devices, and performs the actions of the machines in
+/// child tasks. Only this loop has mutable state.
 struct GatewayLoop<C: Clock, Devices: GatewayDevices> where C.Duration == Duration {
     /// A device that the gateway has heard.
     struct Unit {
         var machine: DeviceMachine
         var rssi: Int?
         var isHeard = true
-        /// The bundle and the attempt of the current push.
+        /// The bundle of the current attempt, the rollout and the number of the attempt, and the stream that interrupts its push. All are
+        /// nil if no attempt is under way.
         var bundle: VerifiedBundle?
         var attempt: (rollout: RolloutName, number: Int)?
         var interrupt: AsyncStream<Void>.Continuation?
-        /// When the machine must be called again, and when the record must be read because it is not known.
+        /// The time at which the machine must be called again, and the time at which a failed read of the record is repeated. Nil: no time
+        /// is set.
         var deadline, readTime: Duration?
-        /// The device gets no attempt before this time, because the store refused a write.
+        /// The device gets no attempt before this time. The time is set if the store refuses a write of the device's record.
         var blocked = Duration.zero
     }
 
@@ -29,7 +31,8 @@ struct GatewayLoop<C: Clock, Devices: GatewayDevices> where C.Duration == Durati
     var saving = MemorySaving()
     var shelf = BundleShelf()
     var outbox: EventOutbox
-    /// The buckets of signed records that were read completely. Without one of them, a wish could look withdrawn.
+    /// The buckets of signed records that were read completely. No attempt starts before all three buckets were read. Without this rule, a
+    /// device that has a wish could seem to have none.
     var known: Set<Bucket> = []
     /// The progress that arrived before its rollout.
     var earlyProgress: [RolloutName: [UInt8]] = [:]
@@ -39,7 +42,8 @@ struct GatewayLoop<C: Clock, Devices: GatewayDevices> where C.Duration == Durati
     private var presenceTime = Duration.zero
     private var isPresenceUnderWay = false
     private var isStopping = false
-    /// When a stopping gateway gives up on a store that is away.
+    /// The time at which a stopping gateway ends, even if the store has not acknowledged all results. Nil until the gateway stops and no
+    /// push runs.
     private var stopLimit: Duration?
 
     init(_ gateway: Gateway<C, Devices>, _ post: AsyncStream<GatewayMessage>.Continuation) {
@@ -89,7 +93,7 @@ struct GatewayLoop<C: Clock, Devices: GatewayDevices> where C.Duration == Durati
 
     // MARK: - Time
 
-    /// Performs what is due, and arms the timer.
+    /// Performs everything that is due now, and starts a timer for the next deadline.
     private mutating func serve(_ group: inout DiscardingTaskGroup) {
         let now = timer.moment.now
         for (device, unit) in units {
@@ -154,7 +158,7 @@ struct GatewayLoop<C: Clock, Devices: GatewayDevices> where C.Duration == Durati
         let (store, post, key) = (gateway.store, post, RecordKey(.gateways, name))
         group.addTask {
             do throws(StoreError) {
-                // The record is only for people, so a lost write is not repeated before the next one.
+                // Only people read this record. So a lost write is not repeated: the next write has newer contents.
                 let revision = try await store.read(key)?.revision ?? .absent
                 _ = try await store.write(record.encoded(), at: key, expecting: revision)
                 post.yield(.present(nil))
@@ -198,13 +202,13 @@ struct GatewayLoop<C: Clock, Devices: GatewayDevices> where C.Duration == Durati
         consider(sighting.device, &group)
     }
 
-    /// Starts all attempts that are due. The device with the strongest signal is first.
+    /// Starts all attempts that are due, from the strongest to the weakest signal. An unknown signal strength counts as 0 dBm.
     mutating func considerAll(_ group: inout DiscardingTaskGroup) {
         let order = units.sorted { ($1.value.rssi ?? 0, $0.key) < ($0.value.rssi ?? 0, $1.key) }
         for (device, _) in order { consider(device, &group) }
     }
 
-    /// Starts an attempt on a device if it is due and a slot is free.
+    /// Starts an attempt on a device if the attempt is due and a slot is free.
     mutating func consider(_ device: DeviceID, _ group: inout DiscardingTaskGroup) {
         guard var unit = units[device] else { return }
         defer { arm(device, unit.machine.deadline) }

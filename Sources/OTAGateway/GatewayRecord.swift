@@ -2,7 +2,8 @@ internal import OTAFirmware
 internal import OTAFleet
 internal import OTASigning
 
-/// The record of a gateway in the bucket `gateways`. The gateway writes it every 30 s, and a store removes it after 90 s without a write.
+/// The record of a gateway in the bucket `gateways`. The gateway writes the record every 30 s. A record that was not
+/// written for 90 s expires.
 ///
 ///     {"schema":1,"gateway":"berlin-7","life":"4f1c09ab","software":"2.0.0","slots":4,"pushing":1,"heard":17,"at":"2026-11-22T18:00:00Z"}
 struct GatewayRecord: Sendable {

@@ -1,12 +1,12 @@
 internal import OTAFirmware
 internal import OTAFleet
 
-/// The lease of the leader, as one controller sees it: takes the lease if no controller has it, and writes a beat every 10 s.
+/// Manages the lease of the leader for one controller. It takes the lease if no controller has it, and then writes a beat every 10 s.
 ///
 /// The value has no clock and no store. The caller passes events and performs the returned action. At most one action is under way.
 struct Leadership: Sendable {
     enum Action: Sendable, Hashable {
-        /// Read the record, and pass the answer to `observe(_:revision:at:)`, or call `readFailed(at:)`.
+        /// Read the record, and pass the answer to `readBack(_:revision:at:)`, or call `readFailed(at:)`.
         case read
         /// Write the record by compare-and-set, and pass the outcome to `wrote(_:at:)`.
         case write(LeaderRecord, expecting: UInt64)
@@ -20,7 +20,7 @@ struct Leadership: Sendable {
     private var watch: LeaseWatch?
     private var lease: Lease?
     private var pending: (record: LeaderRecord, sent: Duration)?
-    /// When the record is read; nil while an action is under way.
+    /// The time at which the record must be read; nil if no read is planned.
     private var readTime: Duration? = .zero
 
     init(controller: KeyID, life: GatewayLife) {
@@ -31,16 +31,16 @@ struct Leadership: Sendable {
     /// Whether this controller leads.
     func leads(at now: Duration) -> Bool { lease.map { now < $0.stopTime } ?? false }
 
-    /// The time at which `tick(at:)` must be called.
+    /// The time at which `tick(at:)` must be called; nil while an action is under way.
     var deadline: Duration? {
         if let readTime { return readTime }
         guard pending == nil, let watch else { return nil }
         return lease.map { min($0.nextBeat, $0.stopTime) } ?? watch.takeoverTime
     }
 
-    /// Records the stored record, from a watch or as the answer to the action `read`.
+    /// Records the stored record that a watch has reported. If its revision is older than the last known revision, the record is ignored.
     ///
-    /// - Parameter record: nil if the store has no record, or if it cannot be parsed.
+    /// - Parameter stored: nil if the store has no record, or if the record cannot be parsed.
     mutating func observe(_ stored: LeaderRecord?, revision: UInt64, at now: Duration) {
         guard revision >= watch?.revision ?? 0 else { return }
         record = stored
@@ -70,7 +70,7 @@ struct Leadership: Sendable {
         }
     }
 
-    /// Performs what is due.
+    /// Returns the action that is due now; nil if no action is due.
     mutating func tick(at now: Duration) -> Action? {
         if let readTime {
             guard readTime <= now else { return nil }

@@ -1,7 +1,7 @@
 internal import OTAFleet
 
-/// The clock of a loop and its timer. The timer wakes the loop no later than the earliest deadline. A loop that wakes too early checks its
-/// deadlines again (docs/decisions/0017-deadline-timers.md).
+/// The clock and the timer of a loop. The timer wakes the loop at the earliest deadline. It can also wake the loop too early, because a
+/// started timer is not cancelled. So the loop checks its deadlines each time it wakes (docs/decisions/0017-deadline-timers.md).
 struct LoopTimer<C: Clock>: Sendable where C.Duration == Duration {
     private let clock: C
     private let start: C.Instant
@@ -18,7 +18,8 @@ struct LoopTimer<C: Clock>: Sendable where C.Duration == Duration {
     /// The time since the start of the loop, and the wall clock.
     var moment: Moment { Moment(start.duration(to: clock.now), wall: wall()) }
 
-    /// Starts a timer for the deadline, unless a pending timer is earlier. The timer calls `wake` with its time.
+    /// Starts a timer for the deadline, but not if a pending timer fires at the same time or earlier. The timer calls `wake` with the
+    /// deadline.
     mutating func arm(
         _ deadline: Duration?, in group: inout DiscardingTaskGroup, wake: @escaping @Sendable (Duration) -> Void
     ) {

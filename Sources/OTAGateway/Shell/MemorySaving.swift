@@ -1,5 +1,7 @@
-/// Whether the memory of serials is on the disk. A loop acts on signed records only if it is, because a later run must not accept older
-/// records than this run.
+/// Records whether the memory of serials is on the disk.
+///
+/// A loop acts on a signed record only after the record's serial is on the disk. Without this rule, a later run of the process could accept
+/// an older version of the record.
 struct MemorySaving: Sendable {
     private static let retryTime = Duration.seconds(5)
     private var isChanged = false
@@ -7,7 +9,7 @@ struct MemorySaving: Sendable {
     private var retry: Duration?
 
     var isSaved: Bool { !isChanged && !isSaving }
-    /// The time of the next try after a failure.
+    /// The time of the next try after a failure; nil if no try is planned.
     var deadline: Duration? { isChanged && !isSaving ? retry : nil }
 
     mutating func change() { isChanged = true }

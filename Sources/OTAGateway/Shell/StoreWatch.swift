@@ -9,7 +9,7 @@ enum WatchMessage: Sendable {
     case failed(Bucket, StoreError)
 }
 
-/// Watches a bucket until its task is cancelled. After an error, the watch starts again after 5 s.
+/// Watches a bucket until the task is cancelled. After an error, the watch pauses for 5 s and starts again.
 struct StoreWatch<C: Clock>: Sendable where C.Duration == Duration {
     let store: any FleetStore
     let clock: C
@@ -17,7 +17,7 @@ struct StoreWatch<C: Clock>: Sendable where C.Duration == Duration {
     func run(_ bucket: Bucket, post: @escaping @Sendable (WatchMessage) -> Void) async {
         while !Task.isCancelled {
             do {
-                // The changes have no mark after the first records, so the complete list is read first.
+                // `withChanges` does not show where the first records end. So the complete list is read before, with `records(in:)`.
                 post(.complete(bucket, try await store.records(in: bucket)))
                 try await store.withChanges(of: bucket) { changes in
                     for try await record in changes { post(.changed(record)) }
