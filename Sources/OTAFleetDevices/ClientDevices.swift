@@ -8,8 +8,8 @@ internal import OTAUpdate
 
 /// The devices of a gateway at given addresses, over any transport of OTAClient.
 ///
-/// A device counts as heard when it has reported its product and version for the first time. It stays heard: a push to a device that is gone
-/// ends without a result, and the gateway tries again later.
+/// After a device has reported its product and version once, it always counts as heard. If the device is gone, a push to it ends without a
+/// result, and the gateway tries again later.
 public struct ClientDevices<C: Clock>: GatewayDevices where C.Duration == Duration {
     private let addresses: [DeviceID: DeviceAddress]
     private let options: Updater.Options
@@ -17,8 +17,8 @@ public struct ClientDevices<C: Clock>: GatewayDevices where C.Duration == Durati
 
     /// - Parameters:
     ///   - addresses: the devices.
-    ///   - clock: the clock for the pause of 60 s before the devices that did not answer are asked again.
-    /// - Throws: `AddressError` if an address has no device ID, or if two addresses have the same one.
+    ///   - clock: measures the pause of 60 s before the devices that did not answer are asked again.
+    /// - Throws: `AddressError` if an address has no device ID, or if two addresses have the same device ID.
     public init(_ addresses: [DeviceAddress], options: Updater.Options = Updater.Options(), clock: C) throws {
         var known: [DeviceID: DeviceAddress] = [:]
         for address in addresses {
@@ -63,7 +63,7 @@ public struct ClientDevices<C: Clock>: GatewayDevices where C.Duration == Durati
         } catch let error as UpdateError {
             return PushEnd(error)
         } catch {
-            // A lock that another process holds, or a file of this computer. The device is not the reason.
+            // The cause is on this computer, for example a lock of another process, or a file. The device is not the cause.
             return .retry(PushEnd.reason("device-in-use"))
         }
     }

@@ -3,9 +3,11 @@ package import OTAGateway
 package import OTAUpdate
 internal import Synchronization
 
-/// Connects a push of OTAClient with a gateway: translates its progress, and drops interrupts from the mark for boot on.
+/// Connects a push of OTAClient with a gateway. It converts the progress of the push. It discards the interrupts
+/// that arrive after the push has reached the phase `apply`.
 package enum PushBridge {
-    /// - Parameter push: performs the push. It gets the interrupts that count, and a closure for its progress.
+    /// - Parameter push: performs the push. Its arguments are the interrupts that were not discarded, and a closure to which it reports its
+    ///   progress.
     package static func run(
         _ interrupts: AsyncStream<Void>, _ report: @escaping @Sendable (PushStep) -> Void,
         push: (AsyncStream<Void>, @escaping @Sendable (UpdateProgress) -> Void) async -> PushEnd
@@ -14,7 +16,7 @@ package enum PushBridge {
         let phase = TrialPhase()
         return await withTaskGroup(of: Void.self) { group in
             group.addTask {
-                // From the mark for boot on, an interrupt would only leave the image unconfirmed.
+                // After the image is marked for boot, an interrupt would only prevent the confirmation of the image.
                 for await _ in interrupts where !phase.isTrial { feed.yield() }
             }
             let end = await push(accepted) { progress in
@@ -26,13 +28,13 @@ package enum PushBridge {
     }
 }
 
-/// Whether a push has reached the trial.
+/// Records whether a push has reached the trial.
 private final class TrialPhase: Sendable {
     private let value = Atomic(false)
 
     var isTrial: Bool { value.load(ordering: .relaxed) }
 
-    /// Returns the progress for the gateway; nil if it does not concern the gateway.
+    /// Records the phase of the push, and returns its progress for the gateway; nil if the gateway does not need this progress.
     func step(_ progress: UpdateProgress) -> PushStep? {
         switch progress {
         case .phase(.transfer), .phase(.verify):

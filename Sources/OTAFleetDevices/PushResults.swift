@@ -11,7 +11,7 @@ extension PushEnd {
         }
     }
 
-    /// The meaning of an error for the fleet: whether another attempt can help, and whether the image may be the reason.
+    /// Converts an error to the end of a push. The end shows whether another attempt can succeed, and whether the image may be the cause.
     package init(_ error: UpdateError) {
         let reason = Self.reason(error.code.rawValue)
         switch error.code {
@@ -26,20 +26,20 @@ extension PushEnd {
         }
     }
 
-    /// Returns the code as a reason. All codes of otaflash are valid reasons; another text counts as a lost link.
+    /// Returns the code as a reason. All codes of otaflash are valid reasons. For any other text, returns `linkLost`.
     static func reason(_ code: String) -> Reason { Reason(code) ?? .linkLost }
 }
 
 extension DeviceID {
-    /// The ID of the device at an address, such as `ble-AABBCCDDEEFF`, `udp-192-0-2-7-1337`, `serial--dev-ttyACM0` or `sim-lamp`: characters
-    /// that an ID cannot have become `-`.
+    /// Creates the ID of the device at an address, such as `ble-AABBCCDDEEFF`, `udp-192-0-2-7-1337`, `serial--dev-ttyACM0` or `sim-lamp`.
+    /// The character `-` replaces each character that an ID cannot have.
     ///
     /// - Throws: `AddressError` if the address does not name one device, or if the ID would have more than 64 characters.
     public init(of address: DeviceAddress) throws {
         var text = address.canonical
         if address.isBluetooth { text = "ble:" + text.dropFirst(4).filter { $0 != ":" } }
         let characters = text.map { $0.isASCII && ($0.isLetter || $0.isNumber || $0 == "_") ? $0 : "-" }
-        // An address such as `ble:name=NAME` can be another device tomorrow.
+        // An address such as `ble:name=NAME` is refused, because another device can have the same name later.
         guard !address.isBluetooth || text.dropFirst(4).allSatisfy(\.isHexDigit) && text.count == 16,
             let id = DeviceID(String(characters))
         else {
