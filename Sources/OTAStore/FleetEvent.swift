@@ -21,8 +21,8 @@ public struct FleetEvent: Hashable, Sendable {
         self.bytes = bytes
     }
 
-    /// The identifier of the event, which is unique in the store. A gateway that does not receive the acknowledgement appends the event
-    /// again. Therefore two events with the same identifier are the same event, even if two gateways append them.
+    /// The identifier of the event, which is unique in the store. If a gateway does not receive the acknowledgement of an event, it appends
+    /// the event again. The store does not add an event whose identifier is already in the history, even if another gateway appends it.
     ///
     /// The rollout is a part of the identifier, because the attempts of a device start at 1 in each rollout.
     public var identifier: String { "\(rollout)/\(device)/\(attempt)/\(kind)" }

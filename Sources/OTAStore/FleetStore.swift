@@ -2,9 +2,9 @@ public import OTAFirmware
 
 /// The shared memory of a fleet: small records with compare-and-set, objects, and a history of events.
 ///
-/// Gateways, the controller and the commands of an operator share one store. They never use the clock of another machine: a write succeeds
-/// only if the record still has the revision that the writer has read. Revisions are the numbers of one counter of the whole store, so a
-/// later write has a greater revision, also in another bucket.
+/// Gateways, the controller and the commands of an operator share one store. They do not compare clocks. A write succeeds only if the
+/// record still has the revision that the writer has read. One counter of the whole store numbers all writes. So a later write has a
+/// greater revision than an earlier write, even in another bucket.
 ///
 /// All stores behave the same. The test target `StoreContract` contains the tests that each store must pass.
 public protocol FleetStore: Sendable {
@@ -33,8 +33,9 @@ public protocol FleetStore: Sendable {
     /// Passes all records of the bucket to `body`, and then each change, until `body` returns.
     ///
     /// The changes of a record arrive in the order of their revisions. A record can arrive twice, and intermediate revisions can be
-    /// missing. The last revision always arrives. The sequence does not report that a record has become too old. It also does not show
-    /// where the first records end and the changes begin. A caller that needs a complete state therefore first calls ``records(in:)``.
+    /// missing. The newest revision of each record always arrives. The sequence does not report that a record has become too old. It also
+    /// does not show where the first records end and the changes begin. A caller that needs a complete state therefore first calls
+    /// ``records(in:)``.
     ///
     /// - Parameter body: receives the records as a sequence that ends if the task is cancelled. The sequence throws `unavailable` or
     ///   `corrupt`, and ends after an error.
@@ -43,8 +44,9 @@ public protocol FleetStore: Sendable {
         of bucket: Bucket, _ body: (RecordChanges) async throws -> Result
     ) async throws -> Result
 
-    /// Stores an object under its digest. If the object already exists, the call has no effect. After an `unavailable`, the object may be
-    /// stored; the caller can repeat the call.
+    /// Stores an object under its digest. If the object already exists, the call has no effect.
+    ///
+    /// If the call throws `unavailable`, it is unknown whether the object was stored. The caller can safely repeat the call.
     ///
     /// - Throws: `objectDamaged` if `digest` is not the SHA-256 digest of `bytes`; `recordTooLarge` above ``StoreLimits/objectBytes``;
     ///   `full`, `unavailable`, `corrupt`.
@@ -55,8 +57,9 @@ public protocol FleetStore: Sendable {
     /// - Throws: `objectDamaged` if the stored bytes have another digest; `unavailable`, `corrupt`.
     func object(_ digest: SHA256Digest) async throws(StoreError) -> [UInt8]?
 
-    /// Appends an event to the history. If an event with this identifier is already in the history, the call has no effect. After an
-    /// `unavailable`, the event may be stored; the caller can repeat the call.
+    /// Appends an event to the history. If an event with this identifier is already in the history, the call has no effect.
+    ///
+    /// If the call throws `unavailable`, it is unknown whether the event was stored. The caller can safely repeat the call.
     ///
     /// - Throws: `recordTooLarge` above ``StoreLimits/eventBytes``; `full`, `unavailable`, `corrupt`.
     func append(_ event: FleetEvent) async throws(StoreError)
