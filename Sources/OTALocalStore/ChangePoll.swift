@@ -1,7 +1,7 @@
 internal import OTAStore
 
 /// Searches for changes of a bucket. One counter numbers the writes of all processes, and transactions are stored in the order of their
-/// numbers. Therefore a search finds all changes that are later than the last found change.
+/// numbers. Therefore a search for numbers above the last found number misses no change.
 actor ChangePoll {
     private let store: LocalStore
     private let bucket: Bucket
@@ -15,7 +15,8 @@ actor ChangePoll {
         self.interval = interval
     }
 
-    /// Waits for changes, and returns them. Returns an error of the store once. After this error, or if the task is cancelled, returns nil.
+    /// Waits for changes, and returns them. If the store throws an error, returns this error. The next call then returns nil. If the task
+    /// is cancelled, returns nil.
     func next() async -> RecordChanges.Batch? {
         while !hasFailed, !Task.isCancelled {
             do {

@@ -198,8 +198,8 @@ struct DatabaseError: Error, CustomStringConvertible {
 
     /// The last error of a connection.
     init(of handle: OpaquePointer) {
-        // sqlite3_system_errno() returns 0 after a failed commit. The errno of this thread is still the one of the failed call, unless a
-        // later call of SQLite failed, too.
+        // sqlite3_system_errno() returns 0 after a failed commit. Therefore use `errno` of this thread. It is still the error of the failed
+        // system call, unless a later system call of SQLite also failed.
         let lastError = errno
         extendedCode = sqlite3_extended_errcode(handle)
         code = extendedCode & 0xFF

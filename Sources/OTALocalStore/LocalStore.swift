@@ -5,8 +5,8 @@ public import OTAFirmware
 public import OTAStore
 public import SystemPackage
 
-/// A store in a file of this computer. Any number of processes can use the file at the same time. The end of a process at any moment does
-/// not damage the file.
+/// A store in a file of this computer. Any number of processes can use the file at the same time. If a process is killed at any moment, the
+/// file is not damaged.
 ///
 /// The file is a database of SQLite. An acknowledged write is on the disk. If another process has locked the file, an operation waits for
 /// a limited time, and then throws `unavailable`.
@@ -21,8 +21,8 @@ public actor LocalStore: FleetStore {
     private nonisolated let file: StoreFile
     private nonisolated let pollInterval: Duration
     private let now: @Sendable () -> StoreTime
-    /// The open file. After an error, the store closes the file, and opens it again for the next operation. SQLite then repairs the file
-    /// with the journal.
+    /// The connection to the file; nil if the file is closed. After an error, the store closes the file, and opens it again for the next
+    /// operation. SQLite then repairs the file with the journal.
     private var database: Database?
     private var retention: Retention
 
@@ -48,7 +48,7 @@ public actor LocalStore: FleetStore {
         self.pollInterval = pollInterval
         retention = Retention(historyBytes: historyBytes)
         self.now = now
-        // The initializer of an actor runs on the thread of the actor from here on.
+        // All properties have a value now, so the rest of this initializer runs on the thread of the actor.
         try connect()
     }
 
@@ -130,7 +130,8 @@ public actor LocalStore: FleetStore {
         return try await body(RecordChanges(AsyncStream { await poll.next() }))
     }
 
-    /// Returns the oldest time of a write whose record has not expired, in milliseconds since 1970.
+    /// Returns the earliest possible write time of a record that has not expired, in milliseconds since 1970. Returns the minimum integer
+    /// if the records of the bucket do not expire.
     private func oldest(of bucket: Bucket) -> Int64 {
         bucket.maximumAge.map { now().before($0).milliseconds } ?? .min
     }
@@ -140,7 +141,7 @@ public actor LocalStore: FleetStore {
     public func putObject(_ bytes: [UInt8], digest: SHA256Digest) throws(StoreError) {
         try StoreLimits.check(bytes, digest: digest)
         let change = try change { database throws(DatabaseError) -> Void in
-            // The statement replaces an object whose bytes were damaged on the disk.
+            // If the object already exists, the statement replaces it, because its bytes can be damaged on the disk.
             try database.run(
                 "INSERT OR REPLACE INTO object (digest, bytes) VALUES (?, ?)", .bytes(digest.bytes), .bytes(bytes))
         }
@@ -212,14 +213,14 @@ public actor LocalStore: FleetStore {
         do { return try body(database) } catch { throw failure(error) }
     }
 
-    /// Runs `body` in a transaction. If `body` returns nil, the transaction changes nothing.
+    /// Runs `body` in a transaction. If `body` returns nil, the transaction is rolled back.
     private func change<Stored>(
         _ body: (Database) throws(DatabaseError) -> Stored?
     ) throws(StoreError) -> Change<Stored> {
         let database = try connect()
         do throws(DatabaseError) {
-            // The transaction locks the file before its first read. If two transactions read first and then tried to write, each would wait
-            // for the other. SQLite does not wait in this case, but returns an error.
+            // BEGIN IMMEDIATE locks the file before the first read. If two transactions read first and then tried to write, each would wait
+            // for the other. In this case, SQLite does not wait, but returns an error.
             try database.run("BEGIN IMMEDIATE")
             guard let stored = try body(database) else {
                 try database.run("ROLLBACK")
@@ -239,7 +240,7 @@ public actor LocalStore: FleetStore {
     }
 
     private func failure(_ error: DatabaseError) -> StoreError {
-        // The end of the connection also ends an open transaction. The next operation opens the file again.
+        // This closes the connection, which rolls back an open transaction. The next operation opens the file again.
         database = nil
         return file.error(error)
     }

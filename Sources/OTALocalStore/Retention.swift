@@ -3,14 +3,15 @@ internal import OTAStore
 
 /// Deletes records and events that are too old, and the oldest events of a history that is too large.
 struct Retention {
-    /// The maximum size of all events.
+    /// The maximum size of all events, in bytes.
     let historyBytes: Int
-    /// The time of the last search for old records and events.
+    /// The time of the last search for old records and events; nil before the first search.
     private var lastPruning: StoreTime?
 
     init(historyBytes: Int) { self.historyBytes = historyBytes }
 
-    /// Deletes records and events that are too old, at most once a minute. No read returns them, so the deletion only frees space.
+    /// Deletes records and events that are too old, at most once a minute. No read returns a record or an event that is too old. So the
+    /// deletion only frees space.
     mutating func prune(_ database: Database, _ time: StoreTime) throws(DatabaseError) {
         if let lastPruning, lastPruning <= time, time.before(.seconds(60)) < lastPruning { return }
         lastPruning = time

@@ -22,7 +22,7 @@ struct StoreFile: Sendable {
         try create()
         let database = try translated { () throws(DatabaseError) in try Database(path, waiting: wait) }
         // `PRAGMA journal_mode` below can change a file that uses a write-ahead log. Therefore first check that the file is a store.
-        // The check consists of several reads. They are one transaction, because another process can create the tables between two reads.
+        // The check reads several values in one transaction, so that no other process can create the tables between two of these reads.
         try translated { () throws(DatabaseError) in try database.run("BEGIN") }
         let isNew = try isNew(database)
         try translated { () throws(DatabaseError) in
@@ -47,7 +47,10 @@ struct StoreFile: Sendable {
         }
     }
 
-    /// Checks the format of the file. Returns true if the file is empty.
+    /// Checks the format of the file.
+    ///
+    /// - Returns: true if the file is empty, and still needs its tables.
+    /// - Throws: `corrupt` if the file is not a store of otaflash; `tooNew`.
     private func isNew(_ database: Database) throws(StoreError) -> Bool {
         let (application, version, tables) = try translated { () throws(DatabaseError) in
             (
@@ -70,7 +73,7 @@ struct StoreFile: Sendable {
         return false
     }
 
-    /// Creates the folder and an empty file, which only the owner can use, if they do not exist.
+    /// Creates the folder and an empty file if they do not exist. Only the owner can use a new folder and a new file.
     ///
     /// No code may open the file except through SQLite. When a process closes a file, the kernel releases all locks of this process on the
     /// file, also the locks of SQLite.
@@ -114,7 +117,7 @@ struct StoreFile: Sendable {
 
     // MARK: - Errors
 
-    /// Runs `body`, and translates its errors.
+    /// Runs `body`, and converts each error of SQLite to an error of the store.
     func translated<Result>(_ body: () throws(DatabaseError) -> Result) throws(StoreError) -> Result {
         do { return try body() } catch { throw self.error(error) }
     }
@@ -141,7 +144,7 @@ struct StoreFile: Sendable {
         }
     }
 
-    /// Returns the error for a failed commit after which `what` may be stored or not.
+    /// Returns the error for a failed commit. It is unknown whether the commit has stored `what`.
     func uncertain(_ what: String, _ error: DatabaseError) -> StoreError {
         StoreError(
             .unavailable, "the disk of the store \(path) reported an error, and \(what) may be stored or not",
