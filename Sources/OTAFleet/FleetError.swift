@@ -31,9 +31,9 @@ public struct FleetError: Error, Sendable, Equatable {
     public var code: Code
     /// A description of the problem for the user, without a full stop at the end.
     public var context: String
-    /// What the user can do, for example a command; nil if nothing helps.
+    /// The recommended next step, for example a command; nil if there is none.
     public var hint: String?
-    /// The error of the key, for `signing-failed`.
+    /// The error of the key, for `signing-failed`; nil for the other codes.
     public var cause: KeyError?
 
     public init(_ code: Code, _ context: String, hint: String? = nil, cause: KeyError? = nil) {

@@ -4,8 +4,8 @@
 /// writes it by compare-and-set. Two controllers compute the same progress from the same records. A new leader measures the times of a
 /// stage from the start again, so a change of the leader can only delay the next stage.
 public struct StageMachine: Sendable {
-    /// The progress is written again after this time, even if it has not changed. A gateway that has seen no new progress for 10 minutes
-    /// starts no push.
+    /// The progress is written again after this time, even if it has not changed. The reason is that a gateway starts no push if it has
+    /// seen no new progress for 10 minutes.
     private static let rewriteTime = Duration.seconds(60)
     /// The minimum time between two writes of the progress if only its counts have changed.
     private static let countTime = Duration.seconds(10)
@@ -54,7 +54,8 @@ public struct StageMachine: Sendable {
 
     /// Returns the progress to sign and to write; nil if nothing is due.
     ///
-    /// The machine does not change its progress before `wrote(_:at:)`.
+    /// The machine keeps its current progress until the caller reports with `wrote(_:at:)` that the store has acknowledged the new
+    /// progress.
     public mutating func step(_ records: some Sequence<DeviceRecord>, at moment: Moment) -> RolloutProgress? {
         let plan = rollout.value
         var next = progress

@@ -67,8 +67,8 @@ public struct DeviceMachine: Sendable {
     private var isHeard = false
     /// The waiting time of this gateway before it takes the lease (``Contention``).
     private var delay = Duration.zero
-    /// The rollout of the current wish, and the time from which the wish has been for this rollout. The waiting time starts at this time.
-    /// Nil if there is no wish.
+    /// The rollout of the current wish, and the time at which a wish first had this rollout. The waiting time starts at this time. Nil if
+    /// there is no wish.
     private var candidate: (rollout: RolloutName, since: Duration)?
     private var job: Job?
     private var pending: Pending?
@@ -154,7 +154,7 @@ public struct DeviceMachine: Sendable {
         switch record.state {
         case .held: return .no
         // No other process of this gateway runs, because a gateway locks its state folder. So a record of an earlier process can be
-        // taken over at once. The record can also be from this process, if a write arrived late that the machine assumed to be lost.
+        // taken over at once. The record can also be from this process, because a write that seemed to be lost can arrive late.
         case .running where record.holder?.gateway == holder.gateway: time = .zero
         case .running: time = watch.takeoverTime + delay
         case .idle, .done, .givenUp, .waiting:
@@ -210,8 +210,8 @@ public struct DeviceMachine: Sendable {
             return acknowledged(stored, revision, pending, at: moment)
         }
         self.pending = nil
-        // The pending write is not in the store. If this attempt has no lease yet, this write would have taken the lease, so the attempt
-        // ends. If the attempt has a lease, the machine writes the newest state again.
+        // The pending write is not in the store. If this attempt has no lease yet, the pending write was the request for the lease, so the
+        // attempt ends. If the attempt has a lease, the machine writes the newest state again.
         if job?.lease == nil { job?.isLost = true }
         job?.hasNews = true
         adopt(stored, revision, at: moment)
@@ -263,13 +263,13 @@ public struct DeviceMachine: Sendable {
 
     private mutating func adopt(_ stored: DeviceRecord?, _ revision: UInt64, at moment: Moment) {
         let (product, version) = (record.product, record.version)
-        // Another process has ended the attempt, or the store has lost the record.
+        // In this case, another process has ended the attempt, or the store has lost the record.
         if job?.lease != nil, pending == nil, stored?.state != .running || stored?.isSameAttempt(as: record) != true {
             job?.isLost = true
         }
         record = stored ?? DeviceRecord(device: record.device)
-        // The product and the version that this gateway read from the device are newer than those in the record. Only after an update is
-        // the version in the record newer.
+        // The product and the version that this gateway read from the device are newer than those in the record. There is one exception:
+        // after an update, the version in the record is newer.
         if record.state != .done { record.version = version ?? record.version }
         record.product = product ?? record.product
         self.revision = revision

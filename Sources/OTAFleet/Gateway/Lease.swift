@@ -13,9 +13,12 @@ public struct Moment: Sendable, Hashable {
 
 /// The lease of a device, as its holder sees it.
 ///
-/// No clock of two machines is compared. The holder writes the record every 10 s (a beat). It stops its push 20 s after it has **sent** the
-/// last beat that the store acknowledged. Another gateway takes over only after it has seen the same revision for 45 s (``LeaseWatch``).
-/// The holder sends a beat before the other gateway sees its revision. So the holder stops at least 25 s before the takeover.
+/// The clocks of two machines are never compared. The holder writes the record every 10 s (a beat), and each beat gives the record a new
+/// revision. The holder stops its push 20 s after it has **sent** the last beat that the store acknowledged. Another gateway takes over
+/// only after it has seen the same revision for 45 s (``LeaseWatch``).
+///
+/// Another gateway can see the revision of a beat only after the holder has sent this beat. So the holder stops at least 25 s before the
+/// takeover.
 public struct Lease: Sendable, Hashable {
     private var sent: Duration
     private var acknowledged: Duration
@@ -39,7 +42,7 @@ public struct Lease: Sendable, Hashable {
     public var stopTime: Duration { acknowledged + .seconds(20) }
 }
 
-/// The last revision of a record that another process has seen, and the time at which this process saw the revision first.
+/// The newest revision of a record that a process without the lease has seen, and the time at which this process first saw the revision.
 public struct LeaseWatch: Sendable, Hashable {
     public private(set) var revision: UInt64
     private var since: Duration
@@ -61,7 +64,7 @@ public struct LeaseWatch: Sendable, Hashable {
     /// The time from which the holder counts as gone: 45 s after the revision was first seen.
     public var takeoverTime: Duration { since + .seconds(45) }
 
-    /// Returns the time `seconds` after the revision was first seen. The pause before the next attempt starts when the revision is seen.
+    /// Returns the time that is `seconds` after the revision was first seen. The pause before the next attempt is measured in this way.
     func time(after seconds: Int) -> Duration { since + .seconds(seconds) }
 }
 
@@ -70,7 +73,8 @@ public struct LeaseWatch: Sendable, Hashable {
 /// If several gateways hear a device, the gateway with the strongest signal waits for the shortest time, and usually gets the lease. The
 /// waiting time also has a random part, for gateways that receive the device with the same signal strength.
 public enum Contention {
-    /// Returns the waiting time: 50 ms for each dB below −40 dBm, at most 90 dB, and a random part of at most 50 ms.
+    /// Returns the waiting time. It is 50 ms for each decibel by which the signal is weaker than −40 dBm, for at most 90 decibels. A random
+    /// part of at most 50 ms is added.
     ///
     /// - Parameters:
     ///   - rssi: the signal strength in dBm; nil if the transport has no radio. The waiting time then has only the random part.

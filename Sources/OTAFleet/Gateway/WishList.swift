@@ -96,8 +96,7 @@ public struct WishList: Sendable {
         return changes
     }
 
-    /// Excludes this version of a release from all further pushes. Call this method if the bundle is missing or is not the bundle of the
-    /// release.
+    /// Excludes this version of a release from all further pushes. Call this method if the gateway has refused the bundle of the release.
     public mutating func refuse(_ release: Verified<FleetRelease>) { badReleases.insert(release) }
 
     private static func misplaced(_ what: String, _ name: String, _ place: String) -> FleetError {
@@ -106,7 +105,7 @@ public struct WishList: Sendable {
 
     // MARK: - Decisions
 
-    /// If a gateway has received no new progress for this time, it starts no push. The controller writes the progress every 60 s.
+    /// If a gateway has received no new progress for this time, it starts no push. The controller writes the progress at least every 60 s.
     private static let deadManTime = Duration.seconds(600)
 
     /// Returns the job for a device, from the newest rollout that admits it; nil if no push may start.
@@ -152,7 +151,8 @@ public struct WishList: Sendable {
         return nil
     }
 
-    /// Returns true if the operator has aborted the rollout of the device's push. The push must then be interrupted, except on trial.
+    /// Returns true if the operator has aborted the rollout of the device's push, and the device is not on trial. The push must then be
+    /// interrupted.
     public func mustInterrupt(_ record: DeviceRecord) -> Bool {
         guard record.state == .running, record.phase != .trial, let rollout = record.rollout else { return false }
         return entries[rollout]?.rollout.value.state == .aborted
@@ -169,8 +169,8 @@ public struct WishList: Sendable {
     private func admits(_ record: DeviceRecord, _ entry: Entry, at moment: Moment) -> Bool {
         guard let progress = entry.progress?.value, let seen = entry.seen, progress.state == .running,
             moment.now - seen < Self.deadManTime,
-            // If the progress names a newer version of the rollout, this gateway waits for this version, because it could pause the
-            // rollout.
+            // If the progress names a newer version of the rollout, this gateway waits for the newer version, because that version could
+            // pause the rollout.
             progress.rolloutSerial <= entry.rollout.value.serial
         else { return false }
         return entry.rollout.value.admits(record.device, groups: record.groups, upTo: progress.stage)

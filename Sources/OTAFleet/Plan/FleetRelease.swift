@@ -1,7 +1,7 @@
 public import OTAFirmware
 public import OTASigning
 
-/// A published bundle. An operator signs it.
+/// The record of a published bundle. An operator signs the record.
 public struct FleetRelease: SignedPayload {
     public enum State: String, Sendable, CaseIterable {
         case published, withdrawn
@@ -86,8 +86,8 @@ public struct FleetRelease: SignedPayload {
 
     /// Checks that a verified bundle is the bundle of this release. A gateway calls this before the first push.
     ///
-    /// The digest of the manifest already determines some of the compared values. They are compared too, because the operator saw and
-    /// signed these values in the record. If they differ from the manifest, the record is wrong.
+    /// The digest of the manifest already determines some of the compared values. These values are also compared, because the operator saw
+    /// and signed them in the record. If they differ from the manifest, the record is wrong.
     ///
     /// - Throws: `bad-release`.
     public func check(_ bundle: VerifiedBundle) throws(FleetError) {

@@ -109,7 +109,7 @@ public struct Rollout: SignedPayload {
     ///
     /// A running rollout can be "changed" to running again: the new serial resumes a rollout that the controller has halted.
     ///
-    /// - Throws: `bad-rollout-change` if the rollout is aborted, or is paused already.
+    /// - Throws: `bad-rollout-change` if the rollout is aborted, or if a paused rollout should be paused again.
     func changed(to state: State) throws(FleetError) -> Rollout {
         guard self.state != .aborted else {
             throw FleetError(

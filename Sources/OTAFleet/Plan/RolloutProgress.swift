@@ -26,8 +26,8 @@ public struct RolloutProgress: SignedPayload {
         public var unfinished: Int { running + waiting }
     }
 
-    /// The numbers of ended and of failed devices at the time at which the operator resumed a halted rollout. For the next halt, only the
-    /// devices that end later count.
+    /// The numbers of ended and of failed devices when the operator resumed a halted rollout. Only the devices that end later count for the
+    /// next halt.
     public struct Excused: Sendable, Hashable {
         public let ended: Int
         public let failed: Int

@@ -13,11 +13,11 @@ public struct Stage: Sendable, Hashable {
     }
 
     public let audience: Audience
-    /// The minimum percentage of updated devices among the stage's ended devices, 0 to 100.
+    /// The minimum percentage of the stage's ended devices that must be updated before the next stage can start, 0 to 100.
     public let successPercent: Int
     /// The number of the stage's devices that must have ended before the next stage can start, at least 1.
     public let minimum: Int
-    /// How long both conditions must hold before the next stage starts, in seconds.
+    /// How long the conditions `successPercent` and `minimum` must hold before the next stage starts, in seconds.
     public let soakSeconds: Int
 
     /// Returns nil if a number is out of its range.

@@ -90,8 +90,8 @@ extension DeviceRecord {
     /// Returns the pause after an attempt, in seconds: 60 s, doubled with each attempt, at most 1 h.
     public static func pause(afterAttempt attempt: Int) -> Int { min(60 << min(max(attempt - 1, 0), 10), longestWait) }
 
-    /// Returns true if a job of this rollout may follow the job in the record. This job is the next attempt of the same rollout, or the
-    /// first attempt of a newer rollout.
+    /// Returns true if a job of the given rollout may follow the job in the record. The new job can be the next attempt of the same
+    /// rollout, or the first attempt of a newer rollout.
     ///
     /// Without this rule, two rollouts in force could update a device in turn, again and again.
     public func mayFollow(_ rollout: RolloutName, _ created: Timestamp) -> Bool {

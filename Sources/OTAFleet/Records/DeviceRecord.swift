@@ -20,7 +20,7 @@ public struct DeviceRecord: Sendable, Hashable {
         case idle
         /// A gateway has the lease and pushes.
         case running
-        /// The last attempt ended without a result. The next attempt starts after `retryAfter`.
+        /// The last attempt ended without a result. The next attempt starts after the pause `retryAfter`.
         case waiting
         /// The device runs the image of the rollout, confirmed.
         case done
@@ -53,7 +53,7 @@ public struct DeviceRecord: Sendable, Hashable {
     /// The number of the holder's writes in this attempt, from 1.
     public internal(set) var beat: Int
     public internal(set) var phase: Phase?
-    /// The received bytes and the size of the image.
+    /// The number of received bytes, and the size of the image in bytes.
     public internal(set) var offset: Int?
     public internal(set) var total: Int?
     /// Why the last attempt ended.

@@ -3,13 +3,13 @@ internal import OTASigning
 
 /// The limits of all records of a fleet.
 public enum RecordLimits {
-    /// The size of the largest record, in bytes.
+    /// The maximum size of a record, in bytes.
     public static let maximumSize = 4096
     /// The highest schema number that this version reads.
     public static let schema = 1
 }
 
-/// The members of a record as JSON. Members that this version does not know stay in the record when it is written again.
+/// The members of a record as JSON. If this version of otaflash writes a record again, members that it does not know stay in the record.
 struct RecordFields: Sendable, Hashable {
     private var members: [JSON.Member]
     /// The kind of the record, for messages.
@@ -63,7 +63,7 @@ struct RecordFields: Sendable, Hashable {
 
     var object: JSON { .object(members) }
 
-    // MARK: - Reading. An absent member is nil; a member of another type is an error. A member is never null.
+    // MARK: - Reading. An absent member is nil. A member of another type, such as null, is an error.
 
     func json(_ name: String) -> JSON? { object[name] }
 

@@ -5,7 +5,7 @@ public import OTASigning
 /// rollout or progress.
 public struct Verified<Payload: SignedPayload>: Sendable, Hashable {
     public let value: Payload
-    /// The IDs of the keys that signed: at least one.
+    /// The IDs of the accepted keys that signed the payload, at least one.
     public let signers: [KeyID]
     /// The SHA-256 of the signed payload. It identifies this version of the record.
     public let digest: SHA256Digest
@@ -25,7 +25,7 @@ public struct OperatorKeys: Sendable {
 
     /// - Parameters:
     ///   - trust: the keys. A scope (``TrustScope``) limits a key to releases and rollouts of some products.
-    ///   - allowsDemoKey: whether the demo key, whose private key is public, counts as an operator.
+    ///   - allowsDemoKey: true if the demo key, whose private key is public, counts as an operator's key.
     public init(_ trust: TrustStore, allowsDemoKey: Bool = false) {
         self.trust = trust
         self.allowsDemoKey = allowsDemoKey
@@ -41,7 +41,7 @@ public struct OperatorKeys: Sendable {
     /// - Throws: `record-untrusted`; the errors of ``SignedRecord`` and of the payload.
     public func rollout(_ bytes: [UInt8]) throws(FleetError) -> Verified<Rollout> { try verify(bytes) }
 
-    /// Verifies the progress of a rollout. The key must be one of the controllers that the signed rollout names.
+    /// Verifies the progress of a rollout. The progress must be signed with a key of a controller that the rollout names.
     ///
     /// - Throws: `record-untrusted`, also for the progress of another rollout; the errors of ``SignedRecord`` and of the payload.
     public static func progress(
@@ -114,7 +114,7 @@ public struct OperatorKeys: Sendable {
         return record
     }
 
-    /// The operators' keys whose scope includes the product; all operators' keys if `product` is nil.
+    /// The operators' keys whose scope includes bundles of the product; all operators' keys if `product` is nil.
     private func keys(for product: ProductName?) -> [PublicKey] {
         trust.keys.filter { key in
             guard allowsDemoKey || key.id != DemoKey.id else { return false }

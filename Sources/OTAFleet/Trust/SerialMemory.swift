@@ -1,7 +1,7 @@
 internal import OTAFirmware
 internal import OTASigning
 
-/// The highest serial number that this machine accepted of each signed record. It stays on the local disk.
+/// The highest serial number of each signed record that this machine has accepted. The memory is kept on the local disk.
 ///
 /// A store that is not trusted can replay an old record with a valid signature, for example to continue an aborted rollout. `accept`
 /// refuses such a record.
@@ -58,7 +58,8 @@ public struct SerialMemory: Sendable, Hashable {
 
     /// Parses the text of `encoded()`. Each line has a kind, a name, a serial and a digest.
     ///
-    /// - Throws: `record-malformed`. The caller must not continue with an empty memory, because that would accept old records.
+    /// - Throws: `record-malformed`. The caller must not continue with an empty memory, because an empty memory would accept old
+    ///   records.
     public init(parsing text: [UInt8]) throws(FleetError) {
         for (index, line) in text.split(separator: UInt8(ascii: "\n")).enumerated() {
             let parts = line.split(separator: UInt8(ascii: " ")).map { String(decoding: $0, as: UTF8.self) }

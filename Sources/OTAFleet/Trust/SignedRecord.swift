@@ -12,11 +12,12 @@ public protocol SignedPayload: Sendable, Hashable {
     func payload() throws(FleetError) -> [UInt8]
 }
 
-/// A record with signatures, parsed, but not verified. ``OperatorKeys`` verifies it.
+/// A parsed record whose signatures are not verified yet. ``OperatorKeys`` verifies them.
 ///
 ///     {"schema":1,"kind":"rollout","payload":"<Base64 of JSON>","signatures":[{"key_id":"…","signature":"<Base64>"}]}
 ///
-/// An Ed25519 signature covers the text `otaflash-rollout-v1` (with the kind of the record), a zero byte, and the payload's bytes.
+/// Each Ed25519 signature covers three parts: the text `otaflash-KIND-v1`, such as `otaflash-rollout-v1`, a zero byte, and the payload's
+/// bytes.
 public struct SignedRecord: Sendable, Hashable {
     public enum Kind: String, Sendable, CaseIterable {
         case release, rollout, progress
