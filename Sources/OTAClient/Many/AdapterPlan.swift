@@ -1,9 +1,9 @@
 /// Distributes the Bluetooth devices of a push over several adapters.
 ///
-/// A device goes to the adapter that hears it best. The signal strength of one advertisement varies by some decibels, so small differences have
-/// no meaning. Among adapters with about the same signal strength, the device goes to the adapter with the fewest devices.
+/// Each device is assigned to the adapter that hears it best. The signal strength of one advertisement varies by some decibels, so small
+/// differences have no meaning. Among adapters with about the same signal strength, the adapter with the fewest devices is selected.
 package struct AdapterPlan: Sendable {
-    /// A smaller difference of two signal strengths has no meaning, in dB.
+    /// The tolerance in dB. Two signal strengths count as equal if they differ by less than this value.
     package static let tolerance = 6
 
     private let adapters: [String]
@@ -16,8 +16,8 @@ package struct AdapterPlan: Sendable {
 
     /// Assigns the next device to an adapter.
     ///
-    /// - Parameter heard: the signal strength at each adapter that hears the device, in dBm; nil: unknown. Empty: no adapter hears it, so it goes
-    ///   to the adapter with the fewest devices.
+    /// - Parameter heard: the signal strength at each adapter that hears the device, in dBm. The value nil means that the strength is
+    ///   unknown. If the dictionary is empty, no adapter hears the device. Then the adapter with the fewest devices is selected.
     /// - Returns: the name of the adapter; nil if the plan has no adapter.
     package mutating func assign(heard: [String: Int?]) -> String? {
         let hearing = adapters.filter { heard[$0] != nil }

@@ -2,8 +2,9 @@ package import OTAUpdate
 
 /// A session that asks for permission before its first change on the device.
 ///
-/// A session reports a phase after `preflight` before its first change. So if the permission is refused at this report, the device has received
-/// requests for its status only. The session then closes the link and fails with `UpdateError.Code.interrupted`.
+/// Before its first change, a session reports a phase that comes after `preflight`. At this report, `AdmittedSession` asks for the
+/// permission. Until then, the device has received only requests for its status. If the permission is refused, the session closes the link
+/// and fails with `UpdateError.Code.interrupted`.
 package struct AdmittedSession<Session: UpdateLogic>: UpdateLogic {
     private enum State {
         case unasked, admitted, refused

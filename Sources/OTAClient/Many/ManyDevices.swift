@@ -44,7 +44,7 @@ package final class AdapterLock {
     /// Locks an adapter.
     ///
     /// - Parameter name: the adapter; nil: the first powered adapter.
-    /// - Returns: nil if there is no such adapter. Each push then fails with the reason.
+    /// - Returns: nil if the adapter cannot be found. Each push over this adapter then fails, and its error has the reason.
     /// - Throws: `deviceInUse` if another otaflash process uses the adapter; `foreignLock`, `cannotCreate`.
     package static func take(_ name: String?, of client: SharedBlueZClient) async throws(ClientError) -> AdapterLock? {
         guard let adapter = try? await client.adapter(name) else { return nil }

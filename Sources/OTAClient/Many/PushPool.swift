@@ -14,7 +14,8 @@ package struct PushPool<Value: Sendable>: Sendable {
         case ended(Int)
         /// The push has ended before its first change on the device, because other devices are updated first. It starts again later.
         case heldBack(Int)
-        /// A connection failed while other links were up, so fewer devices are updated at the same time from now on.
+        /// A connection failed while other links were up. So fewer devices of this lane are updated at the same time from now on. The
+        /// number is the new limit.
         case limited(PushQueue.Lane, Int)
         /// A device rolled back or did not return, so no further device starts.
         case halted(Int)
@@ -26,7 +27,8 @@ package struct PushPool<Value: Sendable>: Sendable {
     }
 
     package typealias Report = @Sendable (UpdateProgress, Duration) -> Void
-    /// Returns true if the push may make its first change on the device. Otherwise the push ends with any error.
+    /// Returns true if the push may make its first change on the device. If the result is false, the push must end with an error and
+    /// without a change.
     package typealias Admission = @Sendable () -> Bool
     /// Performs the push to one device. Each element of the stream requests the push to stop.
     package typealias Push =
@@ -36,7 +38,7 @@ package struct PushPool<Value: Sendable>: Sendable {
         case progress(Int, UpdateProgress, Duration)
         case ended(Int, Result<Value, any Error>, Duration)
         case interrupted
-        /// No further device starts. The running pushes stop by themselves.
+        /// The time limit has passed, so no further device starts. The pool does not stop the running pushes.
         case halted
     }
 
@@ -109,7 +111,8 @@ package struct PushPool<Value: Sendable>: Sendable {
                         let wasHalted = $0.isHalted
                         return ($0.ended(index, end(result)), $0.isHalted && !wasHalted)
                     }
-                    // A device that starts again keeps its last error, in case its push cannot start again.
+                    // If the queue starts the device again later, a new outcome replaces this one. If a halt prevents the next start, the
+                    // device keeps this outcome.
                     outcomes[index] = next == .heldBack ? .notStarted : .ended(result, duration)
                     switch (next, result) {
                     case (.heldBack, _): report(.heldBack(index))

@@ -7,8 +7,8 @@ package import OTAUpdate
 /// A device holds a slot of its lane from its start until its image is marked for boot. A device that restarts needs no slot, so that the
 /// next device can start in the meantime.
 ///
-/// A push asks for permission before its first change on the device (``admit(_:)``). So the queue can look for the first device among several
-/// devices at the same time, and still only ``Policy/first`` devices receive the image until they are updated.
+/// A push asks for permission before its first change on the device (``admit(_:)``). So several pushes can connect at the same time to find
+/// a device that answers. At first, only ``Policy/first`` devices get the permission. The others get it after these devices are updated.
 package struct PushQueue: Sendable {
     /// A resource that several devices share, such as a Bluetooth adapter.
     package enum Lane: Hashable, Sendable {
@@ -47,7 +47,7 @@ package struct PushQueue: Sendable {
         package var atOnce: Int?
         /// The number of devices that must be updated before another device receives the image.
         package var first = 0
-        /// True if the push starts further devices although a device has rolled back or did not return.
+        /// True if further devices start even after a device has rolled back or did not return.
         package var keepsGoing = false
 
         package init() {}
@@ -70,12 +70,12 @@ package struct PushQueue: Sendable {
         case finished
         /// The device could not be reached. Its push starts again after the devices that wait now.
         case again
-        /// The device has received nothing, because its push was not permitted. It starts before the devices that have not answered yet; after a
-        /// halt, it does not start.
+        /// The device has received nothing, because its push was not permitted. Its push starts again before the devices that have not
+        /// answered yet. After a halt, its push does not start again.
         case heldBack
     }
 
-    /// The number of times that a device is started if it cannot be reached.
+    /// The maximum number of starts of a device that cannot be reached.
     package static let attempts = 3
     /// The assumed time in which one device restarts and is confirmed.
     private static let confirmation = Duration.seconds(10)
@@ -104,7 +104,7 @@ package struct PushQueue: Sendable {
         var attempts = 0
         /// True if the device has answered in its current push.
         var isReached = false
-        /// True if the device has answered in a push that was not permitted. It answers again soon after its next start.
+        /// True if the device has answered in a push that was not permitted. It probably answers soon after its next start.
         var hasAnswered = false
         /// True if a failed connection of this device has already lowered the limit of its lane.
         var hasLowered = false
@@ -167,11 +167,11 @@ package struct PushQueue: Sendable {
         return started
     }
 
-    /// True if the search for the first devices is over, or if it needs this device.
+    /// True if the device may connect now. After the first devices are updated, each device may connect.
     ///
-    /// The search is narrow at first: only as many devices connect as may receive the image. After the first device that cannot be reached,
-    /// the slots of the lanes are the only limit, because each missing device takes about a minute. A device that has already answered
-    /// starts only if it probably can receive the image.
+    /// Before this, only as many devices connect as may receive the image. If a device cannot be reached, this limit ends, because a failed
+    /// connection takes about a minute. Then only the slots of the lanes limit the number of connections. However, a device that has already
+    /// answered connects only if it probably can receive the image.
     private func isWanted(_ device: Device) -> Bool {
         guard let free = freeFirstPlaces else { return true }
         guard free > 0 else { return false }
@@ -209,7 +209,7 @@ package struct PushQueue: Sendable {
 
     /// Records a progress event of a device.
     ///
-    /// - Returns: the new limit of the device's lane, if the event lowers the limit; otherwise nil.
+    /// - Returns: the new limit of the device's lane; nil if the event does not lower the limit.
     package mutating func note(_ progress: UpdateProgress, of index: Int) -> Int? {
         switch progress {
         case .phase(.connect): return nil

@@ -104,7 +104,7 @@ struct DeviceSelection: ParsableArguments {
 /// A condition for a version, such as `<1.4.0`.
 package struct VersionCondition: Sendable {
     private enum Comparison: String, CaseIterable {
-        // The parser takes the first operator with which the text begins. So `<=` is before `<`, and `>=` is before `>`.
+        // The parser selects the first operator in this order with which the text begins. So `<=` is before `<`, and `>=` is before `>`.
         case atMost = "<="
         case atLeast = ">="
         case below = "<"

@@ -34,8 +34,8 @@ struct ManyPush {
         }
     }
 
-    /// If a push has at least this number of devices, one device is updated before the others start. This number has no effect in a dry run
-    /// or with `--first`.
+    /// If a push has at least this number of devices, one device is updated before another device receives the image. This number has no
+    /// effect in a dry run or with `--first`.
     private static let severalDevices = 4
 
     /// The duration of the scan that assigns the given devices to several adapters.
@@ -69,7 +69,8 @@ struct ManyPush {
             interrupted: signal.map { $0 == SIGTERM ? .terminated : .interrupted })
     }
 
-    /// Locks the adapters of the push: those of the command line, or else the first powered adapter. Omits an adapter that does not exist.
+    /// Locks the adapters of the command line. If the command line names no adapter, locks the first powered adapter. Omits an adapter that
+    /// does not exist.
     private func lockAdapters(_ client: SharedBlueZClient) async throws(ClientError) -> [AdapterLock] {
         let names: [String?] = targets.adapter.isEmpty ? [nil] : targets.adapter
         var locks: [AdapterLock] = []

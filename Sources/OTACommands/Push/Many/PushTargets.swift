@@ -50,13 +50,13 @@ struct PushTargets: ParsableArguments {
         throw ValidationError("Missing expected argument '--device <address>'")
     }
 
-    /// Refuses several adapters for one device, which uses one adapter.
+    /// Refuses several adapters for a push to one device, because such a push uses only one adapter.
     private func checkAdapters() throws(ValidationError) {
         guard adapter.count > 1, !areMany else { return }
         throw ValidationError("One device uses one adapter: give --adapter once, or several devices.")
     }
 
-    /// True if the push has the result of a push to several devices.
+    /// True for a push to several devices. A push with `--all` or `--device-file` counts as one, even if it has only one device.
     var areMany: Bool { selection.all || deviceFile != nil || device.count > 1 }
 
     private static let mostDevices = 1000
@@ -84,8 +84,8 @@ struct PushTargets: ParsableArguments {
 
     /// Parses the addresses of all devices.
     ///
-    /// - Throws: `usage` for an invalid or repeated address, or if an option does not apply to the transport of all addresses; the errors of
-    ///   `FileReader`.
+    /// - Throws: `usage` for an invalid or repeated address, or if the protocol of `--protocol` does not work with an address; the errors
+    ///   of `FileReader`.
     func addresses() throws -> [DeviceAddress] {
         if selection.all { return [] }
         let all = try device.map { GivenDevice($0) } + (deviceFile.map { try Self.list(in: $0) } ?? [])
@@ -116,8 +116,8 @@ struct PushTargets: ParsableArguments {
         }
     }
 
-    /// Parses the address of one of several devices. They may have different transports. So the Bluetooth options have no effect on the other
-    /// transports.
+    /// Parses the address of one of several devices. The devices may have different transports. So the Bluetooth options are ignored for a
+    /// device with another transport.
     private func address(of text: String) throws -> DeviceAddress {
         var options = options(for: text)
         if try !DeviceAddress(text).isBluetooth { options.radio = .none }
