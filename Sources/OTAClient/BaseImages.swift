@@ -11,16 +11,17 @@ public import SystemPackage
 public struct BaseImages: Sendable {
     /// The images in the order of the paths. `BaseImage.id` is the position in this array.
     public private(set) var images: [BaseImage] = []
-    /// The ids of the images whose files the user named in the command. The other images are from folders or from the default paths. A push
-    /// reports in a note that it does not offer a named image to the device.
+    /// The ids of the images whose files the user named in the command. The other images are from folders or from the default paths. If a push
+    /// does not offer a named image to the device, it can report the reason in a note.
     package private(set) var named: Set<Int> = []
     private var files: [FilePath] = []
 
     /// Finds the images at the given paths.
     ///
     /// - Parameters:
-    ///   - paths: bundles, images (also as Intel HEX text), and folders. From a folder, only its bundles are used, in the order of their
-    ///     names, because only a bundle names the product and the version of its image. Folders inside a folder are not searched.
+    ///   - paths: bundles, images (also as Intel HEX text), and folders. From a folder, only the bundles are used, because only a bundle
+    ///     names the product and the version of its image. They are used in the order of their file names. Folders inside a folder are not
+    ///     searched.
     ///   - areChosen: true if the user named the paths in the current command; false for ``defaultPaths``.
     ///   - note: receives a message for each path that cannot be used.
     ///   - isStopped: returns true to end the search. The images that were found before remain.

@@ -14,7 +14,7 @@ struct BaseSelection {
     /// Messages for the user about bases that are not offered.
     private(set) var notes: [String] = []
 
-    /// Selects from `bases`. A base that the user did not name can cause a note only because of the size that the device accepts.
+    /// Selects from `bases`. A base that the user did not name causes a note only if it is larger than `largest`.
     ///
     /// - Parameters:
     ///   - namedBases: the ids of the bases whose files the user named.
@@ -59,7 +59,7 @@ struct BaseSelection {
 
     private static func note(_ base: BaseImage, _ reason: String) -> String { "no base from \(base.name): \(reason)" }
 
-    /// Returns the images that may run on the device, each once. The most probable image is the first one.
+    /// Returns the images that may run on the device, each once, from the most probable one to the least probable one.
     ///
     /// First comes the image in the bundle whose manifest digest the device reports. Then come the images in bundles of the device's
     /// product and version. Last come the images that are not in a bundle.

@@ -37,7 +37,7 @@ package struct ObjectTransfer {
 
     package let object: TransferObject
     package let bytes: [UInt8]
-    /// The positions of the encoded image; nil: the object is plain.
+    /// Converts between offsets in the encoded stream and offsets in the plain image; nil if `bytes` are the plain object.
     package let positions: StreamPositions?
     private let chunkLength: Int
     private let windowLimit: Int
@@ -62,7 +62,7 @@ package struct ObjectTransfer {
     ///   - position: the position in the answer to BEGIN. The caller must check the offset and the CRC-32 before this call.
     ///   - chunkLength: the maximum length of a Data value in bytes, including the sequence number.
     ///   - window: the maximum number of chunks in flight.
-    ///   - positions: the positions of the encoded image; nil if `bytes` are the plain object.
+    ///   - positions: converts between offsets in the encoded stream and offsets in the plain image; nil if `bytes` are the plain object.
     package init(
         _ object: TransferObject, _ bytes: [UInt8], from position: Position, chunkLength: Int, window: Int,
         positions: StreamPositions? = nil, at now: Duration

@@ -228,9 +228,10 @@ extension SMPUpload {
         /// The minimum timeout of a chunk.
         ///
         /// A device may erase a flash sector before it answers. The erase lasts up to 4 s (a sector of 128 KiB on an STM32F4, datasheet).
+        /// Therefore, the minimum is at least 4 s on a link that loses no chunks.
         ///
-        /// A lossy link has a shorter minimum, because it often loses chunks. The host may then send a chunk twice during an erase. The
-        /// second chunk has no effect.
+        /// On a lossy link, the minimum is shorter, so that the host soon sends a lost chunk again. The host may then send a chunk twice
+        /// during an erase. The second chunk has no effect.
         package var shortestWait: Duration {
             switch self {
             case .lossy: .milliseconds(500)
