@@ -10,8 +10,8 @@ struct BundleShelf: Sendable {
     enum Failure: Error {
         /// The bundle cannot be read from the store now. A later try can succeed.
         case absent(StoreError)
-        /// The bundle is not the bundle of the release, or this gateway does not trust its signers. The gateway does not load this version
-        /// of the release again.
+        /// The verification of the bundle failed, or it is not the bundle of the release. The gateway does not load this version of the
+        /// release again.
         case refused(FleetError)
     }
 

@@ -1,7 +1,7 @@
 public import OTAFirmware
 
-/// A store in the memory of this process, for tests and simulated fleets. It uses no thread and no clock of its own, so it runs in virtual
-/// time.
+/// A store in the memory of this process, for tests and simulated fleets. It uses no thread and no clock of its own, so it can run in
+/// virtual time.
 public actor MemoryStore: FleetStore {
     /// The complete contents of a store at one time.
     package struct Contents: Sendable {

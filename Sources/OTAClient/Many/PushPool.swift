@@ -55,7 +55,7 @@ package struct PushPool<Value: Sendable>: Sendable {
         self.push = push
     }
 
-    /// Runs the pushes until all have ended, or until no further push may start.
+    /// Runs the pushes until all started pushes have ended and no further push can start.
     ///
     /// - Parameters:
     ///   - count: the number of devices in the queue.

@@ -4,7 +4,7 @@ package import OTAUpdate
 ///
 /// A queue is a value without a clock. ``PushPool`` passes the events of the pushes to the queue and starts the returned devices.
 ///
-/// A device holds a slot of its lane from its start until its image is marked for boot. A device that restarts needs no slot, so that the
+/// A device holds a slot of its lane from its start until its image is marked for boot. A device that restarts needs no slot. So the
 /// next device can start in the meantime.
 ///
 /// A push asks for permission before its first change on the device (``admit(_:)``). So several pushes can connect at the same time to find
@@ -21,7 +21,7 @@ package struct PushQueue: Sendable {
 
         /// The number of devices that use the lane at the same time by default.
         ///
-        /// Usual Bluetooth adapters support 5 or 7 links. A device that is being confirmed needs one more link.
+        /// Usual Bluetooth adapters support 5 or 7 links. One of them is for a device that is being confirmed. So the limit is 4.
         var usualLimit: Int {
             switch self {
             case .bluetooth, .simulated: 4

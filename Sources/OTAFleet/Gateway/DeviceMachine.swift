@@ -107,7 +107,7 @@ public struct DeviceMachine: Sendable {
         record = DeviceRecord(device: device)
     }
 
-    /// Whether an attempt of this gateway is under way, from the write of the lease to the write of the result.
+    /// True while an attempt of this gateway is under way. An attempt lasts from the write of the lease to the write of the result.
     public var isBusy: Bool { job != nil }
     /// Whether the push is under way.
     public var isPushing: Bool { job?.isPushing ?? false }

@@ -108,7 +108,7 @@ public struct WishList: Sendable {
     /// If a gateway has received no new progress for this time, it starts no push. The controller writes the progress at least every 60 s.
     private static let deadManTime = Duration.seconds(600)
 
-    /// Returns the job for a device, from the newest rollout that admits it; nil if no push may start.
+    /// Returns the job for a device, from the newest rollout that admits the device; nil if no push may start.
     ///
     /// For a device on trial, only the signatures of the rollout and of the release are required, because the image on trial must be
     /// confirmed in every case.

@@ -24,8 +24,8 @@ extension FleetName {
     }
 }
 
-/// The identifier of a device, such as `ble-AABBCCDDEEFF`. It is made from the identity address of the device, never from a private
-/// random address.
+/// The identifier of a device, such as `ble-AABBCCDDEEFF`. The identifier of a Bluetooth device is made from its identity address, never
+/// from a private random address.
 public struct DeviceID: FleetName {
     public let text: String
     public init?(_ text: some StringProtocol) {
@@ -73,8 +73,8 @@ public struct ReleaseID: FleetName {
     public init(manifest: SHA256Digest) { text = Hex.encode(manifest.prefix) }
 }
 
-/// The identifier of one run of a gateway's process: 4 random bytes, as 8 lower-case hex digits. After a restart, the gateway has a new
-/// identifier.
+/// The identifier of one run of the process of a gateway or of a controller: 4 random bytes, as 8 lower-case hex digits. After a restart,
+/// the process has a new identifier.
 public struct GatewayLife: FleetName {
     public let text: String
 
