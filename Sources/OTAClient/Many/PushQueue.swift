@@ -170,8 +170,8 @@ package struct PushQueue: Sendable {
     /// True if the device may connect now. After the first devices are updated, each device may connect.
     ///
     /// Before this, only as many devices connect as may receive the image. If a device cannot be reached, this limit ends, because a failed
-    /// connection takes about a minute. Then only the slots of the lanes limit the number of connections. However, a device that has already
-    /// answered connects only if it probably can receive the image.
+    /// connection takes about a minute. Then only the slots of the lanes limit the number of connections. However, a device that has
+    /// already answered connects only if it probably can receive the image.
     private func isWanted(_ device: Device) -> Bool {
         guard let free = freeFirstPlaces else { return true }
         guard free > 0 else { return false }
@@ -225,8 +225,8 @@ package struct PushQueue: Sendable {
         }
     }
 
-    /// Lowers the limit of the lane by 1 if the connection failed while the adapter had links to other devices. The adapter may support fewer
-    /// links than the limit.
+    /// Lowers the limit of the lane by 1 if the connection failed while the adapter had links to other devices. The adapter may support
+    /// fewer links than the limit.
     private mutating func connectionFailed(_ error: LinkError, of index: Int) -> Int? {
         let lane = devices[index].lane
         guard case .bluetooth = lane, error.code == .lost, !devices[index].hasLowered else { return nil }
