@@ -6,6 +6,8 @@
 command_tests='^OTACommandsTests\.'
 # The test targets that need D-Bus daemons.
 bus_tests='^(DBusTests|BlueZTests|OTABlueZTests)\.'
+# The test targets that start NATS servers. They measure time, as the tests of commands do.
+server_tests='^(NATSTests|OTANATSStoreTests)\.'
 
 # The time limit of a group in seconds: many times the duration of the slowest group. After this time the group is ended, and the tests that
 # were still running are printed.

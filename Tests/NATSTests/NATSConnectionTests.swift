@@ -111,7 +111,7 @@ struct NATSConnectionTests {
     func hungServer() async throws {
         try await TestServer.run(.newest) { server in
             var options = server.options
-            options.pingInterval = .milliseconds(100)
+            options.pingInterval = .seconds(1)
             options.connectTimeout = .milliseconds(500)
             try await NATSClient.withClient(options) { client in
                 let bucket = try KeyValueBucket("devices", client)

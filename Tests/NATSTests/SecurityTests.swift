@@ -145,7 +145,7 @@ struct SecurityTests {
     @Test("expired credentials are refused, and end an open connection", arguments: TestServer.Version.allCases)
     func expiry(_ version: TestServer.Version) async throws {
         try await TemporaryFolder.run { folder in
-            _ = try await Peer.run(["credentials", folder.string, "5"])
+            _ = try await Peer.run(["credentials", folder.string, "10"])
             let settings = String(decoding: try folder.appending("operator.conf").contents(), as: UTF8.self)
             try await TestServer.run(version, in: folder, hasJetStream: false, settings) { server in
                 var options = server.options

@@ -70,7 +70,7 @@ public struct KeyValueBucket: Sendable {
 
     /// Writes a value and returns its revision.
     ///
-    /// - Parameter expecting: the revision of the present value. With 0, the write succeeds only if the key has no value or is deleted.
+    /// - Parameter revision: the revision of the present value. With 0, the write succeeds only if the key has no value or is deleted.
     ///
     /// - Throws: the errors of ``NATSClient/request(_:headers:_:timeout:)``; `conflict` if the present value has another revision;
     ///   `tryAgain`, `storeFull`, `tooLarge`, `serverError`. After an error with ``NATSError/isOutcomeUnknown``, read the value to learn
