@@ -15,9 +15,7 @@ extension Messenger {
     mutating func sight(_ address: BluetoothAddress, _ name: String, _ announcement: Announcement) {
         guard announcement.tag == session.tag else { return }
         if devices.sight(address, name, announcement.kind, own: id) { show(.peer("\(name) (\(address)) is in range")) }
-        if chat == nil, let wanted, let peer = devices[address]?.id, Devices.matches(wanted, name, address) {
-            open(peer, name)
-        }
+        if awaitsPeer, chat == nil, let peer = devices[address]?.id, isWanted(name, address) { open(peer, name) }
     }
 
     mutating func type(_ text: String) {
@@ -32,13 +30,16 @@ extension Messenger {
         default:
             if chat != nil {
                 send(text)
-            } else if wanted != nil {
+            } else if awaitsPeer {
                 let waiting = early.reduce(text.utf8.count) { $0 + $1.utf8.count }
                 guard waiting <= Conversation.maximumWaiting else {
                     return refuseLine("Not sent: \(ChatError.tooMuchWaits).")
                 }
                 early.append(text)
             } else if let address = devices.address(of: text), let device = devices[address], let peer = device.id {
+                guard isWanted(device.name, address) else {
+                    return refuseLine("This program chats only with \(visible(wanted ?? "")).")
+                }
                 open(peer, device.name)
             } else {
                 refuseLine("No peer \(visible(text)) is in range.")
@@ -58,7 +59,7 @@ extension Messenger {
         (pair.isPeripheral, pair.hasLinked) = (pair.link.map { !$0.isCentral }, pair.link != nil)
         (pair.stalled, pair.farewellEnd) = (nil, nil)
         pairs[peer] = pair
-        (chat, wanted) = (peer, nil)
+        (chat, awaitsPeer) = (peer, false)
         notice("Chat with \(name).")
         for text in early { send(text) }
         early = []

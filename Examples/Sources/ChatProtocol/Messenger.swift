@@ -69,8 +69,10 @@ public struct Messenger: Sendable {
     var attempts = 0
     /// The peer in the open chat.
     var chat: PeerID?
-    /// The name or the address of the only peer with which to open a chat.
-    var wanted: String?
+    /// The name or the address of the only peer with which to open a chat. Nil: any peer.
+    let wanted: String?
+    /// True until the first chat with the wanted peer.
+    var awaitsPeer: Bool
     /// Messages that were typed before the wanted peer was in range.
     var early: [String] = []
     /// The number of lines that were not accepted.
@@ -84,8 +86,7 @@ public struct Messenger: Sendable {
     private var advertised: Announcement?
     var actions: [Action] = []
 
-    /// - Parameter wanted: the name or the address of the peer to chat with as soon as it is in range. Until then, this peer accepts no other
-    ///   chat.
+    /// - Parameter wanted: the name or the address of the peer to chat with as soon as it is in range. This peer opens no other chat.
     public init(
         _ id: PeerID, _ session: Session, wanted: String? = nil,
         nonce: @escaping @Sendable () -> [UInt8] = { (0..<8).map { _ in .random(in: .min ... .max) } }
@@ -93,6 +94,7 @@ public struct Messenger: Sendable {
         self.id = id
         self.session = session
         self.wanted = wanted
+        awaitsPeer = wanted != nil
         self.nonce = nonce
         advertised = announcement
     }
@@ -212,12 +214,17 @@ public struct Messenger: Sendable {
         // The other peer does not know that this peer has left.
         if let peer = device.id, peer != chat, owesGoodbye(peer) { return true }
         guard let chat, let pair = pairs[chat] else {
-            return wanted.map { Devices.matches($0, device.name, address) } ?? true
+            return isWanted(device.name, address)
         }
         guard pair.link == nil else { return false }
         // If both peers call each other, the one with the smaller number answers.
         if pair.isPeripheral == true { return device.id == chat && id.value < chat.value }
         return device.id == nil || device.id == chat
+    }
+
+    /// Whether a chat with this peer may be opened.
+    func isWanted(_ name: String, _ address: BluetoothAddress) -> Bool {
+        wanted.map { Devices.matches($0, name, address) } ?? true
     }
 
     func owesGoodbye(_ peer: PeerID) -> Bool { pairs[peer]?.conversation.owesGoodbye ?? false }

@@ -22,6 +22,23 @@ struct WantedTests {
         #expect(air.messages(1) == ["early"] && air.messages(2) == [])
     }
 
+    @Test("after the chat with the wanted peer, no other peer can open a chat")
+    func remainsWithOnePeer() {
+        var air = Air(["public", "public", "public"], wanted: ["Bob", nil, nil])
+        air.run(for: .seconds(2))
+        #expect(air.peers[0].chatName == "Bob")
+        air.type(1, "/leave")
+        air.type(2, "Alice", "hello from Carol")
+        air.run(for: .seconds(10))
+        air.type(0, "secret for Bob", "Carol")
+        air.run(for: .seconds(2))
+        #expect(air.peers[0].chatName == nil && air.messages(0) == [] && air.messages(2) == [])
+        #expect(air.peers[0].refusedLines == 2 && air.notices(0).last == "This program chats only with Bob.")
+        air.type(0, "Bob", "again")
+        air.run(for: .seconds(5))
+        #expect(air.messages(1) == ["again"])
+    }
+
     @Test("the program quits when the last message has arrived, and the other peer gets the goodbye")
     func quits() {
         var air = Air()
