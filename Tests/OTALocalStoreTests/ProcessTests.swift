@@ -108,6 +108,6 @@ import Testing
     @Test("of 12 writers of two processes, one wins each of 1500 rounds")
     func race() async throws { try await ProcessTests.race(rounds: 1500) }
 
-    @Test("all acknowledged writes of 400 killed processes are in the store")
-    func kill() async throws { try await ProcessTests.kill(rounds: 200, seed: 2) }
+    @Test("all acknowledged writes of 100 killed processes are in the store")
+    func kill() async throws { try await ProcessTests.kill(rounds: 50, seed: 2) }
 }
