@@ -31,7 +31,7 @@ public struct FleetError: Error, Sendable, Equatable {
     public var code: Code
     /// A description of the problem for the user, without a full stop at the end.
     public var context: String
-    /// The recommended next step, for example a command; nil if there is none.
+    /// The recommended next step, for example a command; nil if no step is recommended.
     public var hint: String?
     /// The error of the key, for `signing-failed`; nil for the other codes.
     public var cause: KeyError?

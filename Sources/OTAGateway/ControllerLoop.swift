@@ -92,17 +92,7 @@ struct ControllerLoop<C: Clock> where C.Duration == Duration {
     /// Performs everything that is due now, and starts a timer for the next deadline.
     private mutating func serve(_ group: inout DiscardingTaskGroup) {
         let now = timer.moment.now
-        if saving.begin(at: now) {
-            let (memory, save, post) = (wishes.memory, controller.save, post)
-            group.addTask {
-                do {
-                    try await save(memory)
-                    post.yield(.saved(nil))
-                } catch {
-                    post.yield(.saved(error))
-                }
-            }
-        }
+        saving.start(wishes.memory, at: now, in: &group, save: controller.save) { [post] in post.yield(.saved($0)) }
         if let action = leadership.tick(at: now) { perform(action, &group) }
         let leads = leadership.leads(at: now)
         if leads != wasLeader {

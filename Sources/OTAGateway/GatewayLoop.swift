@@ -109,17 +109,7 @@ struct GatewayLoop<C: Clock, Devices: GatewayDevices> where C.Duration == Durati
             shelf.forgetAbsent(at: now)
             considerAll(&group)
         }
-        if saving.begin(at: now) {
-            let (memory, save, post) = (wishes.memory, gateway.save, post)
-            group.addTask {
-                do {
-                    try await save(memory)
-                    post.yield(.saved(nil))
-                } catch {
-                    post.yield(.saved(error))
-                }
-            }
-        }
+        saving.start(wishes.memory, at: now, in: &group, save: gateway.save) { [post] in post.yield(.saved($0)) }
         if let event = outbox.begin(at: now) {
             let (store, post) = (gateway.store, post)
             group.addTask {

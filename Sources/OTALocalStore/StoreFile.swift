@@ -129,7 +129,7 @@ struct StoreFile: Sendable {
         case SQLITE_BUSY, SQLITE_LOCKED:
             return StoreError(
                 .unavailable, "another process has locked the store \(path) for more than \(wait)",
-                hint: "find the process: fuser -v \(file); end it or let it finish, and then try again", cause: cause)
+                hint: "find the process: fuser -v \(file); end it or wait for its end, then try again", cause: cause)
         case _ where error.isFull:
             let folder = path.removingLastComponent().string.shellQuoted
             return StoreError(

@@ -53,7 +53,7 @@ public struct StoredStream: Sendable {
 
     // MARK: - Reading
 
-    /// Returns the last message with this subject; nil if there is none.
+    /// Returns the last message with this subject; nil if the stream has no such message.
     ///
     /// - Throws: the errors of ``NATSClient/request(_:headers:_:timeout:)``. If the stream does not exist, the error is
     ///   `noResponders`, or `timedOut` with an old server such as 2.9.
@@ -61,7 +61,8 @@ public struct StoredStream: Sendable {
         try await direct("\(name).\(subject)", [], matching: subject)
     }
 
-    /// Returns the first message that has at least this sequence number and a subject that matches `filter`; nil if there is none.
+    /// Returns the first message that has at least this sequence number and a subject that matches `filter`; nil if the stream has no such
+    /// message.
     public func next(from sequence: UInt64, filter: String) async throws(NATSError) -> Message? {
         struct Request: Encodable {
             var seq: UInt64

@@ -1,4 +1,6 @@
-/// Records whether the memory of serials is on the disk.
+import OTAFleet
+
+/// Writes the memory of serials to the disk, and records whether it is there.
 ///
 /// A loop acts on a signed record only after the record's serial is on the disk. Without this rule, a later run of the process could accept
 /// an older version of the record.
@@ -14,12 +16,24 @@ struct MemorySaving: Sendable {
 
     mutating func change() { isChanged = true }
 
-    /// Returns whether the caller must write the memory to the disk now.
-    mutating func begin(at now: Duration) -> Bool {
-        guard isChanged, !isSaving, now >= retry ?? .zero else { return false }
+    /// Writes the memory in a task of the group, if it has changed and no write is under way.
+    ///
+    /// - Parameter ended: receives the error of the write, or nil. The caller then calls `end(_:at:)`.
+    mutating func start(
+        _ memory: SerialMemory, at now: Duration, in group: inout DiscardingTaskGroup,
+        save: @escaping @Sendable (SerialMemory) async throws -> Void, ended: @escaping @Sendable ((any Error)?) -> Void
+    ) {
+        guard isChanged, !isSaving, now >= retry ?? .zero else { return }
         isChanged = false
         isSaving = true
-        return true
+        group.addTask {
+            do {
+                try await save(memory)
+                ended(nil)
+            } catch {
+                ended(error)
+            }
+        }
     }
 
     mutating func end(_ isWritten: Bool, at now: Duration) {
