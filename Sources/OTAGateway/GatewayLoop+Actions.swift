@@ -69,6 +69,8 @@ extension GatewayLoop {
             let end = await devices.push(bundle, to: device, interrupts: interrupts) { post.yield(.step(device, $0)) }
             post.yield(.pushed(device, end))
         }
+        // The operator may have aborted the rollout while the write of the lease was under way.
+        if wishes.mustInterrupt(unit.machine.record) { perform(device, &group) { $0.stop(.aborted, at: $1) } }
     }
 
     private mutating func ended(_ device: DeviceID, _ end: PushEnd?, stored: Bool) {

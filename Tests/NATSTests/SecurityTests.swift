@@ -145,11 +145,13 @@ struct SecurityTests {
     @Test("expired credentials are refused, and end an open connection", arguments: TestServer.Version.allCases)
     func expiry(_ version: TestServer.Version) async throws {
         try await TemporaryFolder.run { folder in
-            _ = try await Peer.run(["credentials", folder.string, "10"])
+            _ = try await Peer.run(["operator", folder.string])
             let settings = String(decoding: try folder.appending("operator.conf").contents(), as: UTF8.self)
             try await TestServer.run(version, in: folder, hasJetStream: false, settings) { server in
                 var options = server.options
                 options.credentials = .credentialsFile(folder.appending("user.creds").string)
+                // The server must be ready before the time of the credentials begins: its start can take longer than 10 s.
+                _ = try await Peer.run(["credentials", folder.string, "10"])
                 let client = try await NATSClient.open(options)
                 var last: NATSConnectionState?
                 for await state in client.states() { last = state }

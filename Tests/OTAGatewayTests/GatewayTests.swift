@@ -236,6 +236,31 @@ import Testing
         }
     }
 
+    @Test("a rollout that is aborted during the write of the lease sends no chunk to the device")
+    func abortsDuringLease() throws {
+        let leaseIsUnderWay = Flag()
+        let world = try World { time, memory in
+            PatchedStore(
+                store: memory,
+                onWrite: { key throws(StoreError) in
+                    guard key.bucket == .devices, !leaseIsUnderWay.isSet else { return }
+                    leaseIsUnderWay.set()
+                    try? await time.sleep(for: .seconds(5))
+                })
+        }
+        try run(world) { device, rollout in
+            let gateway = try world.gateway("a", hears: [device: -50])
+            try await world.wait("the write of the lease") { leaseIsUnderWay.isSet }
+            #expect(try await world.record(device) == nil)
+            let aborted = try world.fleet.operators.change(rollout, to: .aborted, with: world.fleet.operatorKey)
+            try await world.fleet.write(aborted, .rollouts, rollout.value.name, to: world.memory)
+            try await world.wait("the end") { try await world.record(device)?.state == .waiting }
+            #expect(try await world.record(device)?.reason == .aborted)
+            try await gateway.stop()
+            #expect(await world.air.acceptedChunks[device, default: 0] == 0)
+        }
+    }
+
     // MARK: - Failures
 
     @Test("a gateway keeps a result and its event while the store is away, and writes them later")

@@ -1,7 +1,7 @@
 """Another NATS client, for the tests: peer.py URL COMMAND [ARGUMENT...]
 
 Commands: create-bucket BUCKET HISTORY; put BUCKET KEY VALUE; get BUCKET KEY; delete BUCKET KEY; keys BUCKET;
-create-store BUCKET; put-object BUCKET NAME SIZE; get-object BUCKET NAME; corrupt-object BUCKET NAME; credentials FOLDER SECONDS; key FILE.
+create-store BUCKET; put-object BUCKET NAME SIZE; get-object BUCKET NAME; corrupt-object BUCKET NAME; operator FOLDER; credentials FOLDER SECONDS; key FILE.
 """
 
 import asyncio
@@ -100,17 +100,26 @@ def token(issuer, subject, claims, **more):
     return f"{text}.{encoded(issuer.sign(text.encode()))}"
 
 
-def credentials(folder, seconds):
-    """Writes operator.conf for the server and user.creds for a client, which expire after some seconds."""
-    kinds = nkeys.PREFIX_BYTE_OPERATOR, nkeys.PREFIX_BYTE_ACCOUNT, nkeys.PREFIX_BYTE_USER
-    operator, account, user = (new_key(kind) for kind in kinds)
+def operator(folder):
+    """Writes operator.conf for the server, and the seed of the account that signs credentials."""
+    operator, account = (new_key(kind) for kind in (nkeys.PREFIX_BYTE_OPERATOR, nkeys.PREFIX_BYTE_ACCOUNT))
     limits = {"subs": -1, "data": -1, "payload": -1, "imports": -1, "exports": -1, "wildcards": True, "conn": -1, "leaf": -1}
     account_token = token(operator, account, {"type": "account", "limits": limits})
-    user_token = token(account, user, {"type": "user", "subs": -1, "data": -1, "payload": -1}, exp=int(time.time()) + int(seconds))
     operator_token = token(operator, operator, {"type": "operator"})
     with open(f"{folder}/operator.conf", "w") as file:
         file.write(f"operator: {operator_token}\nresolver: MEMORY\n")
         file.write(f"resolver_preload: {{ {account.public_key.decode()}: {account_token} }}\n")
+    with open(f"{folder}/account.seed", "wb") as file:
+        file.write(account.seed)
+    return "ok"
+
+
+def credentials(folder, seconds):
+    """Writes user.creds for a client. The credentials expire after some seconds."""
+    with open(f"{folder}/account.seed", "rb") as file:
+        account = nkeys.from_seed(file.read())
+    user = new_key(nkeys.PREFIX_BYTE_USER)
+    user_token = token(account, user, {"type": "user", "subs": -1, "data": -1, "payload": -1}, exp=int(time.time()) + int(seconds))
     with open(f"{folder}/user.creds", "w") as file:
         file.write(f"-----BEGIN NATS USER JWT-----\n{user_token}\n------END NATS USER JWT------\n\n"
                    f"-----BEGIN USER NKEY SEED-----\n{user.seed.decode()}\n------END USER NKEY SEED------\n")
@@ -125,7 +134,9 @@ def key(file):
     return new.public_key.decode()
 
 
-if sys.argv[1] == "credentials":
+if sys.argv[1] == "operator":
+    print(operator(*sys.argv[2:]))
+elif sys.argv[1] == "credentials":
     print(credentials(*sys.argv[2:]))
 elif sys.argv[1] == "key":
     print(key(*sys.argv[2:]))

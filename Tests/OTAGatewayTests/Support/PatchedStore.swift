@@ -5,7 +5,7 @@ import OTAStore
 struct PatchedStore: FleetStore {
     let store: any FleetStore
     var onRecords: @Sendable (Bucket) throws(StoreError) -> Void = { _ throws(StoreError) in }
-    var onWrite: @Sendable (RecordKey) throws(StoreError) -> Void = { _ throws(StoreError) in }
+    var onWrite: @Sendable (RecordKey) async throws(StoreError) -> Void = { _ throws(StoreError) in }
     var onAppend: @Sendable (FleetEvent) throws(StoreError) -> Void = { _ throws(StoreError) in }
 
     func read(_ key: RecordKey) async throws(StoreError) -> StoredRecord? { try await store.read(key) }
@@ -18,7 +18,7 @@ struct PatchedStore: FleetStore {
     func write(
         _ bytes: [UInt8], at key: RecordKey, expecting expected: Revision
     ) async throws(StoreError) -> WriteOutcome {
-        try onWrite(key)
+        try await onWrite(key)
         return try await store.write(bytes, at: key, expecting: expected)
     }
 
