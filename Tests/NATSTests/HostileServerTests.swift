@@ -38,10 +38,10 @@ struct HostileServerTests {
         }
     }
 
-    @Test("a write that the server cannot decide is repeated")
-    func undecided() async throws {
+    @Test("a write that the server cannot decide is repeated", arguments: [10_008, 10_158, 10_163, 10_164, 10_167])
+    func undecided(_ code: Int) async throws {
         try await withBucket { bucket, script in
-            let undecided = Answer(payload: #"{"error":{"code":400,"err_code":10164}}"#)
+            let undecided = Answer(payload: #"{"error":{"code":503,"err_code":\#(code)}}"#)
             script.set { number in number < 3 ? [undecided] : [Answer(payload: #"{"stream":"KV_devices","seq":7}"#)] }
             let revision = try await bucket.write([1], "a", expecting: 1)
             #expect(revision == 7)

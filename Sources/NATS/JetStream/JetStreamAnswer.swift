@@ -18,9 +18,10 @@ struct JetStreamFailure: Decodable {
         let kind: NATSError.Code =
             switch errorCode {
             case 10071: .conflict
-            // 10164: another write with the same subject is not yet complete. 10008: JetStream is temporarily unavailable, for example
-            // during the election of a leader.
-            case 10164, 10008: .tryAgain
+            // The server has not stored the message, and can store it later. 10008: JetStream is temporarily unavailable, for example during
+            // the election of a leader. 10158: another message with the same identifier is not yet complete. 10163 and 10164: another write
+            // with the same subject is not yet complete. 10167: the server has too many requests.
+            case 10008, 10158, 10163, 10164, 10167: .tryAgain
             case 10014, 10059: .notFound
             case 10023, 10028, 10026, 10047, 10077: .storeFull
             case 10054: .tooLarge
@@ -35,12 +36,10 @@ struct JetStreamFailure: Decodable {
 package struct PublicationAnswer: Decodable {
     package var stream: String
     package var sequence: UInt64
-    var isDuplicate: Bool?
 
     enum CodingKeys: String, CodingKey {
         case stream
         case sequence = "seq"
-        case isDuplicate = "duplicate"
     }
 }
 
@@ -48,12 +47,6 @@ package struct PublicationAnswer: Decodable {
 struct StreamAnswer: Decodable {
     struct State: Decodable {
         var messages: UInt64
-        var lastSequence: UInt64
-
-        enum CodingKeys: String, CodingKey {
-            case messages
-            case lastSequence = "last_seq"
-        }
     }
 
     var state: State
