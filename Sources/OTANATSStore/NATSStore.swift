@@ -13,7 +13,7 @@ public struct NATSStore: FleetStore {
     private let objects: ObjectStore
     private let history: EventHistory
 
-    /// Prepares the use of the store through a connection. Sends nothing, and does not check whether the store exists.
+    /// Creates a store that uses this connection. The initializer sends nothing, and does not check whether the buckets exist.
     public init(_ client: NATSClient) throws(StoreError) {
         do {
             var buckets: [Bucket: KeyValueBucket] = [:]

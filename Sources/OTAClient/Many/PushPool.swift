@@ -3,8 +3,8 @@ package import OTAUpdate
 
 /// Runs the pushes to several devices in the order of a ``PushQueue``.
 ///
-/// All events go through one mailbox to one loop. Only this loop has mutable state, except for the queue: a push asks the queue for
-/// permission before its first change on the device, and needs the answer at once.
+/// All events go through one mailbox to one loop. The loop owns all mutable state except the queue. A lock protects the queue, because each
+/// push asks the queue directly for permission before its first change on the device.
 package struct PushPool<Value: Sendable>: Sendable {
     package enum Event: Sendable {
         case started(Int)

@@ -68,7 +68,7 @@ package struct PushQueue: Sendable {
     package enum Next: Sendable, Equatable {
         /// The result of the push is the result of the device.
         case finished
-        /// The device could not be reached. Its push starts again after the devices that wait now.
+        /// The device could not be reached. The queue puts the device after all waiting devices.
         case again
         /// The device has received nothing, because its push was not permitted. Its push starts again before the devices that have not
         /// answered yet. After a halt, its push does not start again.
@@ -104,7 +104,8 @@ package struct PushQueue: Sendable {
         var attempts = 0
         /// True if the device has answered in its current push.
         var isReached = false
-        /// True if the device has answered in a push that was not permitted. It probably answers soon after its next start.
+        /// True if the device answered in an earlier push, which was not permitted to change the device. The next push probably
+        /// reaches the device soon.
         var hasAnswered = false
         /// True if a failed connection of this device has already lowered the limit of its lane.
         var hasLowered = false

@@ -86,7 +86,6 @@ struct Identify: DeviceCommand {
             Only devices with the GATT OTA profile support this command. For a device with SMP, identify fails (exit 76).
 
             Example: otaflash identify --device ble:AA:BB:CC:DD:EE:FF --seconds 30
-                     otaflash identify --device sim:
             """)
 
     @OptionGroup var target: DeviceOptions

@@ -12,13 +12,13 @@ struct Doctor: Command {
         commandName: name,
         abstract: "Check the requirements for a push on this machine.",
         discussion: """
-            doctor checks this machine for pushes over Bluetooth, serial ports and UDP, and checks that the trusted keys can be \
-            read. It needs no device. Each check has one of these results:
+            doctor checks that this machine can push over Bluetooth, serial ports and UDP, and that the trusted keys can be read. \
+            It needs no device. Each check has one of these results:
 
               ok       the requirement is met
               slow     a setting makes a push slower
               missing  the requirement is not met, and a push that needs it fails
-              unknown  the check was not possible, because another part is missing
+              unknown  the check was not possible, because another requirement is missing
 
             Exit 0: no requirement is missing. Exit 69: a requirement is missing; a push over another transport can still work.
 

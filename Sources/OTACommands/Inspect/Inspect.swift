@@ -14,7 +14,7 @@ struct Inspect: Command {
             not signed is not an error (exit 0).
 
             With --base, inspect also reports how many bytes push sends if the device accepts a compressed image or a \
-            difference.
+            delta.
 
             Example: otaflash inspect app.bin.otaf
                      otaflash inspect app.bin.otaf --base last.otaf
@@ -29,7 +29,7 @@ struct Inspect: Command {
 
     @Option(
         help: ArgumentHelp(
-            "A bundle or an image that devices run now; repeatable. inspect shows the size of the difference between it and <file>.",
+            "A bundle or an image that devices run now; repeatable. inspect shows the size of the delta from it to <file>.",
             valueName: "path"),
         completion: .file())
     var base: [String] = []

@@ -12,7 +12,7 @@ struct Verify: Command {
         discussion: """
             verify checks the signatures and the digest of a bundle or an MCUboot image. Run it before you publish a release. \
             Exit 0: the file is complete and is signed by a trusted key. Exit 65: the file is not a valid bundle or image. \
-            Exit 77: a signature or digest is wrong, or the file does not meet an option such as --product. A device can still refuse a verified file, for \
+            Exit 77: no trusted key has signed the file, a signature or digest is wrong, or the file does not meet an option such as --product. A device can still refuse a verified file, for \
             example because it is for another product. For an MCUboot image, the output also lists the parts that verify \
             cannot check.
 
@@ -74,7 +74,7 @@ struct Verify: Command {
 
     @Option(
         help: ArgumentHelp(
-            "A file of 'otaflash attest', with one signed statement about <file> on each line. Refuse <file> if a statement is not about <file>, "
+            "A file that 'otaflash attest' has written, with one signed statement about <file> on each line. Refuse <file> if a statement is not about <file>, "
                 + "or is not signed by a trusted key; default: no attestations.",
             valueName: "path"),
         completion: .file())
@@ -89,8 +89,8 @@ struct Verify: Command {
 
     @Flag(
         help: ArgumentHelp(
-            "Accept a file whose only trusted signature is from the demo key of otaflash. The private demo key is published, so anyone can "
-                + "sign with it. Default: refuse such a file, even if --trust contains the demo key."))
+            "Accept a file that only the demo key of otaflash has signed, if --trust contains the demo key. The private demo key is "
+                + "published, so anyone can sign with it. Default: refuse such a file."))
     var allowDemoKey = false
 
     @OptionGroup(title: "Output options") var options: OutputOptions

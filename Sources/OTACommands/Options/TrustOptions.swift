@@ -13,8 +13,8 @@ struct TrustOptions: ParsableArguments {
         help: ArgumentHelp(
             "A trusted public key, or a folder with trusted keys (*.pub.pem); repeatable. Default: the paths in $OTAFLASH_TRUST, "
                 + "separated by ':'; if $OTAFLASH_TRUST is not set, the folder ~/.config/otaflash/trust. A text file "
-                + "KEY.pub.pem.scope can limit KEY.pub.pem to some products (product = NAME), or to bundles (format = bundle) or MCUboot images "
-                + "(format = mcuboot).",
+                + "KEY.pub.pem.scope in the same folder limits the key. Its lines: product = NAME (repeatable), and format = bundle or format "
+                + "= mcuboot.",
             valueName: "path"),
         completion: .file())
     var trust: [String] = []

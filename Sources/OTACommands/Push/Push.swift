@@ -31,8 +31,8 @@ struct Push: DeviceCommand {
 
             Give at most one of --no-confirm, --permanent and --upload-only.
 
-            Some devices also accept a compressed image, or the difference from the running image in place of the whole image. \
-            push then sends the shortest form. For a difference, push needs the image that the device runs (--base).
+            Some devices also accept a compressed image, or a delta: only the differences from the image that the device runs. \
+            push then sends the shortest form. For a delta, push needs the image that the device runs (--base).
 
             With --dry-run, push ends after the checks of the file and of the device, and changes nothing.
 
@@ -54,7 +54,7 @@ struct Push: DeviceCommand {
     @Option(
         help: ArgumentHelp(
             "A bundle or an image that the device may run now, or a folder with such bundles; repeatable. If the device runs one of "
-                + "these images, push sends only the difference. Default: the paths in $OTAFLASH_BASES, separated by ':'; if "
+                + "these images and accepts deltas, push sends a delta. Default: the paths in $OTAFLASH_BASES, separated by ':'; if "
                 + "$OTAFLASH_BASES is not set, the folder ~/.local/share/otaflash/bases.",
             valueName: "path"),
         completion: .file())
@@ -256,14 +256,14 @@ enum PushFlag: String, EnumerableFlag {
                     + "GATT OTA profile accepts it only if the device does not support trials.")
         case .uploadOnly: "Upload the image, and do not mark it for boot. Only over SMP."
         case .plain:
-            "Send the image bytes themselves: not compressed, and not as the difference from the running image."
+            "Send the image bytes themselves: not compressed, and not as a delta from the running image."
         case .noDowngrade:
             "Refuse a version that is lower than the running version (exit 77); default: install it, with a warning."
         case .allowDemoKey:
             ArgumentHelp(
-                "Accept a file whose only trusted signature is from the demo key of otaflash. The private demo key is published, so anyone "
-                    + "can sign with it. Default: refuse such a file, even if --trust contains the demo key, except for a virtual device "
-                    + "(sim:).")
+                "Accept a file that only the demo key of otaflash has signed, if --trust contains the demo key. The private demo key is "
+                    + "published, so anyone can sign with it. Default: refuse such a file. A virtual device (sim:) does not need this "
+                    + "option.")
         case .unverifiedImage:
             "Accept an MCUboot image that is not signed by a trusted key, at your own risk. A bundle is always verified."
         case .uncheckedTarget:

@@ -32,7 +32,7 @@ struct Keygen: Command {
 
     @Flag(
         help:
-            "Encrypt the private key with a passphrase; default: no encryption. --passphrase-fd and --passphrase-env imply --encrypt."
+            "Encrypt the new private key with a passphrase; default: no encryption. --passphrase-fd and --passphrase-env imply --encrypt, except with --from."
     )
     var encrypt = false
 

@@ -22,10 +22,17 @@ struct Sign: Command {
             or RSA-3072 key. --version and --header-size are required. With an Ed25519 key, the output has exactly the \
             bytes of imgtool's output.
 
-            Key on another machine: first run sign with --to-sign FILE in place of --key. It writes the bytes to sign. Sign \
-            FILE on the other machine. Then run sign with --signature and --public-key. For a new bundle, add --manifest FILE and \
-            omit the options from --product to --source, because FILE has their values. For another signature in a bundle, give \
-            the bundle as <image>. For an MCUboot image, repeat the options of the first command.
+            Key on another machine: three steps are needed. For a new bundle:
+
+              1. otaflash sign app.bin --to-sign app.tosign --product demo --version 1.1.0
+              2. on the other machine:
+                 openssl pkeyutl -sign -rawin -in app.tosign -inkey release.pem \\
+                   -out app.sig
+              3. otaflash sign app.bin --manifest app.tosign --signature app.sig \\
+                   --public-key release.pub.pem
+
+            For another signature in a bundle, <image> is the bundle in steps 1 and 3, and --manifest is not needed. For an \
+            MCUboot image, step 3 has the same options as step 1 instead of --manifest.
 
             Example: otaflash sign app.bin --key release.pem --product demo --version 1.1.0
                      otaflash sign zephyr.bin --as mcuboot --key release.pem \\

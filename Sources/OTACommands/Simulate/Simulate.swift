@@ -16,20 +16,22 @@ struct Simulate: ParsableCommand, CommandGroupWithHint {
               mtu=BYTES           the ATT MTU, 23 to 517; default: 247
               interval=TIME       the connection interval, 7.5ms to 0.5s; default: 15ms
               per-event=N         packets in a connection event, 1 to 100; default: 6
-              loss=FRACTION       connection events that are lost; default: 0
-              gap=FRACTION        received chunks of the image that the device drops; default: 0
+              loss=FRACTION       lose this fraction of the connection events; default: 0
+              gap=FRACTION        discard this fraction of the received chunks of the
+                                  image; default: 0
               drop-at=FRACTION    break the link when the device has received this
-                                  fraction of the image; several: 0.3,0.8
+                                  fraction of the image; for several breaks: 0.3,0.8
               gone-at=FRACTION    break the link at this fraction, and keep the device
                                   out of range until the command ends
               reset-at=FRACTION   cut the power of the device at this fraction;
-                                  several: 0.3,0.8
-              battery=PERCENT     the battery level, 0 to 100; GATT OTA profile only
+                                  for several cuts: 0.3,0.8
+              battery=PERCENT     the battery level, 0 to 100; default: no battery.
+                                  GATT OTA profile only
               pace=virtual        use a virtual clock, so that an update takes less
                                   than a second; default: real
               seed=N              the seed of all random events; default: 1
 
-            The address 'sim:' (without a name) is the virtual device 'demo'. The first push to this address creates the device.
+            The address 'sim:' (without a name) is the virtual device 'demo'. The first push to this address creates the device, with the product of the pushed file and version 0.0.0. Before that, the other commands fail (exit 69).
 
             Example: otaflash simulate create kitchen --product demo --version 1.0.0 \\
                        --trust release.pub.pem

@@ -16,10 +16,10 @@ struct SimulateCreate: Command {
 
             A new device has all of the following abilities. --without removes one of them. With --protocol ota:
 
-              encodings   accept images that are not whole: compressed images, and differences
-              base        accept the difference from the running image
+              encodings   accept compressed images and deltas
+              base        accept a delta from the running image
 
-            Without encodings, the device accepts only whole images. Without base, it accepts whole and compressed images.
+            Without encodings, the device accepts only complete, uncompressed images. Without base, it also accepts compressed images, but no deltas.
 
             With --protocol smp:
 
@@ -190,14 +190,14 @@ struct SMPDeviceOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "The time from a packet to its answer, 0 to 60000 ms; default: 0. Only with --protocol smp.",
+            "The time from a request to its response, 0 to 60000 ms; default: 0. Only with --protocol smp.",
             valueName: "ms"),
         transform: WholeNumber.in(0...60000))
     var answerTime: Int?
 
     @Option(
         help: ArgumentHelp(
-            "The time from an answer until the device frees the buffers of the packet and of the answer, 0 to 60000 ms; default: 0. "
+            "The time from a response until the device frees the buffers of the request and the response, 0 to 60000 ms; default: 0. "
                 + "Only with --protocol smp.",
             valueName: "ms"),
         transform: WholeNumber.in(0...60000))

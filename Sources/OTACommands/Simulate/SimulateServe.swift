@@ -18,7 +18,9 @@ struct SimulateServe: Command {
             pseudo-terminal. The command prints the address of the device on stderr. It runs until Ctrl-C (SIGINT) or SIGTERM, and then ends with exit 0.
 
             Example: otaflash simulate serve kitchen --adapter hci1
-                     otaflash simulate serve board --udp 1337
+                     otaflash simulate create sensor --protocol smp --product nrf52840dk \\
+                       --version 1.0.0 --trust release.pub.pem
+                     otaflash simulate serve sensor --udp 1337
             """)
 
     @Argument(help: "The name of the virtual device, or its address sim:NAME.", completion: Completions.virtualDevices)

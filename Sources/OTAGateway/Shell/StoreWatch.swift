@@ -17,7 +17,8 @@ struct StoreWatch<C: Clock>: Sendable where C.Duration == Duration {
     func run(_ bucket: Bucket, post: @escaping @Sendable (WatchMessage) -> Void) async {
         while !Task.isCancelled {
             do {
-                // `withChanges` does not show where the first records end. So the complete list is read before, with `records(in:)`.
+                // `withChanges` passes all records and then the changes, but does not mark where the changes begin. So read the complete
+                // list first, with `records(in:)`.
                 post(.complete(bucket, try await store.records(in: bucket)))
                 try await store.withChanges(of: bucket) { changes in
                     for try await record in changes { post(.changed(record)) }

@@ -12,7 +12,8 @@ extension ProfileConversation {
     /// If the device has failed this number of times to decode the stream, the conversation sends the rest of the image plain.
     private static let mostUndecoded = 2
 
-    /// Requests the first encoded image on a link. The encoder works while the conversation sends the envelope.
+    /// Chooses the encoded forms for the device, and requests the encoded image from the offset at which the transfer probably starts. A
+    /// push then sends the envelope while the encoder works.
     mutating func prepareEncoding(_ snapshot: DeviceSnapshot) {
         guard let push else { return }
         takeEncoded()

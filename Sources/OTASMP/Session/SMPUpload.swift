@@ -36,7 +36,7 @@ package struct SMPUpload {
     ///
     /// After the timeout, the first chunk is sent again. If the device receives this chunk twice, the second one has no effect.
     package static let openingLimit = Duration.seconds(10)
-    /// The timeout of a chunk is `slowest` multiplied by this factor.
+    /// The timeout of a chunk after the first one is `slowest` multiplied by this factor, within the limits of `delivery`.
     private static let timeoutFactor = 4
 
     package let bytes: [UInt8]

@@ -107,9 +107,9 @@ struct TokenKeySearch {
         self.algorithms = algorithms
     }
 
-    /// Returns the only private key that fits the URI and has one of the accepted algorithms.
+    /// Returns the only private key that matches the URI and has one of the accepted algorithms.
     ///
-    /// - Throws: `no-such-key` if no key fits the URI; `ambiguous-key` if several keys with an accepted algorithm fit; `wrong-algorithm` if
+    /// - Throws: `no-such-key` if no key matches the URI; `ambiguous-key` if several keys with an accepted algorithm match; `wrong-algorithm` if
     ///   only keys of other algorithms fit; `signer-failed`.
     func key() throws(KeyError) -> TokenKey {
         let all: [TokenKey]
@@ -122,13 +122,13 @@ struct TokenKeySearch {
         let usable = fitting.filter { key in key.algorithm.map(algorithms.contains) ?? false }
         if usable.count == 1 { return usable[0] }
         guard usable.isEmpty else {
-            let isOneToken = "the URI fits \(usable.count) keys of the token \(session.token.title)"
+            let isOneToken = "the URI matches \(usable.count) keys of the token \(session.token.title)"
             throw KeyError(
                 .ambiguousKey, "\(isOneToken): \(Self.titles(usable))",
                 hint: "use the URI of one of them: --key \(usable[0].uri(modulePath: uri.modulePath).shellQuoted)")
         }
         if let other = fitting.first { throw other.wrongAlgorithm(algorithms) }
-        let wanted = uri.object.map { "private key \"\($0)\"" } ?? "private key that fits the URI"
+        let wanted = uri.object.map { "private key \"\($0)\"" } ?? "private key that matches the URI"
         guard !all.isEmpty else {
             throw KeyError(
                 .noSuchKey, "the token \(session.token.title) has no private key",

@@ -47,10 +47,10 @@ final class TokenSession {
         let titles = (found.isEmpty ? all : found).prefix(16).map(\.title).joined(separator: ", ")
         guard found.isEmpty else {
             throw KeyError(
-                .ambiguousKey, "the URI fits \(found.count) tokens: \(titles)",
+                .ambiguousKey, "the URI matches \(found.count) tokens: \(titles)",
                 hint: "add the serial number of the token to the URI: serial=\(TokenURI.encode(found[0].serial.utf8))")
         }
-        let name = uri.token.map { "no token \"\($0)\"" } ?? "no token that fits the URI"
+        let name = uri.token.map { "no token \"\($0)\"" } ?? "no token that matches the URI"
         guard !all.isEmpty else {
             throw KeyError(
                 .noSuchToken, "\(name): \(module.path) finds no token",

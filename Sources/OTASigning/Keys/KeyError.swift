@@ -28,7 +28,7 @@ public struct KeyError: Error, Sendable, Equatable {
         case tokenUnavailable = "token-unavailable"
         case noSuchToken = "no-such-token"
         case noSuchKey = "no-such-key"
-        /// The URI of a key fits several tokens or several keys.
+        /// The URI of a key matches several tokens or several keys.
         case ambiguousKey = "ambiguous-key"
         case pinNeeded = "pin-needed"
         case wrongPIN = "wrong-pin"
@@ -41,14 +41,14 @@ public struct KeyError: Error, Sendable, Equatable {
         case signerProtocol = "signer-protocol"
         /// A signature that another machine created is not valid for any of the given public keys, or a public key has no signature.
         case signatureUnmatched = "signature-unmatched"
+        /// A call of libcrypto failed unexpectedly, for example because no memory was available.
+        case cryptography = "crypto-failed"
         // The next errors concern a trust store.
         case trustPermissions = "trust-permissions"
         case relativeTrustPath = "relative-trust-path"
         case badTrustScope = "bad-trust-scope"
         case keyIDConflict = "key-id-conflict"
         case noTrustedKey = "no-trusted-key"
-        /// A call of libcrypto failed unexpectedly, for example because no memory was available.
-        case cryptography = "crypto-failed"
     }
     public var code: Code
     /// A description of the problem for the user, without a full stop at the end.

@@ -23,7 +23,7 @@ struct PushTargets: ParsableArguments {
     @Option(
         help: ArgumentHelp(
             "The Bluetooth adapter of this machine (example: hci0). With --all or several devices, repeat the option to use several "
-                + "adapters; each device uses the adapter that receives it best. Default: the first adapter that is switched on.",
+                + "adapters; push updates each device over the adapter that receives the strongest signal from it. Default: the first adapter that is switched on.",
             valueName: "hciN"),
         completion: Completions.adapters)
     var adapter: [String] = []
@@ -158,14 +158,14 @@ struct PushOrder: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "Update this number of devices before another device receives the image; default: 1 with 4 or more devices, otherwise 0.",
+            "Update this number of devices as a test, before the update of any other device starts; default: 1 for 4 or more devices, otherwise 0.",
             valueName: "number"),
         transform: WholeNumber.in(0...1000))
     var first: Int?
 
     @Flag(
         help:
-            "Update the other devices even if a device rolls back or does not return. Default: finish the running updates, and start no others."
+            "Start all updates, even if a device has rolled back, or was not reachable after its restart. Default: after such a failure, finish the running updates and start no others."
     )
     var keepGoing = false
 
