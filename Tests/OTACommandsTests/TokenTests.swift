@@ -168,7 +168,7 @@ import Testing
 
         let ambiguous = try await sandbox.run(
             Self.sign + ["--force", "--key", "pkcs11:object=fw", "--pin-env", "PIN"], env: sandbox.tokens())
-        #expect(ambiguous.exit == 64 && ambiguous.err.contains("fits 2 tokens"), "\(ambiguous.err)")
+        #expect(ambiguous.exit == 64 && ambiguous.err.contains("matches 2 tokens"), "\(ambiguous.err)")
         let oneVariable = try await sandbox.run(
             Self.sign + ["--force", "--key", keys[0], "--key", keys[2], "--pin-env", "PIN"], env: sandbox.tokens())
         #expect(oneVariable.exit == 77 && oneVariable.err.contains("--pin-env is for one token"), "\(oneVariable.err)")
@@ -248,12 +248,12 @@ import Testing
         try await sandbox.pkcs11Tool(["--delete-object", "--type", "pubkey", "--id", "08"])
         for (key, code, exit, message) in [
             ("pkcs11:token=other", "no-such-token", 69, "no token \"other\"; there are: \"release\" (serial "),
-            ("pkcs11:serial=0", "no-such-token", 69, "no token that fits the URI"),
-            ("pkcs11:slot-id=3", "no-such-token", 69, "no token that fits the URI"),
+            ("pkcs11:serial=0", "no-such-token", 69, "no token that matches the URI"),
+            ("pkcs11:slot-id=3", "no-such-token", 69, "no token that matches the URI"),
             ("pkcs11:object=other", "no-such-key", 66, "has no private key \"other\"; it has: "),
             ("pkcs11:id=%02", "no-such-key", 66, "\"fw\" (id 01)"),
             ("pkcs11:object=half", "no-such-key", 66, "but not its public key"),
-            ("pkcs11:object=twin", "ambiguous-key", 64, "fits 2 keys"),
+            ("pkcs11:object=twin", "ambiguous-key", 64, "matches 2 keys"),
             ("pkcs11:token=release", "ambiguous-key", 64, "keys of the token"),
             ("pkcs11:object=rsa", "wrong-algorithm", 65, "is for RSA; expected Ed25519"),
             ("pkcs11:object=a;object=b", "bad-key-uri", 64, "occurs twice"),
