@@ -3,8 +3,8 @@ public import OTAFirmware
 /// The shared memory of a fleet: small records with compare-and-set, objects, and a history of events.
 ///
 /// Gateways, the controller and the commands of an operator share one store. They do not compare clocks. A write succeeds only if the
-/// record still has the revision that the writer has read. One counter of the whole store numbers all writes. So a later write has a
-/// greater revision than an earlier write, even in another bucket.
+/// record still has the revision that the writer has read. In a bucket, a later write has a greater revision than an earlier write.
+/// Revisions of different buckets cannot be compared.
 ///
 /// All stores behave the same. The test target `StoreContract` contains the tests that each store must pass.
 public protocol FleetStore: Sendable {
@@ -44,7 +44,7 @@ public protocol FleetStore: Sendable {
         of bucket: Bucket, _ body: (RecordChanges) async throws -> Result
     ) async throws -> Result
 
-    /// Stores an object under its digest. If the object already exists, the call has no effect.
+    /// Stores an object under its digest. If the object already exists, the call replaces it, because the stored bytes can be damaged.
     ///
     /// If the call throws `unavailable`, it is unknown whether the object was stored. The caller can safely repeat the call.
     ///

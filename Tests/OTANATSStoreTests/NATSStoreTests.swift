@@ -8,12 +8,7 @@ import StoreContract
 import Testing
 
 @Suite("Store on a NATS server", .timeLimit(.minutes(5))) struct NATSStoreTests {
-    /// All cases but one: each bucket of NATS has its own counter.
-    static let cases = StoreContract.cases.filter {
-        $0.description != "a later write has a greater revision, also in another bucket"
-    }
-
-    @Test("the store has the behaviour of all stores", arguments: TestServer.Version.allCases, cases)
+    @Test("the store has the behaviour of all stores", arguments: TestServer.Version.allCases, StoreContract.cases)
     func contract(_ version: TestServer.Version, _ rule: StoreContract.Case) async throws {
         try await withStores(version) { try await rule.run(StoreContract($0, $1)) }
     }

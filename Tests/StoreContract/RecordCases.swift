@@ -37,16 +37,20 @@ extension StoreContract {
             try expect(await stores.first.read(key)?.revision, new, "the revision")
             _ = try await stores.first.put("three", at: key, expecting: new)
         },
-        Case("a later write has a greater revision, also in another bucket") { stores in
-            var last = Revision.absent
-            for (index, bucket) in Bucket.allCases.enumerated() {
-                let store = index % 2 == 0 ? stores.first : stores.second
-                let revision = try await store.put("x", at: .of(bucket, "same-name"))
-                try expect(last < revision, true, "\(last) before \(revision)")
-                last = revision
+        Case(
+            "a later write in a bucket has a greater revision, and a record of the same name in another bucket is another record"
+        ) {
+            stores in
+            for bucket in Bucket.allCases {
+                var last = Revision.absent
+                for (store, name) in [(stores.first, "same-name"), (stores.second, "other-name")] {
+                    let revision = try await store.put("x", at: .of(bucket, name))
+                    try expect(last < revision, true, "\(last) before \(revision) in \(bucket)")
+                    last = revision
+                }
             }
             for bucket in Bucket.allCases {
-                try expect(await stores.first.records(in: bucket).count, 1, "records in \(bucket)")
+                try expect(await stores.first.records(in: bucket).count, 2, "records in \(bucket)")
             }
         },
         Case("the records of a bucket are in the order of their revisions") { stores in
