@@ -16,15 +16,21 @@ public struct Backoff: Sendable {
         return min(Self.longest, .milliseconds(500 << (failures - 1)))
     }
 
-    /// Starts with the shortest wait again if the event is a success: a greeting without a running transfer, more bytes of the image, or
-    /// the end of a transfer. A greeting during a transfer is not enough. Otherwise a peripheral that ends each link after the greeting
-    /// would have an unlimited number of attempts.
-    public mutating func record(_ event: CentralSession.Event, isTransferring: Bool) {
+    /// Starts with the shortest wait again if the event is a success: more bytes of the image, or the end of a transfer. A greeting is not
+    /// enough. Otherwise a peripheral that ends each link after the greeting would have an unlimited number of attempts.
+    public mutating func record(_ event: CentralSession.Event) {
         switch event {
-        case .ready where !isTransferring: failures = 0
         case .progress(let received, _) where received > self.received: (failures, self.received) = (0, received)
         case .image, .imageFailed: (failures, received) = (0, 0)
         default: break
         }
+    }
+
+    /// Starts with the shortest wait again if a link without a running transfer has lasted for the longest wait. So an idle conversation
+    /// continues after each cut, and the attempts are never frequent.
+    ///
+    /// - Parameter time: the time since the greeting.
+    public mutating func endLink(after time: Duration, isTransferring: Bool) {
+        if time >= Self.longest, !isTransferring { failures = 0 }
     }
 }

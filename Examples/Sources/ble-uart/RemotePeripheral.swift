@@ -23,6 +23,8 @@ actor RemotePeripheral {
     private let clock = Stopwatch()
     private var backoff = Backoff()
     private var hasGreeted = false
+    /// The time of the greeting on the current link. Nil: no greeting.
+    private var greeted: Duration?
     private var session = CentralSession(conversation: .random(in: 0...UInt64.max))
     /// The inputs of the current link. Nil: there is no link.
     private var link: AsyncStream<Input>.Continuation?
@@ -72,6 +74,8 @@ actor RemotePeripheral {
     }
 
     private func wait(after error: any Error, reason: String) async throws {
+        if let greeted { backoff.endLink(after: clock.now - greeted, isTransferring: session.download != nil) }
+        greeted = nil
         guard hasGreeted, let wait = backoff.next() else { throw error as? BlueZError ?? Failure(reason) }
         report(.reconnecting(reason: reason, after: wait))
         try await Task.sleep(for: wait)
@@ -118,8 +122,8 @@ actor RemotePeripheral {
     }
 
     private func show(_ event: CentralSession.Event) throws {
-        if event == .ready { hasGreeted = true }
-        backoff.record(event, isTransferring: session.download != nil)
+        if event == .ready { (hasGreeted, greeted) = (true, clock.now) }
+        backoff.record(event)
         // A device without this protocol, or with another version of it.
         if !hasGreeted, case .refused(let refusal) = event { throw Failure("\(refusal)") }
         report(.session(event))

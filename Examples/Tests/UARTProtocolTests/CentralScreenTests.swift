@@ -155,36 +155,47 @@ struct CentralScreenTests {
 
 @Suite("UART: waits between connection attempts")
 struct BackoffTests {
-    @Test("the waits double up to 8 s, end after six attempts, and start again after a connection")
+    @Test("the waits double up to 8 s, end after six attempts, and start again after a link of 8 s")
     func waits() {
         var backoff = Backoff()
         let all = (0..<8).map { _ in backoff.next() }
         #expect(all == [.milliseconds(500), .seconds(1), .seconds(2), .seconds(4), .seconds(8), .seconds(8), nil, nil])
-        backoff.record(.ready, isTransferring: false)
+        backoff.endLink(after: .seconds(8), isTransferring: false)
         #expect(backoff.next() == .milliseconds(500))
     }
 
-    @Test("a peripheral that greets and sends no new byte of the image has six attempts")
+    @Test(
+        "a peripheral that greets, sends texts and ends the link has six attempts, also during a transfer without new bytes",
+        arguments: [(.milliseconds(7999), false), (.seconds(14), true)] as [(Duration, Bool)])
+    func endedAfterGreeting(time: Duration, isTransferring: Bool) {
+        var backoff = Backoff()
+        for _ in 0..<Backoff.attempts {
+            for event in [.ready, .toggle(true), .text("a"), .refused(.malformed)] as [CentralSession.Event] {
+                backoff.record(event)
+            }
+            backoff.endLink(after: time, isTransferring: isTransferring)
+            #expect(backoff.next() != nil)
+        }
+        backoff.endLink(after: time, isTransferring: isTransferring)
+        #expect(backoff.next() == nil)
+    }
+
+    @Test("only new bytes of the image start the waits again")
     func noProgress() {
         var backoff = Backoff()
-        backoff.record(.ready, isTransferring: false)
-        backoff.record(.progress(received: 500, size: 2000), isTransferring: true)
+        backoff.record(.progress(received: 500, size: 2000))
         for _ in 0..<6 {
             #expect(backoff.next() != nil)
-            backoff.record(.ready, isTransferring: true)
             // The peripheral starts again at 0.
-            for received in [0, 499, 500] {
-                backoff.record(.progress(received: received, size: 2000), isTransferring: true)
-            }
-            backoff.record(.toggle(true), isTransferring: true)
+            for received in [0, 499, 500] { backoff.record(.progress(received: received, size: 2000)) }
         }
         #expect(backoff.next() == nil)
-        backoff.record(.progress(received: 501, size: 2000), isTransferring: true)
+        backoff.record(.progress(received: 501, size: 2000))
         #expect(backoff.next() == .milliseconds(500))
         // The next transfer has other bytes.
-        backoff.record(.imageFailed(.wrongDigest), isTransferring: false)
+        backoff.record(.imageFailed(.wrongDigest))
         _ = backoff.next()
-        backoff.record(.progress(received: 1, size: 2000), isTransferring: true)
+        backoff.record(.progress(received: 1, size: 2000))
         #expect(backoff.next() == .milliseconds(500))
     }
 }
