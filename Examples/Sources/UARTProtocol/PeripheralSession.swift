@@ -25,6 +25,8 @@ public struct PeripheralSession: Sendable {
         /// The central has confirmed the whole image.
         case sentImage
         case refused(Refusal)
+        /// The central has started another conversation. It has not confirmed this number of texts of the earlier one.
+        case replaced(undelivered: Int)
     }
 
     /// A conversation, which continues when its central has a new link.
@@ -37,6 +39,8 @@ public struct PeripheralSession: Sendable {
 
     /// The number of conversations that the peripheral remembers.
     public static let memory = 8
+    /// A central that has been idle for this time loses its place when another central writes.
+    public static let idleTime = Duration.seconds(60)
 
     public private(set) var toggle = false
     private let image: ServedImage?
@@ -44,6 +48,8 @@ public struct PeripheralSession: Sendable {
     public private(set) var connection: Int?
     private var channel = Channel(valueLength: 0)
     private var greetingDue: Duration?
+    /// The time of the last message of the central, or of its last value while the peripheral had frames on the way.
+    private var lastActivity = Duration.zero
     /// The last element is the conversation of the current link.
     private var conversations: [Conversation] = []
     private var hasGreeted = false
@@ -62,11 +68,15 @@ public struct PeripheralSession: Sendable {
             self.connection = connection
             channel = Channel(valueLength: valueLength)
             greetingDue = now + Channel.answerTime
+            lastActivity = now
         }
         guard self.connection == connection else { return false }
         channel.valueLength = valueLength
         return true
     }
+
+    /// Whether the central has been idle for ``idleTime``. The program can end its link then, and admit another central.
+    public func isIdle(at now: Duration) -> Bool { connection != nil && now >= lastActivity + Self.idleTime }
 
     /// Ends a link. The messages that the central has not confirmed wait for the next link.
     public mutating func end(_ connection: Int) {
@@ -103,10 +113,12 @@ public struct PeripheralSession: Sendable {
 
     /// Accepts a value that the admitted central has written to RX.
     public mutating func receive(_ value: [UInt8], at now: Duration) throws(ChannelError) -> [Event] {
-        var events: [Event] = []
+        var events = restart(for: value, at: now).map { [$0] } ?? []
+        if !channel.isIdle { lastActivity = now }
         let bytes = try channel.receive(value, at: now)
         if hasGreeted { conversations[conversations.count - 1].outbox.confirm(in: &channel) }
         if let bytes {
+            lastActivity = now
             do throws(Refusal) {
                 events.append(try handle(Message(bytes: bytes)))
             } catch {
@@ -119,6 +131,19 @@ public struct PeripheralSession: Sendable {
             events.append(.sentImage)
         }
         return events
+    }
+
+    /// Starts a new channel if the value is the greeting of another program on the same link. A killed program leaves its link, and
+    /// bluetoothd does not report the end of its subscription while other programs of the central are subscribed. The first frame of a link
+    /// with another conversation is not a repetition.
+    private mutating func restart(for value: [UInt8], at now: Duration) -> Event? {
+        guard let frame = try? Frame(bytes: value), frame.sequence == 0, case .data(true, _, let data) = frame.kind,
+            case .hello(_, let number, _) = try? Message(bytes: data), hasGreeted, let old = conversations.last,
+            number != old.number
+        else { return nil }
+        (channel, hasGreeted, answers, offset) = (Channel(valueLength: channel.valueLength), false, [], nil)
+        greetingDue = now + Channel.answerTime
+        return .replaced(undelivered: old.outbox.count)
     }
 
     private mutating func handle(_ message: Message) throws(Refusal) -> Event {

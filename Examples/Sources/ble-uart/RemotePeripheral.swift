@@ -59,8 +59,8 @@ actor RemotePeripheral {
         return true
     }
 
-    /// Connects, and connects again after each lost link. Returns after the command `disconnect`. Throws if the first attempt fails, or if
-    /// no attempt of ``Backoff`` is left.
+    /// Connects, and connects again after each lost link. Returns after the command `disconnect`. Throws if the first link could not be
+    /// made, or if no attempt of ``Backoff`` is left.
     func run() async throws {
         while true {
             do {
@@ -76,7 +76,12 @@ actor RemotePeripheral {
     private func wait(after error: any Error, reason: String) async throws {
         if let greeted { backoff.endLink(after: clock.now - greeted, isTransferring: session.download != nil) }
         greeted = nil
-        guard hasGreeted, let wait = backoff.next() else { throw error as? BlueZError ?? Failure(reason) }
+        // A peripheral that serves another central ends the link before the greeting.
+        let isBusy = !hasGreeted && (error as? BlueZError)?.code == .disconnected
+        guard hasGreeted || isBusy, let wait = backoff.next() else {
+            guard isBusy else { throw error as? BlueZError ?? Failure(reason) }
+            throw Failure("\(reason) before the greeting; another central may use it; hint: end that central")
+        }
         report(.reconnecting(reason: reason, after: wait))
         try await Task.sleep(for: wait)
     }

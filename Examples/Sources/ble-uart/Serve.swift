@@ -104,7 +104,6 @@ struct UARTServer {
         case .event(.connected(let connection)): report("\(connection.central) connected")
         case .event(.disconnected(let connection)):
             report("\(connection.central) disconnected")
-            if connection == central, session.undelivered > 0 { report("Texts not confirmed: \(session.undelivered)") }
             end(connection)
             refused.remove(connection)
         // A program of the central has ended, but the link remains. The next program starts with a new session.
@@ -123,6 +122,10 @@ struct UARTServer {
     private mutating func receive(_ request: WriteRequest) {
         guard request.offset == 0 else { return request.fail(with: .invalidOffset) }
         let connection = request.connection
+        if let central, central != connection, !refused.contains(connection), session.isIdle(at: clock.now) {
+            let seconds = PeripheralSession.idleTime.components.seconds
+            refuse(central, "idle for \(seconds) s, and another central has written")
+        }
         let length = UARTService.valueLength(atMost: request.maximumNotificationLength)
         guard !refused.contains(connection), session.admit(connection.number, valueLength: length, at: clock.now)
         else {
@@ -144,6 +147,7 @@ struct UARTServer {
         case .sendingImage(let offset): report("Sending the image from byte \(offset) of \(image.bytes.count)")
         case .sentImage: report("The image has arrived")
         case .refused(let refusal): report("Refused: \(refusal)")
+        case .replaced(let undelivered): reportUndelivered(undelivered)
         }
     }
 
@@ -163,7 +167,13 @@ struct UARTServer {
 
     private mutating func end(_ connection: PeripheralConnection) {
         session.end(connection.number)
-        if connection == central { central = nil }
+        guard connection == central else { return }
+        central = nil
+        reportUndelivered(session.undelivered)
+    }
+
+    private func reportUndelivered(_ count: Int) {
+        if count > 0 { report("Texts not confirmed: \(count)") }
     }
 }
 

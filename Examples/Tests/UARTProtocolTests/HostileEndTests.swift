@@ -165,4 +165,52 @@ struct HostileEndTests {
         // One frame of 242 bytes: the MTU of the refused central has no effect.
         #expect(try flood.peripheral.output(at: .zero).map(\.count) == [206])
     }
+
+    @Test("a new program on the link of a killed program starts a new session, and a repeated greeting does not")
+    func newProgramOnTheLink() throws {
+        var flood = Flood()
+        _ = try flood.send(Self.hello)
+        for number in 0..<3 { _ = try flood.send(.text("\(number)")) }
+        #expect(flood.peripheral.send("lost") == true)
+        let repeated = Frame(.data(isLast: true, asksForAck: true, Self.hello.bytes), 0)
+        #expect(try flood.peripheral.receive(repeated.bytes, at: .zero) == [])
+        flood.sequence = 0
+        let other = Message.hello(version: 1, conversation: 2, received: 0)
+        #expect(try flood.send(other) == [.replaced(undelivered: 1), .hello])
+        #expect(try flood.send(.text("next")) == [.text("next")])
+    }
+
+    @Test("another version of the protocol on the link of a killed program is given up after 15 s")
+    func otherVersionOnTheLink() throws {
+        var flood = Flood()
+        _ = try flood.send(Self.hello)
+        flood.sequence = 0
+        let other = Message.hello(version: 9, conversation: 2, received: 0)
+        #expect(try flood.send(other, at: .seconds(1)) == [.replaced(undelivered: 0), .refused(.unknownVersion)])
+        _ = try flood.peripheral.receive(Frame(.ack, 1).bytes, at: .seconds(1))
+        #expect(throws: ChannelError.noGreeting) { try flood.peripheral.output(at: .seconds(16)) }
+    }
+
+    @Test("a central that has greeted and is idle for 60 s can be replaced, and a central with traffic cannot")
+    func idle() throws {
+        var flood = Flood()
+        #expect(!flood.peripheral.isIdle(at: .seconds(100)))
+        _ = try flood.send(Self.hello, at: .seconds(1))
+        _ = try flood.peripheral.receive(Frame(.ack, 1).bytes, at: .seconds(2))
+        #expect(!flood.peripheral.isIdle(at: .seconds(61)) && flood.peripheral.isIdle(at: .seconds(62)))
+        // Repetitions, confirmations of nothing and damaged values are not traffic.
+        for value in [Frame(.ack, 1).bytes, [1, 2], Frame(.data(isLast: true, asksForAck: true, [3]), 0).bytes] {
+            _ = try flood.peripheral.receive(value, at: .seconds(50))
+            _ = try flood.peripheral.output(at: .seconds(50))
+        }
+        #expect(flood.peripheral.isIdle(at: .seconds(62)))
+        _ = try flood.send(.text("a"), at: .seconds(63))
+        #expect(!flood.peripheral.isIdle(at: .seconds(122)))
+        // A central that only confirms parts of the image is not idle.
+        _ = try flood.send(.getImage(offset: 0, nil), at: .seconds(123))
+        _ = try flood.peripheral.receive(Frame(.ack, 3).bytes, at: .seconds(180))
+        #expect(!flood.peripheral.isIdle(at: .seconds(239)) && flood.peripheral.isIdle(at: .seconds(240)))
+        flood.peripheral.end(1)
+        #expect(!flood.peripheral.isIdle(at: .seconds(1000)))
+    }
 }
