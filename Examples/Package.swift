@@ -90,7 +90,7 @@ let package = Package(
         .testTarget(
             name: "UARTProtocolTests",
             dependencies: [
-                "UARTProtocol", .product(name: "BlueZ", package: "otaflash"),
+                "ExampleSupport", "UARTProtocol", .product(name: "BlueZ", package: "otaflash"),
                 .product(name: "OTASigning", package: "otaflash"),
             ], swiftSettings: warnings),
 

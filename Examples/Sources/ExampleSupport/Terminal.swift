@@ -1,4 +1,3 @@
-import Dispatch
 import Glibc
 
 /// The terminal of this process. While it exists, each key arrives without Return and without echo, and the screen shows only the text of
@@ -22,9 +21,8 @@ public final class Terminal: Sendable {
     /// Calls `body` for each typed character.
     public func onKey(_ body: @escaping @Sendable (Character) -> Void) {
         Task {
-            for await bytes in standardInput() {
-                for character in String(decoding: bytes, as: UTF8.self) { body(character) }
-            }
+            var joiner = CharacterJoiner()
+            for await bytes in standardInput() { joiner.add(bytes).forEach(body) }
         }
     }
 
@@ -53,18 +51,4 @@ public final class Terminal: Sendable {
         print(text, terminator: "")
         fflush(nil)
     }
-}
-
-/// Reads standard input until its end. Each element has the bytes that were available at one time. A thread waits for the bytes, because a
-/// dispatch source does not report the end of a pipe.
-public func standardInput() -> AsyncStream<[UInt8]> {
-    let (stream, feed) = AsyncStream.makeStream(of: [UInt8].self)
-    DispatchQueue.global().async {
-        var bytes = [UInt8](repeating: 0, count: 4096)
-        while case let count = read(STDIN_FILENO, &bytes, bytes.count), count > 0 {
-            feed.yield(Array(bytes.prefix(count)))
-        }
-        feed.finish()
-    }
-    return stream
 }

@@ -177,19 +177,11 @@ struct UARTServer {
     }
 }
 
-/// Calls `body` for each line of standard input, without blocking the caller.
+/// Calls `body` for each line of standard input, without blocking the caller. The last line may have no line feed.
 private func readLines(_ body: @escaping @Sendable (String) -> Void) {
     Task {
-        var line: [UInt8] = []
-        for await bytes in standardInput() {
-            for byte in bytes {
-                if byte != UInt8(ascii: "\n") {
-                    line.append(byte)
-                } else {
-                    body(String(decoding: line, as: UTF8.self))
-                    line = []
-                }
-            }
-        }
+        var splitter = LineSplitter(limit: Channel.longestMessage)
+        for await bytes in standardInput() { splitter.add(bytes).forEach(body) }
+        splitter.end().map(body)
     }
 }

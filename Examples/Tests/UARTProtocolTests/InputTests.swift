@@ -1,0 +1,40 @@
+import ExampleSupport
+import Testing
+
+@Suite("Examples: standard input")
+struct InputTests {
+    private static let text = "Grüße 👋\n\n€"
+
+    @Test("lines are complete at any division of the bytes, and the last line needs no line feed", arguments: 1...15)
+    func lines(size: Int) {
+        let bytes = Array(Self.text.utf8)
+        var splitter = LineSplitter(limit: 100)
+        var lines: [String] = []
+        for start in stride(from: 0, to: bytes.count, by: size) { lines += splitter.add(Array(bytes[start...].prefix(size))) }
+        #expect(lines == ["Grüße 👋", ""] && splitter.end() == "€" && splitter.end() == nil)
+    }
+
+    @Test("a line without an end is cut after one byte more than the limit, and the next line is complete")
+    func endless() {
+        var splitter = LineSplitter(limit: 10)
+        for _ in 0..<1000 { #expect(splitter.add([UInt8](repeating: 0x61, count: 100)) == []) }
+        #expect(splitter.add(Array("b\nnext\n".utf8)) == [String(repeating: "a", count: 11), "next"])
+    }
+
+    @Test("characters are complete at any division of the bytes", arguments: 1...15)
+    func characters(size: Int) {
+        let bytes = Array(Self.text.utf8)
+        var joiner = CharacterJoiner()
+        let parts = stride(from: 0, to: bytes.count, by: size).map { joiner.add(Array(bytes[$0...].prefix(size))) }
+        #expect(parts.joined() == Self.text && !parts.joined().contains("\u{FFFD}"))
+    }
+
+    @Test("malformed bytes become U+FFFD, and the next character is complete")
+    func malformed() {
+        var joiner = CharacterJoiner()
+        #expect(joiner.add([0x80, 0xFF, 0x61]) == "\u{FFFD}\u{FFFD}a")
+        #expect(joiner.add([0xE2, 0x82]) == "" && joiner.add([0x61]) == "\u{FFFD}a")
+        #expect(joiner.add([UInt8](repeating: 0x80, count: 5)) == String(repeating: "\u{FFFD}", count: 5))
+        #expect(joiner.add([0xC3]) == "" && joiner.add([0xBC]) == "ü")
+    }
+}
