@@ -20,6 +20,8 @@ public struct CentralScreen: Sendable {
         case session(CentralSession.Event)
         /// The image was saved in this file.
         case saved(file: String)
+        /// The scan has failed, and starts again. The text is the reason.
+        case scanFailed(String)
         /// An action has failed. The text is the reason.
         case failed(String)
         /// The link has ended, and the program connects again after this time.
@@ -46,7 +48,10 @@ public struct CentralScreen: Sendable {
     private static let longestLine = 1000
 
     private var mode = Mode.list
-    private var devices: [String: Device] = [:]
+    /// The found devices. New devices are at the end, so that no device moves while the user selects one.
+    private var devices: [Device] = []
+    /// The address of the device to which Return connects. It changes only by a key. So Return never connects to a device that has moved to
+    /// this place.
     private var selected: String?
     private var awaited: String?
     private var filter = ""
@@ -69,9 +74,15 @@ public struct CentralScreen: Sendable {
         switch event {
         case .key(let key): return press(key)
         case .found(let device):
-            devices[device.address] = device
+            if let index = devices.firstIndex(where: { $0.address == device.address }) {
+                devices[index] = device
+            } else {
+                devices.append(device)
+            }
+            selected = selected ?? listed.first?.address
             if mode == .list, device.address == awaited { return connect(to: device) }
-        case .disappeared(let address): devices[address] = nil
+        case .disappeared(let address): devices.removeAll { $0.address == address }
+        case .scanFailed(let reason): (devices, log) = ([], [reason])
         case .session(let event): show(event)
         case .saved(let file): add("Saved in \(file).")
         case .failed(let reason): add(reason)
@@ -81,7 +92,7 @@ public struct CentralScreen: Sendable {
             mode = .waiting(device, "Connecting again in \(wait / .seconds(1)) s…")
         case .ended(let reason, let undelivered):
             mode = .list
-            devices = [:]
+            (devices, selected) = ([], nil)
             log = (reason.map { [$0] } ?? []) + (undelivered > 0 ? ["Messages not confirmed: \(undelivered)."] : [])
             (typed, toggle, progress) = ("", false, nil)
         }
@@ -138,11 +149,13 @@ public struct CentralScreen: Sendable {
         switch key {
         case "\t":
             let list = listed
-            let index = list.firstIndex { $0 == target } ?? 0
+            let index = list.firstIndex { $0 == target } ?? -1
             if !list.isEmpty { selected = list[(index + 1) % list.count].address }
         case "\n", "\r":
             if let target { return connect(to: target) }
-        default: Self.edit(&filter, key)
+        default:
+            Self.edit(&filter, key)
+            selected = (target ?? listed.first)?.address
         }
         return nil
     }
@@ -168,7 +181,7 @@ public struct CentralScreen: Sendable {
         case ("", _): return nil
         case ("/disconnect", _): return .disconnect
         case (_, .connecting), (_, .waiting), (_, .list):
-            add("Not connected.")
+            add("Not sent: there is no link. Wait, or type /disconnect.")
             return nil
         case ("/toggle", .ready): return .toggle(!toggle)
         case ("/image", .ready): return .getImage
@@ -180,17 +193,13 @@ public struct CentralScreen: Sendable {
 
     // MARK: - Text
 
-    /// The devices whose name contains the filter, in the order of their names.
+    /// The devices whose name contains the filter, in the order in which they were found.
     private var listed: [Device] {
-        devices.values.filter { filter.isEmpty || $0.name.lowercased().contains(filter.lowercased()) }
-            .sorted { ($0.name, $0.address) < ($1.name, $1.address) }
+        devices.filter { filter.isEmpty || $0.name.lowercased().contains(filter.lowercased()) }
     }
 
-    /// The device to which Return connects: the selected device, or the first one.
-    private var target: Device? {
-        let list = listed
-        return list.first { $0.address == selected } ?? list.first
-    }
+    /// The device to which Return connects. Nil: the selected device has disappeared, and the user has not selected another one.
+    private var target: Device? { listed.first { $0.address == selected } }
 
     /// The lines to show.
     public var lines: [String] {

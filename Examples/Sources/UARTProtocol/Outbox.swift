@@ -1,8 +1,8 @@
 /// The messages that must arrive once, also after a cut link. An end keeps each of these messages until the other end has confirmed it.
 /// With the greeting of the next link, each end reports how many messages it has received, and the other end sends the rest again.
-struct Outbox: Sendable {
+public struct Outbox: Sendable {
     /// The number of messages that may wait for a confirmation.
-    static let limit = 64
+    public static let limit = 64
 
     private var messages: [Message] = []
     /// The number of confirmed messages of the conversation.

@@ -44,7 +44,7 @@ private struct CentralProgram {
         var conversation: (peripheral: RemotePeripheral, task: Task<Void, Never>)?
         var scan: Task<Void, Never>? = self.scan(feed)
         func perform(_ command: RemotePeripheral.Command) async {
-            if await conversation?.peripheral.perform(command) == false { feed.yield(.failed("Not sent.")) }
+            if await conversation?.peripheral.perform(command) == false { feed.yield(.failed("Not sent: \(Outbox.limit) messages wait. Try again when they have arrived.")) }
         }
         feed.yield(.disappeared(address: ""))  // shows the screen
         for await event in events {
@@ -77,23 +77,24 @@ private struct CentralProgram {
         await conversation?.task.value
     }
 
-    /// Scans until the task is cancelled. Devices without a name are not in the list.
+    /// Scans until the task is cancelled, also after errors. Devices without a name are not in the list.
     private func scan(_ feed: AsyncStream<CentralScreen.Event>.Continuation) -> Task<Void, Never> {
         Task {
-            do {
-                try await client.withScan(over: adapter) { scan in
-                    for try await event in scan {
-                        switch event {
-                        case .appeared(let device), .changed(let device):
-                            guard let name = device.name, let rssi = device.rssi else { continue }
-                            feed.yield(.found(.init(address: "\(device.address)", name: name, rssi: rssi)))
-                        case .disappeared(let device): feed.yield(.disappeared(address: "\(device.address)"))
+            while !Task.isCancelled {
+                do {
+                    try await client.withScan(over: adapter) { scan in
+                        for try await event in scan {
+                            switch event {
+                            case .appeared(let device), .changed(let device):
+                                guard let name = device.name, let rssi = device.rssi else { continue }
+                                feed.yield(.found(.init(address: "\(device.address)", name: name, rssi: rssi)))
+                            case .disappeared(let device): feed.yield(.disappeared(address: "\(device.address)"))
+                            }
                         }
                     }
-                }
-            } catch let error as BlueZError {
-                if !Task.isCancelled { feed.yield(.failed("\(Failure(error))")) }
-            } catch {}
+                } catch { if !Task.isCancelled { feed.yield(.scanFailed(sentence(error))) } }
+                try? await Task.sleep(for: .seconds(2))
+            }
         }
     }
 
@@ -109,12 +110,14 @@ private struct CentralProgram {
         let task = Task {
             var reason: String?
             do { try await peripheral.run() } catch {
-                if !Task.isCancelled { reason = "\((error as? BlueZError).map(Failure.init) ?? error)" }
+                if !Task.isCancelled { reason = sentence(error) }
             }
             feed.yield(.ended(reason: reason, undelivered: await peripheral.undelivered))
         }
         return (peripheral, task)
     }
+
+    private func sentence(_ error: any Error) -> String { "\((error as? BlueZError).map(Failure.init) ?? error)" }
 
     private func saved(_ bytes: [UInt8]) -> CentralScreen.Event {
         do {

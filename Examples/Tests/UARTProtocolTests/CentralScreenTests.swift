@@ -21,10 +21,10 @@ struct CentralScreenTests {
         _ = screen.handle(.session(.toggle(false)))
     }
 
-    @Test("the list has the devices whose name contains the filter, in the order of their names")
+    @Test("the list has the devices whose name contains the filter, in the order in which they were found")
     mutating func filters() {
-        _ = screen.handle(.found(Self.lamp))
         _ = screen.handle(.found(Self.bench))
+        _ = screen.handle(.found(Self.lamp))
         #expect(
             screen.lines == [
                 "Name filter: _", "", "> Bench  00:AA:01:00:00:42  -50 dBm", "  Lamp  00:AA:01:00:00:43  -60 dBm", "",
@@ -32,7 +32,7 @@ struct CentralScreenTests {
             ])
         #expect(type("LA") == [])
         #expect(screen.lines == ["Name filter: LA_", "", "> Lamp  00:AA:01:00:00:43  -60 dBm", "", Self.keys])
-        #expect(type("\u{7F}\u{7F}\u{7F}\t") == [])
+        #expect(type("\u{7F}\u{7F}\u{7F}") == [])
         #expect(screen.lines.contains("> Lamp  00:AA:01:00:00:43  -60 dBm"))
         _ = screen.handle(.disappeared(address: Self.bench.address))
         var closer = Self.lamp
@@ -48,6 +48,28 @@ struct CentralScreenTests {
         _ = screen.handle(.found(Self.lamp))
         #expect(type("\t\t\t\n") == [.connect(Self.lamp)])
         #expect(screen.lines.first == "Lamp  00:AA:01:00:00:43  connecting…")
+    }
+
+    @Test("Return connects to the marked device, also if other devices appear or disappear before it")
+    mutating func marks() {
+        _ = screen.handle(.found(Self.lamp))
+        _ = screen.handle(.found(Self.bench))
+        var renamed = Self.lamp
+        renamed.name = "Zebra"
+        _ = screen.handle(.found(renamed))
+        #expect(screen.lines[2].hasPrefix("> Zebra") && screen.lines[3].hasPrefix("  Bench"))
+        _ = screen.handle(.disappeared(address: Self.lamp.address))
+        #expect(type("\n") == [] && screen.lines[2].hasPrefix("  Bench"))
+        #expect(type("\t\n") == [.connect(Self.bench)])
+    }
+
+    @Test("a failed scan shows its reason once and no old devices, and a found device is listed again")
+    mutating func scanFails() {
+        _ = screen.handle(.found(Self.bench))
+        for _ in 0..<3 { _ = screen.handle(.scanFailed("the adapter is off")) }
+        #expect(screen.lines == ["the adapter is off", "Name filter: _", "", "", Self.keys])
+        _ = screen.handle(.found(Self.bench))
+        #expect(screen.lines.contains("> Bench  00:AA:01:00:00:42  -50 dBm") && type("\n") == [.connect(Self.bench)])
     }
 
     @Test("the awaited device is connected once when it is found")
@@ -80,6 +102,7 @@ struct CentralScreenTests {
         #expect(type("Hello\n") == [] && type("/disconnect\n") == [.disconnect])
         #expect(screen.lines.first == "Bench  00:AA:01:00:00:42  Connecting again in 0.5 s…")
         #expect(screen.lines.contains("Lost the link: the device disconnected."))
+        #expect(screen.lines.contains("Not sent: there is no link. Wait, or type /disconnect."))
         _ = screen.handle(.ended(reason: nil, undelivered: 0))
         #expect(screen.lines == ["Name filter: _", "", "", Self.keys])
     }
