@@ -23,8 +23,11 @@ struct Connect: AsyncParsableCommand {
         try await withClient { [adapter, name, output] client in
             let terminal = try Terminal(hint: "ble-uart image photo.png")
             defer { terminal.restore() }
-            await CentralProgram(client: client, adapter: adapter.adapter, file: output, lastDevice: lastDevice)
-                .run(CentralScreen(filter: name, awaiting: awaited?.description), terminal)
+            let program = CentralProgram(client: client, adapter: adapter.adapter, file: output, lastDevice: lastDevice)
+            let undelivered = await program.run(CentralScreen(filter: name, awaiting: awaited?.description), terminal)
+            guard undelivered == 0 else {
+                throw Failure("messages not confirmed: \(undelivered); hint: ble-uart --last, and send them again")
+            }
         }
     }
 }
@@ -36,7 +39,8 @@ private struct CentralProgram {
     let file: String
     let lastDevice: LastDevice
 
-    func run(_ initial: CentralScreen, _ terminal: Terminal) async {
+    /// Returns the number of messages that the peripheral of the last conversation has not confirmed.
+    func run(_ initial: CentralScreen, _ terminal: Terminal) async -> Int {
         let (events, feed) = AsyncStream.makeStream(of: CentralScreen.Event.self)
         terminal.onKey { feed.yield(.key($0)) }
         var screen = initial
@@ -44,7 +48,9 @@ private struct CentralProgram {
         var conversation: (peripheral: RemotePeripheral, task: Task<Void, Never>)?
         var scan: Task<Void, Never>? = self.scan(feed)
         func perform(_ command: RemotePeripheral.Command) async {
-            if await conversation?.peripheral.perform(command) == false { feed.yield(.failed("Not sent: \(Outbox.limit) messages wait. Try again when they have arrived.")) }
+            if await conversation?.peripheral.perform(command) == false {
+                feed.yield(.failed("Not sent: \(Outbox.limit) messages wait. Try again when they have arrived."))
+            }
         }
         feed.yield(.disappeared(address: ""))  // shows the screen
         for await event in events {
@@ -73,8 +79,11 @@ private struct CentralProgram {
         }
         scan?.cancel()
         await scan?.value
-        conversation?.task.cancel()
-        await conversation?.task.value
+        guard let (peripheral, task) = conversation else { return 0 }
+        // The last messages have 3 s to arrive.
+        if Task.isCancelled { task.cancel() } else if await !peripheral.perform(.disconnect) { task.cancel() }
+        await task.value
+        return await peripheral.undelivered
     }
 
     /// Scans until the task is cancelled, also after errors. Devices without a name are not in the list.

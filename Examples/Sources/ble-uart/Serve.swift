@@ -23,7 +23,9 @@ struct Serve: AsyncParsableCommand {
     var imageSize = PNG.sizes.upperBound
 
     func validate() throws {
-        guard name.utf8.count <= 29 else { throw ValidationError("--name: the name has more than 29 bytes.") }
+        guard (1...29).contains(name.utf8.count) else {
+            throw ValidationError("--name: the name must have 1 to 29 bytes.")
+        }
         guard PNG.sizes.contains(imageSize) else {
             throw ValidationError(
                 "--image-size: the value must be from \(PNG.sizes.lowerBound) to \(PNG.sizes.upperBound).")
@@ -96,6 +98,7 @@ struct UARTServer {
             timer?.cancel()
             timer = session.deadline.map { clock.call(at: $0) { feed.yield(.deadline) } }
         }
+        if central != nil { reportUndelivered(session.undelivered) }
         if !Task.isCancelled { try await reader.value }
     }
 
@@ -115,8 +118,16 @@ struct UARTServer {
             session.set(toggle: !session.toggle)
             report("toggle \(session.toggle ? "on" : "off")")
         case .line(""): break
-        case .line(let text): if !session.send(text) { report("Not sent.") }
+        case .line(let text): if !session.send(text) { report("Not sent: \(reason(text))") }
         }
+    }
+
+    private func reason(_ text: String) -> String {
+        if text.utf8.count >= Channel.longestMessage { return "the line is too long. Type shorter lines." }
+        let isFull = session.undelivered >= Outbox.limit && central != nil
+        return isFull
+            ? "\(Outbox.limit) texts wait. Try again when they have arrived."
+            : "no central has greeted. Run ble-uart on another machine."
     }
 
     private mutating func receive(_ request: WriteRequest) {

@@ -10,7 +10,9 @@ struct InputTests {
         let bytes = Array(Self.text.utf8)
         var splitter = LineSplitter(limit: 100)
         var lines: [String] = []
-        for start in stride(from: 0, to: bytes.count, by: size) { lines += splitter.add(Array(bytes[start...].prefix(size))) }
+        for start in stride(from: 0, to: bytes.count, by: size) {
+            lines += splitter.add(Array(bytes[start...].prefix(size)))
+        }
         #expect(lines == ["Grüße 👋", ""] && splitter.end() == "€" && splitter.end() == nil)
     }
 
