@@ -28,6 +28,8 @@ class Calculator:
         if not 0 <= result <= 255:
             raise ATT_Error(OUT_OF_RANGE)
         self.result = bytes([result])
+        if self.options.stray:
+            asyncio.ensure_future(self.stack.gatt_server.notify_subscriber(connection, self.output, bytes([result ^ 1])))
         asyncio.get_running_loop().call_later(self.options.delay, self.notify, connection)
 
     def notify(self, connection):
@@ -70,6 +72,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--adapter", default="hci1")
     parser.add_argument("--delay", type=float, default=0, help="seconds between a write and the notification of its result")
+    parser.add_argument("--stray", action="store_true", help="first notify the result of another central")
     parser.add_argument("--without", type=int, help="an operation that this calculator does not support")
     asyncio.run(Calculator(parser.parse_args()).live())
 

@@ -46,8 +46,9 @@ def example_calculator(lab):
 
 @case(limit=60, example=NAME)
 def example_calculator_on_another_stack(lab):
-    """The central waits for a late result of a Bumble peripheral, and shows an ATT error of the peripheral as a sentence."""
-    lab.peer(BumbleCalculator(lab, "--delay", "0.5", "--without", "1"))
+    """The central waits for a late result of a Bumble peripheral, ignores the result of another central, and shows an ATT error as a
+    sentence."""
+    lab.peer(BumbleCalculator(lab, "--delay", "0.5", "--without", "1", "--stray"))
     assert calculate(lab, "200", "+", "55") == ("200 + 55 = 255", "")
     assert calculate(lab, "3", "-", "1", exit_code=1) == ("", "Error: the calculator does not support this operation")
 
@@ -56,7 +57,7 @@ def example_calculator_on_another_stack(lab):
 def example_calculator_without_answer(lab):
     """The central gives up after 5 s if the peripheral sends no result, and releases the link."""
     lab.peer(BumbleCalculator(lab, "--delay", "3600"))
-    expected = "Error: the calculator did not send a result within 5.0 seconds"
+    expected = "Error: the calculator did not send a result within 5.0 seconds; hint: try again"
     assert calculate(lab, "9", "x", "6", exit_code=1) == ("", expected)
 
 

@@ -8,6 +8,19 @@ public struct AdapterOption: ParsableArguments, Sendable {
     public init() {}
 }
 
+public struct NameOption: ParsableArguments, Sendable {
+    @Option(help: "The advertised name, 1 to 29 bytes. Default: the kind of the peripheral.")
+    public var name: String?
+
+    public init() {}
+
+    public func validate() throws {
+        guard name.map({ (1...29).contains($0.utf8.count) }) ?? true else {
+            throw ValidationError("--name: the name must have 1 to 29 bytes.")
+        }
+    }
+}
+
 extension BluetoothAddress: @retroactive ExpressibleByArgument {
     public init?(argument: String) { self.init(argument) }
 }

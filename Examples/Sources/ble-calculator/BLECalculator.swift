@@ -19,15 +19,8 @@ struct BLECalculator: AsyncParsableCommand {
 struct Calculate: AsyncParsableCommand {
     static let configuration = CommandConfiguration(abstract: "Print the result of a calculation, or show a keypad.")
 
-    @Option(help: "The adapter, such as hci1 (default: the first powered adapter).")
-    var adapter: String?
-
-    @Option(
-        help: "The address of the calculator (default: the only calculator in range).",
-        transform: { text in
-            guard let address = BluetoothAddress(text) else { throw ValidationError("'\(text)' is not an address") }
-            return address
-        })
+    @OptionGroup var adapter: AdapterOption
+    @Option(help: "The address of the calculator. Default: the only calculator in range.")
     var device: BluetoothAddress?
 
     @Argument(help: "A number from 0 to 255, one of + - x, and another number.")
@@ -35,17 +28,15 @@ struct Calculate: AsyncParsableCommand {
 
     func run() async throws {
         let target = device.map { DeviceTarget.address($0) } ?? .only(service: CalculatorService.uuid)
-        let request = ConnectionRequest(target, adapter: adapter, services: [CalculatorService.uuid])
+        let request = ConnectionRequest(target, adapter: adapter.adapter, services: [CalculatorService.uuid])
         guard !calculation.isEmpty else { return try await KeypadProgram(request: request).run() }
         let calculation = try parsedCalculation()
-        let result = try await untilSignal {
-            let client = try await sentences { try await BlueZClient.open() }
-            return try await sentences {
+        try await withClient { client in
+            let result = try await sentences {
                 try await RemoteCalculator.with(client, request) { try await $0.calculate(calculation) }
             }
+            print("\(calculation) = \(result)")
         }
-        guard let result else { throw ExitCode(130) }
-        print("\(calculation) = \(result)")
     }
 
     private func parsedCalculation() throws -> Calculation {

@@ -7,8 +7,7 @@ struct KeypadProgram {
     var request: ConnectionRequest
 
     func run() async throws {
-        _ = try await untilSignal {
-            let client = try await sentences { try await BlueZClient.open() }
+        try await withClient { client in
             let terminal = try Terminal(hint: "ble-calculator 9 x 6")
             defer { terminal.restore() }
             await loop(client, terminal)

@@ -40,17 +40,20 @@ actor RemoteCalculator {
         try await connection.write(calculation.bytes, to: input)
         // Some calculators cannot refuse the write (`CalculatorService`). They refuse this read instead.
         _ = try await connection.read(output)
+        let end = ContinuousClock.now + Self.limit
         let timer = Task {
-            try await Task.sleep(for: Self.limit)
+            try await Task.sleep(until: end)
             feed.finish()
         }
         defer { timer.cancel() }
-        for await result in results {
+        for await result in results where ContinuousClock.now < end {
             guard result.count == 1 else { throw Failure("the calculator sent \(result.count) bytes instead of one") }
-            return result[0]
+            // A notification goes to all subscribed centrals, but the output has the result of this central.
+            if try await connection.read(output) == result { return result[0] }
         }
         try Task.checkCancellation()
-        throw await connection.ended?.error ?? Failure("the calculator did not send a result within \(Self.limit)")
+        throw await connection.ended?.error
+            ?? Failure("the calculator did not send a result within \(Self.limit); hint: try again")
     }
 
     /// Passes the notifications to the current calculation. A notification between two calculations is the result of another central.

@@ -7,27 +7,22 @@ import ExampleSupport
 struct Serve: AsyncParsableCommand {
     static let configuration = CommandConfiguration(abstract: "Offer a calculator until SIGINT or SIGTERM.")
 
-    @Option(help: "The adapter, such as hci1 (default: the first powered adapter).")
-    var adapter: String?
-
-    @Option(help: "The advertised name.")
-    var name = "Calculator"
+    @OptionGroup var adapter: AdapterOption
+    @OptionGroup var name: NameOption
 
     func run() async throws {
-        _ = try await untilSignal { [adapter, name] in
-            try await sentences {
-                let client = try await BlueZClient.open()
-                try await client.withPeripheral(over: adapter, offering: [CalculatorService.declaration]) {
-                    peripheral in
-                    let advertisement = Advertisement(serviceUUIDs: [CalculatorService.uuid], localName: name)
-                    try await peripheral.withAdvertisement(advertisement) {
-                        report("Advertising as \(name) over \(peripheral.adapterName)")
-                        var server = CalculatorServer(peripheral)
-                        // A cancellation ends the events.
-                        for try await event in peripheral.events { server.handle(event) }
-                    }
-                    peripheral.disconnectAll()
+        let name = name.name ?? "Calculator"
+        try await withClient(interrupted: .success) { client in
+            try await client.withPeripheral(over: adapter.adapter, offering: [CalculatorService.declaration]) {
+                peripheral in
+                let advertisement = Advertisement(serviceUUIDs: [CalculatorService.uuid], localName: name)
+                try await peripheral.withAdvertisement(advertisement) {
+                    report("Advertising as \(name) over \(peripheral.adapterName)")
+                    var server = CalculatorServer(peripheral)
+                    // A cancellation ends the events.
+                    for try await event in peripheral.events { server.handle(event) }
                 }
+                peripheral.disconnectAll()
             }
         }
     }

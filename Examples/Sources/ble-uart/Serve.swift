@@ -15,17 +15,13 @@ struct Serve: AsyncParsableCommand {
             """)
 
     @OptionGroup var adapter: AdapterOption
-    @Option(help: "The advertised name, at most 29 bytes.")
-    var name = "UART"
+    @OptionGroup var name: NameOption
     @Option(help: "The PNG file to offer, from 1024 to 204800 bytes. Default: a generated image.")
     var image: String?
     @Option(help: "The size of the generated image in bytes.")
     var imageSize = PNG.sizes.upperBound
 
     func validate() throws {
-        guard (1...29).contains(name.utf8.count) else {
-            throw ValidationError("--name: the name must have 1 to 29 bytes.")
-        }
         guard PNG.sizes.contains(imageSize) else {
             throw ValidationError(
                 "--image-size: the value must be from \(PNG.sizes.lowerBound) to \(PNG.sizes.upperBound).")
@@ -40,6 +36,7 @@ struct Serve: AsyncParsableCommand {
                 "\(image ?? "The image") is not a PNG file from \(PNG.sizes.lowerBound) to \(PNG.sizes.upperBound) bytes."
             )
         }
+        let name = name.name ?? "UART"
         let image = ServedImage(bytes, SHA256.digest(of: bytes))
         try await withClient(interrupted: .success) { client in
             try await client.withPeripheral(over: adapter.adapter, offering: [UARTService.declaration]) { peripheral in
