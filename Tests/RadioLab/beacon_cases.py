@@ -93,6 +93,36 @@ def example_beacon_interrupted(lab):
     lab.assert_nothing_left()
 
 
+@case(limit=30, example=NAME)
+def example_beacon_arguments(lab):
+    """Wrong arguments are refused with exit code 64, before any Bluetooth operation."""
+    for words, message in (
+        (("set",), "Error: No setting to change; example: ble-beacon set --major 7"),
+        (("serve", "--interval", 50), "Error: --interval: the advertising interval must be from 100 ms to 10.24 s."),
+        (("serve", "--name", "x" * 30), "Error: --name: the name must have 1 to 29 bytes."),
+    ):
+        assert lab.run_example(NAME, *words, exit_code=64)[1].splitlines()[0] == message
+
+
+@case(limit=100, example=NAME)
+def example_beacon_idle(lab):
+    """The beacon ends the connection of a central that has sent no request for 60 s."""
+    server = lab.serve_example(NAME, "serve")
+    asyncio.run(idle(server.address))
+    until(lambda: any("disconnected" in line for line in server.lines), 5, "the link has ended")
+
+
+async def idle(address):
+    found = await bleak.BleakScanner.find_device_by_address(address, bluez={"adapter": "hci0"})
+    ended = asyncio.Event()
+    async with bleak.BleakClient(found, disconnected_callback=lambda _: ended.set(), bluez={"adapter": "hci0"}) as client:
+        await asyncio.sleep(30)
+        await client.read_gatt_char(NUMBERS)
+        await asyncio.sleep(50)
+        assert client.is_connected
+        await asyncio.wait_for(ended.wait(), 20)
+
+
 class BumbleBeacon(Bumble):
     def __init__(self, lab, *options):
         super(Bumble, self).__init__(lab, [sys.executable, HERE / "beacon_bumble.py", *options], "beacon")

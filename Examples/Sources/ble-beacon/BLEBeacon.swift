@@ -32,6 +32,9 @@ struct SettingsOptions: ParsableArguments {
         }
     }
 
+    /// Whether an option was given.
+    var isPresent: Bool { uuid != nil || major != nil || minor != nil || power != nil || interval != nil }
+
     /// Replaces each setting whose option was given.
     func apply(to settings: inout BeaconSettings) {
         if let uuid { settings.uuid = uuid }

@@ -85,6 +85,12 @@ struct Change: AsyncParsableCommand {
     @OptionGroup var target: TargetOptions
     @OptionGroup var options: SettingsOptions
 
+    func validate() throws {
+        guard options.isPresent else {
+            throw ValidationError("No setting to change; example: ble-beacon set --major 7")
+        }
+    }
+
     func run() async throws {
         try await target.withBeacon { beacon in
             let old = try await beacon.read()
@@ -121,14 +127,17 @@ struct BeaconManager: Sendable {
 
     /// Writes the parts of the settings that differ from `old`.
     func write(_ new: BeaconSettings, over old: BeaconSettings) async throws {
+        var written: [String] = []
         for (part, name) in Self.parts {
             guard let value = new.value(of: part), value != old.value(of: part) else { continue }
             do throws(BlueZError) {
                 try await connection.write(value, to: connection.characteristic(part, of: BeaconService.uuid))
             } catch {
                 guard let refusal = BeaconRefusal(error) else { throw error }
-                throw Failure("The beacon refused the \(name): \(refusal).")
+                let earlier = written.isEmpty ? "" : " Already changed: \(written.joined(separator: ", "))."
+                throw Failure("The beacon refused the \(name): \(refusal).\(earlier)")
             }
+            written.append(name)
         }
     }
 }

@@ -12,26 +12,33 @@ struct Serve: AsyncParsableCommand {
     @OptionGroup var options: SettingsOptions
     @Option(parsing: .unconditional, help: "The signal strength at 1 m with a transmit power of 0 dB, in dBm.")
     var measuredPower: Int8 = -59
-    @Option(help: "The advertised name.")
-    var name = "Beacon"
+    @OptionGroup var name: NameOption
 
-    func run() async throws {
+    private var settings: BeaconSettings {
         var settings = BeaconSettings(
             uuid: BeaconService.uuid, major: 0, minor: 0, transmission: Transmission(powerCode: 2, interval: 160))
         options.apply(to: &settings)
-        try settings.transmission.check()
+        return settings
+    }
+
+    func validate() throws {
+        do { try settings.transmission.check() } catch { throw ValidationError("--interval: \(error).") }
+    }
+
+    func run() async throws {
         let beacon = Beacon(settings: settings, measuredPower: measuredPower)
         try await withClient(interrupted: .success) { client in
             try await client.withPeripheral(over: adapter.adapter, offering: [Beacon.service]) { peripheral in
                 // The data of an iBeacon fills the packet. Therefore the service and the name need their own advertisement.
-                let service = Advertisement(serviceUUIDs: [BeaconService.uuid], localName: name)
+                let service = Advertisement(serviceUUIDs: [BeaconService.uuid], localName: name.name ?? "Beacon")
                 try await peripheral.withAdvertisement(service) {
                     try await peripheral.withAdvertisement(beacon.advertisement) { advertising in
                         report("advertising over \(peripheral.adapterName)\n\(beacon.settings)")
                         var beacon = beacon
-                        try await beacon.answer(peripheral.events, advertising)
+                        try await beacon.answer(peripheral, advertising)
                     }
                 }
+                peripheral.disconnectAll()
             }
         }
     }
@@ -60,15 +67,33 @@ struct Beacon {
             interval: interval...interval, transmitPower: power)
     }
 
-    mutating func answer(_ events: PeripheralEvents, _ advertising: ActiveAdvertisement) async throws {
-        for try await event in events {
+    mutating func answer(_ peripheral: Peripheral, _ advertising: ActiveAdvertisement) async throws {
+        var timers: [PeripheralConnection: Task<Void, Never>] = [:]
+        for try await event in peripheral.events {
             switch event {
             case .connected(let connection): report("\(connection.central) connected")
-            case .disconnected(let connection): report("\(connection.central) disconnected")
-            case .read(let request): answer(request)
-            case .write(let request): await answer(request, advertising)
+            case .disconnected(let connection):
+                timers.removeValue(forKey: connection)?.cancel()
+                report("\(connection.central) disconnected")
+            case .read(let request):
+                answer(request)
+                limit(request.connection, peripheral, &timers)
+            case .write(let request):
+                await answer(request, advertising)
+                limit(request.connection, peripheral, &timers)
             case .subscribed: break
             }
+        }
+    }
+
+    /// Ends the connection of a central 60 s after its last request, because many adapters do not advertise during a connection.
+    private func limit(
+        _ connection: PeripheralConnection, _ peripheral: Peripheral,
+        _ timers: inout [PeripheralConnection: Task<Void, Never>]
+    ) {
+        timers[connection]?.cancel()
+        timers[connection] = Task {
+            if (try? await Task.sleep(for: .seconds(60))) != nil { peripheral.disconnect(connection) }
         }
     }
 
