@@ -161,6 +161,27 @@ def example_uart_killed(lab):
 
 
 @case(limit=60, example=NAME)
+def example_uart_killed_beside_another_program(lab):
+    """A killed central leaves its link, and bluetoothd keeps the subscription for another program. The next central starts a new session."""
+    server = serve(lab, "--image-size", "50000")
+    asyncio.run(kill_beside_bleak(lab, server))
+
+
+async def kill_beside_bleak(lab, server):
+    found = await bleak.BleakScanner.find_device_by_address(server.address, bluez={"adapter": "hci0"})
+    async with bleak.BleakClient(found, bluez={"adapter": "hci0"}) as client:
+        await client.start_notify(wire.TX, lambda *_: None, bluez={"use_start_notify": True})
+        central = Central(lab)
+        await asyncio.to_thread(central.reach, 3)
+        central.signal(signal.SIGKILL)
+        await asyncio.to_thread(central.wait, 5)
+        central = Central(lab)
+        assert await asyncio.to_thread(central.wait, 20) == 0
+    assert shown(central.file.read_bytes()) == server.lines[1]
+    assert server.lines.count("Hello") == 2, server.lines
+
+
+@case(limit=60, example=NAME)
 def example_uart_on_another_stack(lab):
     """The central gets the image of a Bumble peripheral, with a lost notification, and continues after a cut link."""
     peripheral = lab.peer(BumbleUART(lab, "--image-size", 100000, "--lose", 50))
