@@ -25,3 +25,6 @@ public struct Failure: Error, CustomStringConvertible {
         description = error.context + hint
     }
 }
+
+/// Describes an error for the user.
+public func sentence(_ error: any Error) -> String { "\((error as? BlueZError).map(Failure.init) ?? error)" }

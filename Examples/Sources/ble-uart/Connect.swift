@@ -47,11 +47,6 @@ private struct CentralProgram {
         var shown: [String] = []
         var conversation: (peripheral: RemotePeripheral, task: Task<Void, Never>)?
         var scan: Task<Void, Never>? = self.scan(feed)
-        func perform(_ command: RemotePeripheral.Command) async {
-            if await conversation?.peripheral.perform(command) == false {
-                feed.yield(.failed("Not sent: \(Outbox.limit) messages wait. Try again when they have arrived."))
-            }
-        }
         feed.yield(.disappeared(address: ""))  // shows the screen
         for await event in events {
             if case .session(.image(let bytes, _)) = event { feed.yield(saved(bytes)) }
@@ -59,14 +54,15 @@ private struct CentralProgram {
                 conversation = nil
                 scan = self.scan(feed)
             }
-            switch screen.handle(event) {
+            let action = screen.handle(event)
+            switch action {
             case .connect(let device):
                 scan?.cancel()
                 await scan?.value
                 conversation = talk(with: device, feed)
-            case .send(let text): await perform(.send(text))
-            case .toggle(let on): await perform(.toggle(on))
-            case .getImage: await perform(.getImage)
+            case .send, .toggle, .getImage:
+                guard let action, await conversation?.peripheral.perform(action) == false else { break }
+                feed.yield(.failed("Not sent: \(Outbox.limit) messages wait. Try again when they have arrived."))
             case .disconnect:
                 if await conversation?.peripheral.perform(.disconnect) != true { conversation?.task.cancel() }
             case .quit: feed.finish()
@@ -125,8 +121,6 @@ private struct CentralProgram {
         }
         return (peripheral, task)
     }
-
-    private func sentence(_ error: any Error) -> String { "\((error as? BlueZError).map(Failure.init) ?? error)" }
 
     private func saved(_ bytes: [UInt8]) -> CentralScreen.Event {
         do {

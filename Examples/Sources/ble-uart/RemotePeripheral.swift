@@ -4,13 +4,6 @@ import UARTProtocol
 
 /// The central's end of the conversation with one peripheral. After a lost link, it connects again and continues the conversation.
 actor RemotePeripheral {
-    enum Command: Sendable {
-        case send(String)
-        case toggle(Bool)
-        case getImage
-        case disconnect
-    }
-
     private enum Input: Sendable {
         case value([UInt8])
         /// A command has changed the session, or its deadline has come.
@@ -43,23 +36,24 @@ actor RemotePeripheral {
     /// The number of texts and requests that the peripheral has not confirmed.
     var undelivered: Int { session.undelivered }
 
-    /// Performs a command, now or over the next link. Returns false if this is not possible: too many messages wait, or there is no link that
-    /// ``Command/disconnect`` could end.
+    /// Performs an action, now or over the next link. Returns false if this is not possible: too many messages wait, or there is no link that
+    /// `disconnect` could end.
     @discardableResult
-    func perform(_ command: Command) -> Bool {
+    func perform(_ action: CentralScreen.Action) -> Bool {
         defer { link?.yield(.wake) }
-        switch command {
+        switch action {
         case .send(let text): return session.send(text)
         case .toggle(let on): return session.request(toggle: on)
         case .getImage: session.requestImage(at: clock.now)
         case .disconnect:
             end = clock.now + .seconds(3)
             return link != nil
+        case .connect, .quit: return false
         }
         return true
     }
 
-    /// Connects, and connects again after each lost link. Returns after the command `disconnect`. Throws if the first link could not be
+    /// Connects, and connects again after each lost link. Returns after the action `disconnect`. Throws if the first link could not be
     /// made, or if no attempt of ``Backoff`` is left.
     func run() async throws {
         while true {
