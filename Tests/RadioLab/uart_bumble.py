@@ -38,6 +38,10 @@ class UART:
         if self.connection is not connection:
             self.connection = connection
             self.end = End(self.notify, self.heard, min(connection.att_mtu - 3, 244))
+            if self.options.hang_up > 0:
+                self.options.hang_up -= 1
+                self.end.heard = lambda *_: None
+                asyncio.ensure_future(connection.disconnect())
         self.end.receive(value)
         self.end.output()
 
@@ -120,6 +124,7 @@ def main():
     parser.add_argument("--name", default="UART")
     parser.add_argument("--mtu", type=int, default=247, help="the ATT MTU that the peripheral accepts")
     parser.add_argument("--image-size", type=int, default=20000)
+    parser.add_argument("--hang-up", type=int, default=0, help="the number of links that this peripheral ends at the first frame")
     parser.add_argument("--lose", type=int, help="the number of a notification that is not sent")
     parser.add_argument("--wrong-digest", action="store_true", help="announce a wrong SHA-256")
     parser.add_argument("--silent", action="store_true", help="do not answer the greeting")

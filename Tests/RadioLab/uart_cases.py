@@ -197,6 +197,22 @@ def example_uart_on_another_stack(lab):
     assert first == second and first[:1] == b"\x01" and first[9:] == bytes(4), (first, second)
 
 
+@case(limit=120, example=NAME)
+def example_uart_busy(lab):
+    """The central tries again if the peripheral ends the link before the greeting, and reports what to do after six waits."""
+    peripheral = lab.peer(BumbleUART(lab, "--image-size", 2000, "--hang-up", 2))
+    central = Central(lab)
+    central.done()
+    lost = [line for line in central.out.lines if "connecting again in" in line]
+    assert lost == [f"Lost the link: the device disconnected; connecting again in {wait} s" for wait in (0.5, 1.0)], lost
+    peripheral.stop()
+    lab.peer(BumbleUART(lab, "--hang-up", 100))
+    error = Central(lab).done(exit_code=1, seconds=90)
+    assert error == (
+        "Error: the device disconnected; attempts without success: 6; hint: end the other central of the peripheral"
+    ), error
+
+
 @case(limit=90, example=NAME)
 def example_uart_refuses_a_wrong_image(lab):
     """A wrong SHA-256, another protocol version, a missing answer, a wrong address and a wrong file are one sentence each, and no file is

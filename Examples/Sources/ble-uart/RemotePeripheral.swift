@@ -72,9 +72,11 @@ actor RemotePeripheral {
         greeted = nil
         // A peripheral that serves another central ends the link before the greeting.
         let isBusy = !hasGreeted && (error as? BlueZError)?.code == .disconnected
-        guard hasGreeted || isBusy, let wait = backoff.next() else {
-            guard isBusy else { throw error as? BlueZError ?? Failure(reason) }
-            throw Failure("\(reason) before the greeting; another central may use it; hint: end that central")
+        guard hasGreeted || isBusy else { throw error as? BlueZError ?? Failure(reason) }
+        guard let wait = backoff.next() else {
+            let hint =
+                isBusy ? "end the other central of the peripheral" : "check that the peripheral runs and is in range"
+            throw Failure("\(reason); attempts without success: \(Backoff.attempts); hint: \(hint)")
         }
         report(.reconnecting(reason: reason, after: wait))
         try await Task.sleep(for: wait)
