@@ -39,6 +39,8 @@ public struct Updater: Sendable {
         public var updateProtocol: UpdateProtocol?
         /// The time limit of a task; nil: no limit. At this limit, the task ends with the error `timedOut`.
         public var timeLimit: Duration?
+        /// Returns the part of `timeLimit` that has passed before the task starts.
+        package var usedTime: @Sendable () -> Duration = { .zero }
         /// The Bluetooth adapter, such as `hci0`; nil: the first powered adapter.
         public var adapter: String?
         /// The object that responds to pairing requests.
@@ -249,7 +251,8 @@ private struct Run {
         _ session: UpdateSession, over transport: some Transport, _ clock: C
     ) async throws(UpdateError) -> UpdateReport where C.Duration == Duration {
         let session = AdmittedSession(session, options.admits)
-        let runner = UpdateRunner(clock: clock, limit: options.timeLimit, encoder: encoder, report: report)
+        let runner = UpdateRunner(
+            clock: clock, limit: options.timeLimit, used: options.usedTime(), encoder: encoder, report: report)
         guard options.logger.logLevel <= .debug else {
             return try await runner.run(session, over: transport, interrupts: interrupts)
         }

@@ -13,16 +13,18 @@ struct Wiring {
     /// - Parameters:
     ///   - trust: the trusted keys of the virtual device that a push to `sim:` creates; nil if the task does not create a device.
     ///   - bases: the images that the device may run; nil if the task needs none.
+    ///   - usedTime: returns the part of the time of `--timeout` that has passed before the task.
     /// - Throws: the error of the task; `Failure` with the code `interrupted` after a signal.
     func perform(
         _ task: UpdateTask<VerifiedUpdate>, on target: DeviceOptions, trust: TrustStore? = nil,
-        bases: BaseImages? = nil
+        bases: BaseImages? = nil, usedTime: @escaping @Sendable () -> Duration = { .zero }
     ) async throws -> UpdateResult {
         let links = LinkGuard(console.logger)
         defer { links.stop() }
         var options = Updater.Options()
         options.updateProtocol = target.session.updateProtocol.forced
         options.timeLimit = target.limit
+        options.usedTime = usedTime
         options.adapter = target.radio.adapter
         options.pairing = target.radio.pairing.responder(console)
         options.logger = console.logger

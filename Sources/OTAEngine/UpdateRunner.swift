@@ -8,6 +8,7 @@ public import OTAUpdate
 public struct UpdateRunner<C: Clock>: Sendable where C.Duration == Duration {
     private let clock: C
     private let limit: Duration?
+    private let used: Duration
     private let encoder: Encoder?
     private let report: @Sendable (UpdateProgress, Duration) -> Void
 
@@ -23,14 +24,16 @@ public struct UpdateRunner<C: Clock>: Sendable where C.Duration == Duration {
     ///   - clock: the clock of the session, real or virtual.
     ///   - limit: the maximum duration of a run; nil for no limit. A run that reaches the limit is interrupted, and `run` throws
     ///     `timedOut`.
+    ///   - used: the part of `limit` that has passed before the run.
     ///   - encoder: encodes the image of a push; nil: the image is sent plain.
     ///   - report: a function that receives each progress event, in order, with the time since the start of the run.
     public init(
-        clock: C, limit: Duration? = nil, encoder: Encoder? = nil,
+        clock: C, limit: Duration? = nil, used: Duration = .zero, encoder: Encoder? = nil,
         report: @escaping @Sendable (UpdateProgress, Duration) -> Void = { _, _ in }
     ) {
         self.clock = clock
         self.limit = limit
+        self.used = used
         self.encoder = encoder
         self.report = report
     }
@@ -50,7 +53,7 @@ public struct UpdateRunner<C: Clock>: Sendable where C.Duration == Duration {
             let (mailbox, post) = AsyncStream.makeStream(of: RunnerMessage<C.Instant>.self)
             group.addTask { for await _ in interrupts { post.yield(.interrupted) } }
             if let limit {
-                let (clock, instant) = (clock, clock.now.advanced(by: limit))
+                let (clock, instant) = (clock, clock.now.advanced(by: max(limit - used, .zero)))
                 group.addTask {
                     do {
                         try await clock.sleep(until: instant, tolerance: nil)

@@ -1,3 +1,4 @@
+import Glibc
 import Subprocess
 import Testing
 
@@ -49,6 +50,34 @@ import Testing
         #expect(error?.code?.string == "timed-out")
         #expect(error?.hint?.string?.contains("otaflash push") == true)
         #expect(error?.hint?.string?.contains("--timeout 1s") == false)
+    }
+
+    /// The FIFO delays the start of the session by 2 s of real time. The push takes 9 s of virtual time.
+    @Test("--timeout counts from the start of the command, not from the start of the session", arguments: [1, 2])
+    func timeoutOfTheCommand(devices: Int) async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release(size: 60_000)
+        #expect(mkfifo(sandbox.path("fifo"), 0o600) == 0)
+        var words: [String] = []
+        for number in 1...devices {
+            let made = try await sandbox.run(
+                "simulate", "create", "d\(number)", "--product", "demo", "--version", "1.0.0", "--trust",
+                "release.pub.pem")
+            #expect(made.exit == 0, "\(made.err)")
+            words += ["--device", "sim:d\(number)?pace=virtual&interval=210ms"]
+        }
+        for (limit, exit) in [("10s", 75), ("40s", 0)] as [(String, Int32)] {
+            let run = try await sandbox.shell(
+                "(sleep 2; cat fw.otaf >fifo) & exec \"$0\" \"$@\"",
+                arguments: ["push", "fifo", "--plain", "--timeout", limit, "--trust", "release.pub.pem"]
+                    + ["--format", "json", "--progress", "none"] + words)
+            #expect(run.exit == exit, "\(run.out) \(run.err)")
+            let json = try run.json()
+            for error in devices == 1 ? [json.error] : [json.devices?[0]?.error, json.devices?[1]?.error] {
+                #expect(error?.code?.string == (exit == 0 ? nil : "timed-out"))
+                #expect(error?.message?.string?.contains("after 10 s") == (exit == 0 ? nil : true), "\(run.out)")
+            }
+        }
     }
 
     @Test("--timeout limits status, confirm and discard as well", arguments: ["status", "confirm", "discard"])

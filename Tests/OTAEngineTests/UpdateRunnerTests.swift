@@ -6,7 +6,7 @@ import OTAUpdate
 import Testing
 
 @Suite("Time limit and cancellation of a run") struct UpdateRunnerTests {
-    private func run(limit: Duration?) throws -> (Result<UpdateReport, UpdateError>, Duration) {
+    private func run(limit: Duration?, used: Duration = .zero) throws -> (Result<UpdateReport, UpdateError>, Duration) {
         let world = try World(try ExampleRelease(bytes: 200_000))
         let (time, transport, bundle) = (world.time, world.transport, world.release.bundle)
         return try time.run {
@@ -14,7 +14,7 @@ import Testing
             var outcome: Result<UpdateReport, UpdateError>
             do throws(UpdateError) {
                 outcome = .success(
-                    try await UpdateRunner(clock: time, limit: limit).run(
+                    try await UpdateRunner(clock: time, limit: limit, used: used).run(
                         UpdateSession(try ProfileConversation(.push(bundle, UpdateOptions())), seed: 1),
                         over: transport,
                         interrupts: AsyncStream<Void> { $0.finish() }))
@@ -30,6 +30,20 @@ import Testing
         let (outcome, duration) = try run(limit: .seconds(1))
         #expect(throws: UpdateError(.timedOut, "")) { try outcome.get() }
         #expect(duration >= .seconds(1) && duration <= .seconds(3))
+    }
+
+    @Test("the time that has passed before a run counts, and the error has the whole limit")
+    func usedBefore() throws {
+        for used in [3599, 3600, 4000] as [Int64] {
+            let (outcome, duration) = try run(limit: .seconds(3600), used: .seconds(used))
+            let rest = Duration.seconds(max(3600 - used, 0))
+            #expect(duration >= rest && duration <= rest + .seconds(2), "\(used)")
+            guard case .failure(let error) = outcome else {
+                Issue.record("the run did not end at its limit")
+                continue
+            }
+            #expect(error.code == .timedOut && error.context == "not finished after 3600 s")
+        }
     }
 
     @Test("a run that ends before its time limit does not wait for the limit")

@@ -93,6 +93,8 @@ struct Push: DeviceCommand {
     }
 
     func answer(_ console: Console) async throws -> PushResult {
+        let begun = ContinuousClock.now
+        let usedTime: @Sendable () -> Duration = { begun.duration(to: .now) }
         let addresses = try targets.areMany ? targets.addresses() : [target.address()]
         try StandardFile.refuse(
             file, "push does not read standard input: to resume an interrupted update, it needs the file again",
@@ -106,11 +108,15 @@ struct Push: DeviceCommand {
                     || (!addresses.isEmpty && addresses.allSatisfy(\.isSimulated))))
         let update = try accepted(read, verifier)
         warn(of: update, console)
-        guard !targets.areMany else { return try await answer(addresses, update, store, console) }
+        guard !targets.areMany else {
+            return try await answer(addresses, update, store, console, usedTime)
+        }
         let invocation = invocation(for: update)
         do {
             let outcome = try await Wiring(console: console, invocation: invocation)
-                .perform(.push(update, updateOptions), on: target, trust: store, bases: bases(console))
+                .perform(
+                    .push(update, updateOptions), on: target, trust: store, bases: bases(console, usedTime),
+                    usedTime: usedTime)
             return .one(PushAnswer(update, outcome, invocation, isUpload: flags.contains(.uploadOnly)))
         } catch let error as UpdateError {
             throw Failure(error, in: invocation)
@@ -121,11 +127,12 @@ struct Push: DeviceCommand {
     ///
     /// - Parameter addresses: the addresses of the devices; empty with `--all`, because this function then finds the devices with a scan.
     private func answer(
-        _ addresses: [DeviceAddress], _ update: VerifiedUpdate, _ store: TrustStore, _ console: Console
+        _ addresses: [DeviceAddress], _ update: VerifiedUpdate, _ store: TrustStore, _ console: Console,
+        _ usedTime: @escaping @Sendable () -> Duration
     ) async throws -> PushResult {
         let push = try ManyPush(
-            update: update, options: updateOptions, targets: targets, trust: store, bases: bases(console),
-            console: console, invocation: invocation
+            update: update, options: updateOptions, targets: targets, trust: store, bases: bases(console, usedTime),
+            usedTime: usedTime, console: console, invocation: invocation
         ) { device in
             var single = self
             single.targets.device = [device.address.text]
@@ -189,12 +196,12 @@ struct Push: DeviceCommand {
 
     /// Finds the images that the device may run; nil with `--plain`, which needs none.
     ///
-    /// - Throws: `timedOut` if the time of `--timeout` has passed during the search.
-    private func bases(_ console: Console) throws(UpdateError) -> BaseImages? {
+    /// - Parameter usedTime: returns the time since the start of the command.
+    /// - Throws: `timedOut` if the time of `--timeout` has passed.
+    private func bases(_ console: Console, _ usedTime: @escaping () -> Duration) throws(UpdateError) -> BaseImages? {
         guard !flags.contains(.plain) else { return nil }
         let paths = base.isEmpty ? BaseImages.defaultPaths : base.map { FilePath($0) }
-        let begun = ContinuousClock.now
-        let isLate = { [limit] in limit.map { begun.duration(to: .now) >= $0 } ?? false }
+        let isLate = { limit.map { usedTime() >= $0 } ?? false }
         let bases = BaseImages(
             in: paths, areChosen: !base.isEmpty, note: { console.note($0) }, isStopped: isLate)
         if let limit, isLate() {

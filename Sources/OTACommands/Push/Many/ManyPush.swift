@@ -13,6 +13,8 @@ struct ManyPush {
     let trust: TrustStore
     /// The images that the devices may run; nil: the push needs none.
     let bases: BaseImages?
+    /// Returns the time since the start of the command. `--timeout` limits the whole command.
+    let usedTime: @Sendable () -> Duration
     let console: Console
     /// The user's arguments. `Invocation.options` also contains the options that select the devices.
     let invocation: Invocation
@@ -59,8 +61,10 @@ struct ManyPush {
         shared.holdsAdapter = !locks.isEmpty
         shared.keysOfNewDevice = trust
         shared.bases = bases
+        shared.timeLimit = targets.session.timeout?.duration
+        shared.usedTime = usedTime
 
-        let outcomes = await push(devices, queue(devices), shared, since: begun)
+        let outcomes = await push(devices, queue(devices), shared)
         withExtendedLifetime(locks) {}
         let entries = zip(devices, outcomes).map { entry($0, $1) }
         let signal = Interrupts.signal
@@ -115,17 +119,14 @@ struct ManyPush {
     }
 
     private func push(
-        _ devices: [Device], _ queue: PushQueue, _ shared: Updater.Options, since begun: ContinuousClock.Instant
+        _ devices: [Device], _ queue: PushQueue, _ shared: Updater.Options
     ) async -> [PushPool<UpdateResult>.Outcome] {
-        let limit = targets.session.timeout?.duration
         let names = devices.map(\.address.text)
         let display = ManyProgress(console, names)
         defer { display.finish() }
         let (update, options, console) = (update, options, console)
         let pool = PushPool<UpdateResult>(end: { PushQueue.End($0) }) { index, interrupts, admits, report in
             var own = shared
-            // The limit is for the whole command, so a later push has less time.
-            own.timeLimit = limit.map { Self.rest(of: $0, since: begun) }
             own.admits = admits
             own.adapter = devices[index].adapter
             own.note = { console.of(names[index]).note($0) }
@@ -135,7 +136,7 @@ struct ManyPush {
         return await Interrupts.during(onFirst: Wiring(console: console, invocation: invocation).stopping) { stops in
             await pool.run(
                 queue, count: devices.count, interrupts: stops, clock: ContinuousClock(),
-                limit: limit.map { Self.rest(of: $0, since: begun) }
+                limit: shared.timeLimit.map { max($0 - usedTime(), .zero) }
             ) { event in
                 switch event {
                 case .started: break
@@ -160,10 +161,6 @@ struct ManyPush {
                 }
             }
         }
-    }
-
-    private static func rest(of limit: Duration, since begun: ContinuousClock.Instant) -> Duration {
-        max(limit - begun.duration(to: .now), .milliseconds(1))
     }
 
     private func entry(_ device: Device, _ outcome: PushPool<UpdateResult>.Outcome) -> ManyPushAnswer.Entry {
