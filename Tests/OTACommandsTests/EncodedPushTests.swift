@@ -217,6 +217,8 @@ import Testing
             "sim:?pace=virtual&mtu=100&interval=7.5ms&seed=419356&per-event=2&drop-at=0.015&reset-at=0.565&flash=1",
             "--base", "1.0.0.otaf", bundle: "1.1.0.otaf")
         #expect(run.exit == 0, "\(run.err)")
+        let transfer = try run.json().transfer
+        #expect(transfer?.encoding?.string == "lzma2" && transfer?.plain_because?.string == "no-progress", "\(run.out)")
     }
 
     @Test("a dry run reports the encoded bytes and the base of the push")

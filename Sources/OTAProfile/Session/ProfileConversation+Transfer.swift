@@ -37,7 +37,7 @@ struct Push {
     var hasFlashFailed = false
     /// How many times the device could not decode the encoded image.
     var undecoded = 0
-    /// How many links in a row ended after BEGIN of an encoded image, without progress on any of them.
+    /// How many open links in a row were lost after BEGIN of an encoded image, without progress on any of them.
     var fruitlessLinks = 0
     /// The parts that this session has sent.
     var parts = SentParts()

@@ -148,11 +148,13 @@ package struct ProfileConversation: Conversation {
     }
 
     package mutating func linkEnded() {
+        // A failed attempt to connect gives no sign that the encoded image is the cause.
+        let wasOpen = if case .idle = state { false } else { true }
         state = .idle
         exchange = nil
         if let transfer, transfer.object == .image { push?.note(transfer) }
         // Links that end before the next BEGIN of the image count, too, because the device may still decode the last chunks.
-        if push?.begunForm != nil, push?.apply == Push.ApplyState.none { push?.fruitlessLinks += 1 }
+        if wasOpen, push?.begunForm != nil, push?.apply == Push.ApplyState.none { push?.fruitlessLinks += 1 }
         transfer = nil
         awaited = nil
         planned = nil

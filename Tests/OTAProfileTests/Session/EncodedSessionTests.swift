@@ -245,6 +245,19 @@ import Testing
         #expect(world.report?.outcome == .confirmed && world.report?.transfer?.plainBecause == .noProgress)
     }
 
+    @Test("attempts to connect that open no link do not select the plain image", arguments: [1, 2, 3])
+    func failedConnects(openLinks: Int) throws {
+        var world = try deltaWorld()
+        world.device.valuesPerLink = 1
+        world.valueLength = 20
+        world.openLinks = openLinks
+        world.play()
+        #expect(world.error?.code == .linkLost)
+        // The first loss and three attempts; with three lost links, three more attempts for the plain image.
+        #expect(world.connects == (openLinks == 3 ? 7 : 4))
+        #expect(world.device.begins.allSatisfy { $0 == "delta 0" })
+    }
+
     @Test("links that are lost before the next BEGIN of the image count as links without progress")
     func fallsBackBeforeBegin() throws {
         var world = try deltaWorld()

@@ -12,6 +12,11 @@ struct PlayedWorld {
     /// The encoder never answers.
     var encoderHangs = false
 
+    /// The number of links that open. All later attempts to connect fail; nil: every attempt opens a link.
+    var openLinks: Int?
+
+    /// The number of attempts to connect.
+    private(set) var connects = 0
     private(set) var requests: [EncodingRequest] = []
     private(set) var reports: [UpdateProgress] = []
     private(set) var outcome: Result<UpdateReport, UpdateError>?
@@ -70,6 +75,11 @@ struct PlayedWorld {
         for action in actions {
             switch action {
             case .connect:
+                connects += 1
+                if let openLinks, connects > openLinks {
+                    events.append(.linkDown(LinkError(.lost, "no answer")))
+                    break
+                }
                 device.connect()
                 events.append(
                     .linkUp(
