@@ -81,7 +81,9 @@ import Testing
             #expect(bench.progress?.position == Position(next: next, offset: first.count, crc: Crypto.crc32(first)))
         }
         var begun: Position?
-        while let position = bench.beginEncoded(from: 0) {
+        // Each BEGIN charges wear points. So the loops end long before 100 requests.
+        for _ in 0..<100 {
+            guard let position = bench.beginEncoded(from: 0) else { break }
             begun = position
             bench.write(data: little(position.next) + first)
             guard bench.device.pointee.wear < 300 else { break }
@@ -91,9 +93,12 @@ import Testing
         #expect(bench.encodedStatus(from: 0, base: Array(base.dropLast()) + [0x11]) == OTA_WRONG_BASE)
         expectOpen(next)
         // The wear limit is checked after the base.
-        while bench.encodedStatus(from: 0, base: base) != OTA_BUSY {
-            bench.write(data: little(bench.progress?.position?.next ?? 0) + first)
+        var isBusy = false
+        for _ in 0..<100 where !isBusy {
+            isBusy = bench.encodedStatus(from: 0, base: base) == OTA_BUSY
+            if !isBusy { bench.write(data: little(bench.progress?.position?.next ?? 0) + first) }
         }
+        try #require(isBusy)
         let last = try #require(bench.progress?.position?.next)
         expectOpen(last)
         bench.write(data: little(last) + stream[300..<800])
