@@ -79,4 +79,7 @@ public struct BaseImage: Sendable, Equatable {
         self.version = version
         self.name = name
     }
+
+    /// Returns true if both values describe the same image. They can be from different files.
+    package func hasSameImage(as other: BaseImage) -> Bool { digest == other.digest && size == other.size }
 }

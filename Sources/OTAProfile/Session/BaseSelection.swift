@@ -2,14 +2,16 @@ import OTAFirmware
 
 /// Selects the images that a push offers to the device as bases.
 struct BaseSelection {
-    /// The maximum number of bases that a push tries.
-    private static let mostBases = 3
+    /// The maximum number of bases that a push offers to the device.
+    static let mostBases = 3
     /// The maximum number of notes of one kind.
-    private static let mostNotes = 3
+    static let mostNotes = 3
 
     /// The bases in the order in which the push tries them. Their digests differ.
     private(set) var offered: [BaseImage] = []
-    /// Other files with the images of `offered`. The push reads such a file if the first file with the image cannot be read.
+    /// Bases that replace a base of `offered` if no file with its image can be read. Their digests differ.
+    private(set) var reserve: [BaseImage] = []
+    /// Other files with the images of `offered` and `reserve`. The push reads such a file if the first file with the image cannot be read.
     private(set) var copies: [BaseImage] = []
     /// Messages for the user about bases that are not offered.
     private(set) var notes: [String] = []
@@ -29,20 +31,18 @@ struct BaseSelection {
             return
         }
         let fitting = candidates.filter { $0.size <= largest }
-        var left: [BaseImage] = []
         for base in fitting {
-            if offered.contains(where: { $0.digest == base.digest }) {
+            if (offered + reserve).contains(where: base.hasSameImage) {
                 copies.append(base)
             } else if offered.count < Self.mostBases {
                 offered.append(base)
-            } else if namedBases.contains(base.id) {
-                left.append(base)
+            } else {
+                reserve.append(base)
             }
         }
         add(candidates.filter { $0.size > largest }) {
             "its image has \($0.size) bytes, the device accepts at most \(largest)"
         }
-        add(left) { _ in "a push tries at most \(Self.mostBases) bases" }
         guard offered.isEmpty else { return }
         add(named.filter { base in !candidates.contains { $0.id == base.id } }) { Self.difference($0, from: device) }
     }
@@ -53,8 +53,17 @@ struct BaseSelection {
         return named.map { [note($0, "the device does not accept encoded images")] } ?? []
     }
 
+    /// Returns the notes for bases that are not offered, because the device has refused the maximum number of bases.
+    static func notesAfterRefusals(_ bases: [BaseImage], named namedBases: Set<Int>) -> [String] {
+        notes(bases.filter { namedBases.contains($0.id) }) { _ in "a push offers at most \(mostBases) bases" }
+    }
+
     private mutating func add(_ bases: [BaseImage], _ reason: (BaseImage) -> String) {
-        notes += bases.prefix(Self.mostNotes).map { Self.note($0, reason($0)) }
+        notes += Self.notes(bases, reason)
+    }
+
+    private static func notes(_ bases: [BaseImage], _ reason: (BaseImage) -> String) -> [String] {
+        bases.prefix(mostNotes).map { note($0, reason($0)) }
     }
 
     private static func note(_ base: BaseImage, _ reason: String) -> String { "no base from \(base.name): \(reason)" }

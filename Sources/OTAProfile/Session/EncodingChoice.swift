@@ -11,6 +11,13 @@ struct EncodingChoice {
     struct Form: Equatable {
         var base: BaseImage?
 
+        /// Two forms are equal if their bases have the same image. The file of a base can change, because a push reads another file with the
+        /// same image if a file cannot be read.
+        static func == (left: Form, right: Form) -> Bool {
+            guard let base = left.base, let other = right.base else { return left.base == nil && right.base == nil }
+            return base.hasSameImage(as: other)
+        }
+
         /// The base in the form that BEGIN requires; nil if the form has no base.
         var requestBase: Request.Base? {
             base.map { Request.Base(size: UInt32(clamping: $0.size), digestPrefix: $0.digest.prefix) }
@@ -30,8 +37,12 @@ struct EncodingChoice {
 
     /// The encoded forms that have not failed, in the order in which the push tries them. If the array is empty, the image is sent plain.
     private var forms: [Form] = []
-    /// Other files with the images of the forms' bases.
+    /// Bases that replace a base whose files cannot be read (`BaseSelection.reserve`).
+    private var reserve: [BaseImage] = []
+    /// Other files with the images of the forms' bases and of `reserve`.
     private var copies: [BaseImage] = []
+    private var refusedBases = 0
+    private var unreadableFiles = 0
     private var isChosen = false
     private let imageSize: Int
     /// The ids of the bases whose files the user named.
@@ -67,11 +78,12 @@ struct EncodingChoice {
         guard isFirst else {
             // Another device, or other firmware, can answer on a later link. So the limits of the device may have changed.
             forms.removeAll { $0.base?.size ?? 0 > largest }
+            reserve.removeAll { $0.size > largest }
             return []
         }
         let selection = BaseSelection(from: options.bases, named: namedBases, for: device, largest: largest)
         forms = selection.offered.map { Form(base: $0) } + [Form(base: nil)]
-        copies = selection.copies
+        (reserve, copies) = (selection.reserve, selection.copies)
         return selection.notes
     }
 
@@ -135,14 +147,32 @@ struct EncodingChoice {
             drop(.notDecoded)
             return "the image cannot be encoded: \(context)"
         case .failure(.baseUnreadable(let context))?:
-            if let copy = copies.firstIndex(where: { $0.digest == form.base?.digest && $0.size == form.base?.size }) {
-                forms[0].base = copies.remove(at: copy)
-            } else {
-                drop(.notDecoded)
-            }
-            return "the base cannot be used: \(context)"
+            // No file is read again after such a failure, so the number of these requests is limited.
+            requests -= 1
+            replaceUnreadable(form)
+            return noteAboutUnreadable(context)
         }
         return nil
+    }
+
+    /// Replaces the current form, because the file of its base cannot be read. A damaged file must not prevent the use of an intact one.
+    private mutating func replaceUnreadable(_ form: Form) {
+        guard let base = form.base else { return drop(.notDecoded) }
+        if let copy = copies.firstIndex(where: base.hasSameImage) {
+            forms[0].base = copies.remove(at: copy)
+            return
+        }
+        drop(.notDecoded)
+        guard !reserve.isEmpty, !forms.isEmpty else { return }
+        // The last form is the compressed image.
+        forms.insert(Form(base: reserve.removeFirst()), at: forms.count - 1)
+    }
+
+    private mutating func noteAboutUnreadable(_ context: String) -> String? {
+        unreadableFiles += 1
+        let most = BaseSelection.mostNotes
+        if unreadableFiles <= most { return "the base cannot be used: \(context)" }
+        return unreadableFiles == most + 1 ? "more than \(most) bases cannot be used" : nil
     }
 
     // MARK: Failures
@@ -155,6 +185,18 @@ struct EncodingChoice {
         forms.removeFirst()
         ready = nil
         if forms.isEmpty { plainBecause = reason }
+    }
+
+    /// Handles the refusal of a base by the device. After the maximum number of refusals, removes all forms with a base.
+    ///
+    /// - Returns: messages for the user about bases that are not offered to the device.
+    mutating func refuse(_ refused: Form) -> [String] {
+        refusedBases += 1
+        if form == refused { drop(.notOffered) }
+        guard refusedBases >= BaseSelection.mostBases else { return [] }
+        forms.removeAll { $0.base != nil }
+        defer { reserve = [] }
+        return BaseSelection.notesAfterRefusals(reserve, named: namedBases)
     }
 
     /// Removes all encoded forms. The image, or the rest of the image, is then sent plain.

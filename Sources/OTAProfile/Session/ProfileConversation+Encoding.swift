@@ -62,6 +62,7 @@ extension ProfileConversation {
         }
         guard let stream = push.encoding.stream(from: position.offset) else { return }
         awaited = nil
+        self.push?.begunForm = form
         if let base = form.base { shared.transfer?.base = base }
         shared.transfer?.encoding = .lzma2
         start(.image, stream.image.bytes, at: position, stream.positions)
@@ -77,10 +78,10 @@ extension ProfileConversation {
     /// next one in ``EncodingChoice``. After all other refusals, it is the plain image.
     mutating func encodingRefused(from: UInt32, _ status: DeviceStatus) {
         guard let push else { return }
-        if status == .wrongBase, let image = push.begunForm?.base {
+        if status == .wrongBase, let form = push.begunForm, let image = form.base {
             shared.transfer?.baseRefused += 1
             report(.note("the device does not run the image of \(image.name)"))
-            if push.encoding.form == push.begunForm { self.push?.encoding.drop(.notOffered) }
+            for note in self.push?.encoding.refuse(form) ?? [] { report(.note(note)) }
             requestStream()
         } else {
             report(.note("the device refused the encoded image: \(status.meaning)"))

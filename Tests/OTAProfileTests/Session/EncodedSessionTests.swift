@@ -124,6 +124,51 @@ import Testing
         }
     }
 
+    /// The encoder needs more time for 300 damaged files than the device needs to accept the envelope, so the device answers BEGIN meanwhile.
+    @Test("300 damaged files of a base cause four notes and one BEGIN, and the intact file is used")
+    func manyDamagedCopies() throws {
+        let files = (1...301).map { number in
+            var file = base
+            (file.id, file.name) = (number, "copy-\(number)")
+            return file
+        }
+        var world = try PlayedWorld(UpdateOptions(bases: files))
+        world.device.base = base.digest.prefix
+        world.encode = { request in
+            guard let base = request.base, base.id < 301 else { return .success(PlayedWorld.stream(request.offset, 3)) }
+            return .failure(.baseUnreadable(context: "\(base.name): damaged"))
+        }
+        world.play()
+        #expect(world.device.begins == ["delta 0"] && world.requests.count == 301)
+        #expect(world.report?.outcome == .confirmed && world.report?.transfer?.base?.name == "copy-301")
+        #expect(
+            world.notes == (1...3).map { "the base cannot be used: copy-\($0): damaged" }
+                + ["more than 3 bases cannot be used"], "\(world.notes)")
+    }
+
+    @Test("a damaged base does not take one of the three places, and the device still gets at most three bases")
+    func damagedBases() throws {
+        let bases = (1...8).map { PlayedWorld.base($0) }
+        for running in [6, 7] as [UInt8] {
+            var world = try PlayedWorld(UpdateOptions(bases: bases), named: Set(bases.map(\.id)))
+            world.device.base = PlayedWorld.base(running).digest.prefix
+            world.encode = { request in
+                guard let id = request.base?.id, id <= 3 else {
+                    return .success(PlayedWorld.stream(request.offset, 3))
+                }
+                return .failure(.baseUnreadable(context: "base-\(id): damaged"))
+            }
+            world.play()
+            let transfer = try #require(world.report?.transfer)
+            #expect(world.report?.outcome == .confirmed && transfer.baseRefused == (running == 6 ? 2 : 3))
+            #expect(world.device.begins == [running == 6 ? "delta 0" : "compressed 0"])
+            #expect(transfer.base?.id == (running == 6 ? 6 : nil))
+            let notes = world.notes.filter { $0.hasPrefix("no base") }
+            let expected = [7, 8].map { "no base from base-\($0): a push offers at most 3 bases" }
+            #expect(notes == (running == 6 ? [] : expected), "\(world.notes)")
+        }
+    }
+
     @Test("a base that is larger than the device accepts is reported in a note")
     func largeBase() throws {
         var world = try deltaWorld()

@@ -25,9 +25,9 @@ struct PlayedWorld {
     private var events: [UpdateEvent] = [.started]
     private var stream: EncodedImage?
 
-    init(_ options: UpdateOptions = UpdateOptions()) throws {
+    init(_ options: UpdateOptions = UpdateOptions(), named: Set<Int> = []) throws {
         session = UpdateSession(
-            try ProfileConversation(.push(try ExampleUpdate.bundle(), options)), seed: 1)
+            try ProfileConversation(.push(try ExampleUpdate.bundle(), options), namedBases: named), seed: 1)
     }
 
     /// Returns a stream of the example image from `offset`, `ratio` times smaller, in chunks of `length` image bytes.
