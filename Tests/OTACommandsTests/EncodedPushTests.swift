@@ -267,6 +267,27 @@ import Testing
         for (row, form) in zip(rows, ["FORM", "delta", "compressed", "plain"]) { #expect(row.contains(form), "\(row)") }
     }
 
+    @Test("notes and warnings of a push to several devices name the device, also on a terminal")
+    func notesOfSeveralDevices() async throws {
+        let sandbox = try await Self.sandbox()
+        let made = try await sandbox.run(
+            "simulate", "create", "a", "--product", "acme-gateway", "--version", "1.2.0", "--trust", "release.pub.pem")
+        #expect(made.exit == 0, "\(made.err)")
+        let words = ["push", "1.1.0.otaf", "--trust", "release.pub.pem", "--base", "1.0.1.otaf", "--dry-run"]
+        let devices = ["sim:demo?pace=virtual", "sim:a?pace=virtual"]
+        let reason = "no base from 1.0.1.otaf: it is version 1.0.1, the device runs"
+        let lines = [
+            "\(devices[0]): \(reason) 1.0.0", "\(devices[1]): \(reason) 1.2.0",
+            "\(devices[1]): version 1.1.0 is lower than 1.2.0",
+        ]
+        let all = words + devices.flatMap { ["--device", $0] }
+        let run = try await sandbox.run(all + ["--progress", "none"])
+        let (_, screen) = try await sandbox.onTerminal(all, columns: 200)
+        for (place, text) in [("pipe", run.err), ("terminal", screen)] {
+            for line in lines { #expect(text.contains(line), "\(place) \(line): \(text)") }
+        }
+    }
+
     @Test("status reports the encodings of the device")
     func status() async throws {
         let sandbox = try await Self.sandbox()

@@ -10,6 +10,8 @@ struct Console: Sendable {
     let isQuiet: Bool
     /// The address of the device, as the user gave it; nil if the command has no device.
     private(set) var device: String?
+    /// True if the console is for one of several devices. Its notes and warnings then name the device.
+    private var isForOneOfSeveral = false
     let terminal: TerminalCapabilities
     /// The log of `--verbose` and `--log`.
     let logger: Logger
@@ -40,6 +42,7 @@ struct Console: Sendable {
     func of(_ device: String) -> Console {
         var console = self
         console.device = device
+        console.isForOneOfSeveral = true
         console.phases = PhaseTimes()
         return console
     }
@@ -113,27 +116,33 @@ struct Console: Sendable {
 
     /// Writes a note to stderr, as text or as a JSON event. `--quiet` suppresses notes.
     func note(_ text: String) {
-        file?.write("note", text)
+        file?.write("note", named(text))
         guard !isQuiet else { return }
         if style == .json {
             write(ProgressEvent(.note, message: text))
         } else {
-            writeLine(TerminalLine("note:", .dim), text)
+            writeLine(TerminalLine("note:", .dim), named(text))
         }
     }
 
     /// Writes a warning to stderr, as text or as a JSON event. `--quiet` does not suppress warnings.
     func warn(_ text: String, hint: String? = nil) {
-        file?.write("warning", text)
+        file?.write("warning", named(text))
         if let hint { file?.write("hint", hint) }
         if style == .json {
             var event = ProgressEvent(.warning, message: text)
             event.hint = hint
             write(event)
         } else {
-            writeLine(TerminalLine("warning:", .yellow), text)
+            writeLine(TerminalLine("warning:", .yellow), named(text))
             if let hint { writeLine(TerminalLine("hint:", .cyan), hint) }
         }
+    }
+
+    /// Adds the device to a text, if the command has several devices. A JSON event has its own member for the device.
+    private func named(_ text: String) -> String {
+        guard isForOneOfSeveral, let device else { return text }
+        return "\(device): \(text)"
     }
 
     /// Writes a line to the log of `--verbose` and `--log`.

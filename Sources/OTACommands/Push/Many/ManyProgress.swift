@@ -26,13 +26,37 @@ final class ManyProgress {
             "\(devices[index]): \(Figures.decimal(time.seconds, places: 3)) s: \(ProgressText.logLine(for: progress))")
         if console.style == .bar {
             rows[index].note(progress, at: time)
-            if throttle.isDue() { draw() }
+            if let text = message(in: progress) {
+                erase()
+                write(text, of: index)
+                draw()
+            } else if throttle.isDue() {
+                draw()
+            }
         } else if renderers[index] != nil {
             renderers[index]?.show(progress, at: time)
-        } else if let text = ProgressText.warning(for: progress) {
-            console.of(devices[index]).warn(text)
-        } else if case .note(let text) = progress {
-            console.of(devices[index]).note(text)
+        } else if let text = message(in: progress) {
+            write(text, of: index)
+        }
+    }
+
+    /// A note or a warning for the user.
+    private enum Message {
+        case note(String)
+        case warning(String)
+    }
+
+    private func message(in progress: UpdateProgress) -> Message? {
+        if let text = ProgressText.warning(for: progress) { return .warning(text) }
+        if case .note(let text) = progress { return .note(text) }
+        return nil
+    }
+
+    private func write(_ message: Message, of index: Int) {
+        let console = console.of(devices[index])
+        switch message {
+        case .note(let text): console.note(text)
+        case .warning(let text): console.warn(text)
         }
     }
 

@@ -124,12 +124,12 @@ struct ManyPush {
         let names = devices.map(\.address.text)
         let display = ManyProgress(console, names)
         defer { display.finish() }
-        let (update, options, console) = (update, options, console)
+        let (update, options) = (update, options)
         let pool = PushPool<UpdateResult>(end: { PushQueue.End($0) }) { index, interrupts, admits, report in
             var own = shared
             own.admits = admits
             own.adapter = devices[index].adapter
-            own.note = { console.of(names[index]).note($0) }
+            own.note = { report(.note($0), .zero) }
             return try await Updater(devices[index].address, own)
                 .perform(.push(update, options), interrupts: interrupts, report: report)
         }
