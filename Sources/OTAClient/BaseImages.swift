@@ -15,6 +15,8 @@ public struct BaseImages: Sendable {
     /// does not offer a named image to the device, it can report the reason in a note.
     package private(set) var named: Set<Int> = []
     private var files: [FilePath] = []
+    /// The id of the image in each file.
+    private var ids: [FilePath: Int] = [:]
 
     /// Finds the images at the given paths.
     ///
@@ -29,12 +31,13 @@ public struct BaseImages: Sendable {
         in paths: [FilePath], areChosen: Bool = true, note: (String) -> Void = { _ in },
         isStopped: () -> Bool = { false }
     ) {
+        var seen = Set<FilePath>()
         for path in paths where !isStopped() {
+            guard seen.insert(path).inserted else { continue }
             do throws(BaseError) {
                 guard let names = try Self.names(in: path) else {
-                    let image = try Self.image(at: path)
-                    if areChosen { named.insert(images.count) }
-                    add(image, path)
+                    let id = add(try Self.image(at: path), path)
+                    if areChosen { named.insert(id) }
                     continue
                 }
                 add(names, in: path, isStopped, note)
@@ -52,14 +55,15 @@ public struct BaseImages: Sendable {
     private mutating func add(
         _ names: [String], in folder: FilePath, _ isStopped: () -> Bool, _ note: (String) -> Void
     ) {
-        let first = images.count
-        var unusable = 0
+        var (bundles, unusable) = (0, 0)
         for name in names {
             if isStopped() { return }
             let file = folder.appending(name)
             do throws(BaseError) {
                 // The folder can also contain other files, such as keys and checksums. They are ignored without a note.
-                if let bundle = try Self.bundle(at: file) { add(bundle, file) }
+                guard let bundle = try Self.bundle(at: file) else { continue }
+                _ = add(bundle, file)
+                bundles += 1
             } catch {
                 if error.isFolder { continue }
                 unusable += 1
@@ -67,7 +71,7 @@ public struct BaseImages: Sendable {
             }
         }
         if unusable > Self.mostNotes { note("no base from \(unusable - Self.mostNotes) more files in \(folder)") }
-        if images.count == first, unusable == 0 { note("no base from \(folder): the folder contains no bundle") }
+        if bundles == 0, unusable == 0 { note("no base from \(folder): the folder contains no bundle") }
     }
 
     /// The default paths of the files and folders with images.
@@ -120,11 +124,15 @@ public struct BaseImages: Sendable {
         return bytes
     }
 
-    private mutating func add(_ image: BaseImage, _ file: FilePath) {
+    /// Adds an image, unless its file was added before. Returns the id of the image.
+    private mutating func add(_ image: BaseImage, _ file: FilePath) -> Int {
+        if let id = ids[file] { return id }
         var image = image
         image.id = images.count
+        ids[file] = image.id
         images.append(image)
         files.append(file)
+        return image.id
     }
 
     /// Returns the description of a bundle or an image.

@@ -57,10 +57,22 @@ import Testing
     func files() throws {
         let fixture = try Fixture()
         let bases = fixture.find("image.bin", "bundles/lamp-1.1.0.otaf", "bundles")
-        #expect(bases.map(\.version?.text) == [nil, "1.1.0", "1.0.0", "1.1.0"])
+        #expect(bases.map(\.version?.text) == [nil, "1.1.0", "1.0.0"])
         let image = try #require(bases.first)
         #expect(image.size == 3 && image.digest == SHA256.digest(of: [1, 2, 3]))
         #expect(image.manifestDigest == nil && image.product == nil && image.name.hasSuffix("/image.bin"))
+    }
+
+    @Test("a path that is given twice is one base, or causes one note")
+    func repeated() throws {
+        let fixture = try Fixture()
+        #expect(fixture.find("image.bin", "image.bin", "bundles", "bundles/").count == 3)
+        #expect(fixture.notes.isEmpty, "\(fixture.notes)")
+        #expect(fixture.find("missing.bin", "missing.bin", "bundles/older.otaf", "bundles/older.otaf").isEmpty)
+        #expect(fixture.notes.count == 2, "\(fixture.notes)")
+        let paths = ["bundles", "bundles/lamp-1.0.0.otaf"].map { fixture.folder.appending($0) }
+        let bases = BaseImages(in: paths)
+        #expect(bases.images.count == 2 && bases.named == [0], "a file of a folder that is also named is a named base")
     }
 
     @Test("an Intel HEX file is a base with the bytes of its image")
