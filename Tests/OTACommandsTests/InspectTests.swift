@@ -76,7 +76,10 @@ import Testing
             "cp fw.otaf bad.otaf; printf 'xx' | dd of=bad.otaf bs=1 seek=9000 conv=notrunc; truncate -s 17M large.bin")
         #expect(made.exit == 0)
         for (file, base, code, message, hint) in [
-            ("fw.otaf", "bad.otaf", "digest-mismatch", "the image of bad.otaf is damaged", "fetch it again"),
+            (
+                "fw.otaf", "bad.otaf", "digest-mismatch", "the base cannot be used: the image of bad.otaf is damaged",
+                "fetch it again"
+            ),
             ("bad.otaf", "fw.otaf", "digest-mismatch", "the image of bad.otaf is damaged", "fetch it again"),
             ("fw.otaf", "large.bin", "file-too-large", "the base large.bin has 17825792 bytes", "push does not use it"),
             ("large.bin", "fw.otaf", "file-too-large", "the image has 17825792 bytes", "push sends this image plain"),

@@ -84,7 +84,7 @@ struct Inspect: Command {
                     noteOtherProduct(of: base, named: name, than: file, console)
                 } catch {
                     var failure = Failure(error, in: Invocation(command: Self.name, file: name))
-                    failure.message = "the base: \(failure.message)"
+                    failure.message = "the base cannot be used: \(failure.message)"
                     throw failure
                 }
                 return try EncodingSummary(image, base: (StandardFile.title(of: name), bytes))
