@@ -5,8 +5,9 @@ public struct Conversation: Sendable {
     public static let maximumLength = 65536
     /// The maximum number of bytes that wait for an acknowledgement.
     public static let maximumWaiting = Outbox.limit
-    /// A receiver reports its position at least after this number of bytes, so that a sender of a long message sees the progress.
-    private static let reportLength = 4096
+    /// A receiver of a long message reports its position after this number of frames or after this time, so that the sender sees the
+    /// progress. The time is for links with less than seven frames per second.
+    private static let reportLimit = (frames: 32, time: Duration.seconds(5))
 
     /// The effects of a received frame.
     public struct Outcome: Sendable, Hashable {
@@ -33,8 +34,10 @@ public struct Conversation: Sendable {
     private var frameLength: Int?
     /// Whether the other peer has sent its position on this link.
     public private(set) var isSynchronized = false
-    /// The last reported offset of the message on its way.
+    /// The last offset of the message on its way that the other peer has reported.
     private var reported: UInt16 = 0
+    /// The number of frames after this peer's last position, and the time of the first one.
+    private var unreported: (frames: Int, since: Duration)?
 
     public init() {}
 
@@ -52,7 +55,7 @@ public struct Conversation: Sendable {
     /// Starts a link, and returns this peer's position.
     public mutating func link(frameLength: Int) -> Frame {
         self.frameLength = frameLength
-        isSynchronized = false
+        (isSynchronized, unreported) = (false, nil)
         return position
     }
 
@@ -84,10 +87,10 @@ public struct Conversation: Sendable {
         return outbox.frames(from: Int(offset), frameLength: frameLength)
     }
 
-    public mutating func receive(_ frame: Frame) throws(ChatError) -> Outcome {
+    public mutating func receive(_ frame: Frame, at now: Duration = .zero) throws(ChatError) -> Outcome {
         switch frame {
         case .position(let position): return try acknowledge(position)
-        case .text(let position, let bytes, let isLast): return try append(bytes, at: position, isLast)
+        case .text(let position, let bytes, let isLast): return try append(bytes, at: position, isLast, now)
         case .goodbye(let sequence): return end(at: sequence)
         case .hello, .proof: throw .malformedFrame
         }
@@ -109,13 +112,16 @@ public struct Conversation: Sendable {
         // While a link is synchronized, only the first message is on its way.
         let arrived = try outbox.acknowledge(position, atMost: isSynchronized ? 1 : .max)
         (outcome.delivered, outcome.isGoodbyeDelivered) = (arrived.texts, arrived.goodbye)
-        outcome.isProgress = isSynchronized || !outcome.delivered.isEmpty
+        // A position after a lost link is also progress if it is later than the last one.
+        outcome.isProgress = isSynchronized || !outcome.delivered.isEmpty || position.offset > reported
         isSynchronized = true
         outcome.frames = frames(from: position.offset)
         return outcome
     }
 
-    private mutating func append(_ bytes: [UInt8], at position: Position, _ isLast: Bool) throws(ChatError) -> Outcome {
+    private mutating func append(_ bytes: [UInt8], at position: Position, _ isLast: Bool, _ now: Duration) throws(ChatError)
+        -> Outcome
+    {
         var outcome = Outcome()
         // A repeated frame has no effect.
         guard position.sequence >= incomingSequence else { return outcome }
@@ -126,14 +132,16 @@ public struct Conversation: Sendable {
         let rest = bytes.dropFirst(incoming.count - start)
         outcome.isProgress = isLast || !rest.isEmpty
         guard isLast else {
-            let before = incoming.count / Self.reportLength
             incoming += rest
-            if incoming.count / Self.reportLength > before { outcome.frames = [self.position] }
+            let (frames, since) = unreported ?? (0, now)
+            let isReportDue = frames + 1 == Self.reportLimit.frames || now >= since + Self.reportLimit.time
+            unreported = isReportDue ? nil : (frames + 1, since)
+            if isReportDue { outcome.frames = [self.position] }
             return outcome
         }
         guard end >= incoming.count, incomingSequence < .max else { throw .wrongPosition }
         guard let message = String(validating: incoming + rest, as: UTF8.self) else { throw .notText }
-        incoming = []
+        (incoming, unreported) = ([], nil)
         incomingSequence += 1
         outcome.message = message
         outcome.frames = [self.position]

@@ -85,7 +85,7 @@ extension Messenger {
         // This peer has left, or is in another chat. The message remains at the other peer.
         if case .text = frame, peer != chat, chat != nil || pair.conversation.owesGoodbye { return }
         let wasSynchronized = pair.conversation.isSynchronized
-        let outcome = try pair.conversation.receive(frame)
+        let outcome = try pair.conversation.receive(frame, at: now)
         if outcome.isProgress {
             links[id]?.since = now
             links[id]?.hasProgress = true

@@ -20,6 +20,7 @@ struct Air {
         let number: Int
         let address: BluetoothAddress
         var isServed = false
+        /// The values of both directions, in the order of their arrival. A direction does not delay the other one.
         var values: [(time: Duration, bytes: [UInt8], isWrite: Bool)] = []
         var begin: Duration?
         var end: Duration?
@@ -37,6 +38,8 @@ struct Air {
     var valuesLeft = Int.max
     /// Returns how many copies of a value arrive.
     var copies: () -> Int = { 1 }
+    /// The time that a value needs in its direction.
+    var interval = Duration.milliseconds(5)
     /// The time until a peer sees a change of an advertisement.
     var delay: () -> Duration = { .milliseconds(10) }
     private var isInRange = true
@@ -132,8 +135,10 @@ struct Air {
     }
 
     private mutating func queue(_ bytes: [UInt8], _ index: Int, isWrite: Bool) {
-        let time = max(now, links[index].values.last?.time ?? now) + .milliseconds(5)
-        links[index].values += Array(repeating: (time, bytes, isWrite), count: copies())
+        let last = links[index].values.last { $0.isWrite == isWrite }?.time
+        let time = max(now, last ?? now) + interval
+        let place = links[index].values.lastIndex { $0.time <= time }.map { $0 + 1 } ?? 0
+        links[index].values.insert(contentsOf: Array(repeating: (time, bytes, isWrite), count: copies()), at: place)
     }
 
     /// Answers for a stranger.

@@ -141,18 +141,23 @@ struct ConversationTests {
     }
 
     @Test(
-        "a receiver of a long message reports its position at least after each 4096 bytes, and the sender sees the progress"
+        "a receiver of a long message reports its position after 32 frames or after 5 s, and the sender sees the progress"
     )
     mutating func reportsProgress() throws {
-        _ = try sender.send(String(repeating: "x", count: 10_000))
-        _ = sender.link(frameLength: 510)
+        _ = try sender.send(String(repeating: "x", count: 350))
+        _ = sender.link(frameLength: 18)
         var reports: [Frame] = []
-        for frame in try sender.receive(receiver.link(frameLength: 510)).frames {
-            let outcome = try receiver.receive(frame)
+        for (number, frame) in try sender.receive(receiver.link(frameLength: 18)).frames.enumerated() {
+            // From the frame 40, each frame takes 2 s.
+            let outcome = try receiver.receive(frame, at: .seconds(2 * max(0, number - 40)))
             #expect(outcome.isProgress)
             reports += outcome.frames
         }
-        #expect(reports == [.position(Position(1, 4491)), .position(Position(1, 8483)), .position(Position(2, 0))])
+        #expect(
+            reports == [
+                .position(Position(1, 32 * 7)), .position(Position(1, 44 * 7)), .position(Position(1, 48 * 7)),
+                .position(Position(2, 0)),
+            ])
         for report in reports { #expect(try sender.receive(report).isProgress) }
         #expect(try sender.receive(reports[0]) == Conversation.Outcome())
     }
