@@ -119,7 +119,8 @@ public struct Conversation: Sendable {
         return outcome
     }
 
-    private mutating func append(_ bytes: [UInt8], at position: Position, _ isLast: Bool, _ now: Duration) throws(ChatError)
+    private mutating func append(_ bytes: [UInt8], at position: Position, _ isLast: Bool, _ now: Duration)
+        throws(ChatError)
         -> Outcome
     {
         var outcome = Outcome()

@@ -37,6 +37,8 @@ struct Link: Sendable {
     private(set) var openedAt = Duration.zero
     /// Whether a part of a message has arrived at one of the peers.
     var hasProgress = false
+    /// Whether this peer has discarded a part of a message, because it had left the chat. The rest of the message then leaves a gap.
+    var hasDiscarded = false
 
     init(_ state: State, _ address: BluetoothAddress? = nil, at now: Duration) {
         self.state = state

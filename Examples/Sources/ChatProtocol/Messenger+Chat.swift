@@ -61,6 +61,8 @@ extension Messenger {
         pairs[peer] = pair
         (chat, awaitsPeer) = (peer, false)
         notice("Chat with \(name).")
+        // Without a goodbye on its way, only a new link continues a discarded message.
+        if let id = pair.link, links[id]?.hasDiscarded == true, !pair.conversation.owesGoodbye { close(id) }
         for text in early { send(text) }
         early = []
     }

@@ -83,7 +83,13 @@ extension Messenger {
     private mutating func converse(_ frame: Frame, with peer: PeerID, _ id: LinkID) throws(ChatError) {
         guard var pair = pairs[peer] else { return }
         // This peer has left, or is in another chat. The message remains at the other peer.
-        if case .text = frame, peer != chat, chat != nil || pair.conversation.owesGoodbye { return }
+        // This is also true for the rest of the message, if the user has opened the chat again.
+        if case .text = frame,
+            links[id]?.hasDiscarded == true || peer != chat && (chat != nil || pair.conversation.owesGoodbye)
+        {
+            links[id]?.hasDiscarded = true
+            return
+        }
         let wasSynchronized = pair.conversation.isSynchronized
         let outcome = try pair.conversation.receive(frame, at: now)
         if outcome.isProgress {

@@ -65,6 +65,32 @@ struct MessengerTests {
         #expect(air.delivered(0).map(\.number) == [1, 2])
     }
 
+    @Test(
+        "a peer can leave and open the chat again at once while a long message arrives, which then arrives whole",
+        arguments: [0, 1], [nil, "short", String(repeating: "x", count: 5000)])
+    func opensAgain(leaver: Int, own: String?) {
+        var air = Air()
+        let names = ["Alice", "Bob"]
+        air.type(0, "Bob", "one")
+        air.type(1, "two")
+        let long = String(repeating: "é", count: 1500)
+        air.handle(1 - leaver, .typed(long))
+        air.run(for: .milliseconds(500))
+        // A message that is on its way keeps the goodbye back.
+        if let own { air.handle(leaver, .typed(own)) }
+        air.handle(leaver, .typed("/leave"))
+        air.run(for: .milliseconds(22))
+        air.type(leaver, names[1 - leaver])
+        air.run(for: .seconds(10))
+        if air.peers[1 - leaver].chatName == nil { air.type(1 - leaver, names[leaver]) }
+        air.run(for: .seconds(10))
+        #expect(air.messages(leaver).last == long && air.peers.allSatisfy(\.isOpen))
+        if let own { #expect(air.messages(1 - leaver).last == own) }
+        for notices in [air.notices(0), air.notices(1)] {
+            #expect(!notices.contains { $0.hasPrefix("The chat ended") || $0.hasPrefix("Link refused") }, "\(notices)")
+        }
+    }
+
     @Test("a peer can leave and call again at once, although the other peer has not seen the end of the call")
     func callsAgain() {
         var air = Air()

@@ -13,7 +13,9 @@ struct SlowTests {
         air.type(sender, text)
         air.run(for: .seconds(600))
         #expect(air.messages(1 - sender).last == text && air.delivered(sender).last?.number == (sender == 0 ? 2 : 1))
-        #expect(air.attempts.count == 1 && air.notices(sender) == ["Chat with \(["Bob", "Alice"][sender]).", connected(sender)])
+        #expect(
+            air.attempts.count == 1
+                && air.notices(sender) == ["Chat with \(["Bob", "Alice"][sender]).", connected(sender)])
     }
 
     @Test("a message arrives over a link with one frame per second, which reports no 32 frames in 30 s")
