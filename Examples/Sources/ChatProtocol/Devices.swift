@@ -9,6 +9,8 @@ struct Devices: Sendable {
         var isCalling = false
         /// Whether this peer does not answer the present call, because the user has refused it.
         var isIgnored = false
+        /// Whether the user has refused a link with this peer.
+        fileprivate var isRefused = false
         /// The end of the chat that followed the call. Nil: the call is new.
         fileprivate var answered: Duration?
         fileprivate var failures = 0
@@ -46,6 +48,11 @@ struct Devices: Sendable {
         text == name || BluetoothAddress(text) == address
     }
 
+    /// The identities of the peers in range that have a wanted name or address, without the devices that the user has refused.
+    func identities(where isWanted: (String, BluetoothAddress) -> Bool) -> Set<PeerID> {
+        Set(devices.compactMap { !$1.isRefused && isWanted($1.name, $0) ? $1.id : nil })
+    }
+
     func isCalled(by peer: PeerID) -> Bool { devices.values.contains { $0.id == peer && $0.isCalling } }
 
     // MARK: - What a scan reports
@@ -60,7 +67,7 @@ struct Devices: Sendable {
         case .presence(let peer):
             (device.isCalling, device.isIgnored, device.answered) = (false, false, nil)
             guard peer != own, peer != device.id else { return false }
-            (device.id, device.name) = (peer, name)
+            (device.id, device.name, device.isRefused) = (peer, name, false)
             return true
         case .call(let callee):
             if callee == own, !device.isCalling { device.turn = nextTurn() }
@@ -79,6 +86,11 @@ struct Devices: Sendable {
     mutating func vanish(_ address: BluetoothAddress) -> String? {
         guard let device = devices.removeValue(forKey: address), device.id != nil else { return nil }
         return device.name
+    }
+
+    mutating func refuse(_ address: BluetoothAddress) {
+        devices[address]?.isRefused = true
+        ignoreCalls { other, _ in other == address }
     }
 
     mutating func ignoreCalls(where isIgnored: (BluetoothAddress, Device) -> Bool) {

@@ -15,7 +15,6 @@ extension Messenger {
     mutating func sight(_ address: BluetoothAddress, _ name: String, _ announcement: Announcement) {
         guard announcement.tag == session.tag else { return }
         if devices.sight(address, name, announcement.kind, own: id) { show(.peer("\(name) (\(address)) is in range")) }
-        if awaitsPeer, chat == nil, let peer = devices[address]?.id, isWanted(name, address) { open(peer, name) }
     }
 
     mutating func type(_ text: String) {
@@ -59,7 +58,7 @@ extension Messenger {
         (pair.isPeripheral, pair.hasLinked) = (pair.link.map { !$0.isCentral }, pair.link != nil)
         (pair.stalled, pair.farewellEnd) = (nil, nil)
         pairs[peer] = pair
-        (chat, awaitsPeer) = (peer, false)
+        (chat, awaitsPeer, candidates, turnStart) = (peer, false, [], nil)
         notice("Chat with \(name).")
         // Without a goodbye on its way, only a new link continues a discarded message.
         if let id = pair.link, links[id]?.hasDiscarded == true, !pair.conversation.owesGoodbye { close(id) }

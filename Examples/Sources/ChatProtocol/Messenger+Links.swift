@@ -60,7 +60,7 @@ extension Messenger {
     }
 
     private func isExpected(_ peer: PeerID, on id: LinkID) -> Bool {
-        id.isCentral ? chat == nil || peer == chat || owesGoodbye(peer) : peer == called
+        id.isCentral ? chat == nil || peer == chat || owesGoodbye(peer) : peer == called || candidates.contains(peer)
     }
 
     /// Starts the conversation with a peer that knows the session.

@@ -56,6 +56,8 @@ public struct Messenger: Sendable {
     /// The time after which a chat ends that waits for the other peer, without progress.
     public static let chatLimit = Duration.seconds(120)
     static let farewellCallLimit = Duration.seconds(30)
+    /// The time of a call to a candidate before the next candidate's turn. A scan pauses, so a peer sees a call up to 5 s late.
+    static let turnLimit = Duration.seconds(15)
     /// The maximum time from the command `/quit` to ``Action/quit``.
     public static let quitLimit = Duration.seconds(2)
 
@@ -73,7 +75,11 @@ public struct Messenger: Sendable {
     let wanted: String?
     /// True until the first chat with the wanted peer.
     var awaitsPeer: Bool
-    /// Messages that were typed before the wanted peer was in range.
+    /// The identities in range with the wanted name or address, in the order of their turns. Only a link proves which one is the peer.
+    var candidates: [PeerID] = []
+    /// The start of the call to the first candidate.
+    var turnStart: Duration?
+    /// Messages that were typed before the chat with the wanted peer. No peer gets them before a link with it is authenticated.
     var early: [String] = []
     /// The number of lines that were not accepted.
     public internal(set) var refusedLines = 0
@@ -105,6 +111,7 @@ public struct Messenger: Sendable {
     /// The peer that this peer calls.
     var called: PeerID? {
         guard quitTime == nil else { return nil }
+        if awaitsPeer, turnStart != nil { return candidates.first }
         if let chat, pairs[chat]?.isPeripheral == true, pairs[chat]?.link == nil { return chat }
         let owed = pairs.filter { $1.farewellEnd != nil && $1.link == nil && $1.conversation.owesGoodbye }
         return owed.keys.min { $0.value < $1.value }
@@ -141,7 +148,8 @@ public struct Messenger: Sendable {
     public var deadline: Duration? {
         let chatEnd = chat.flatMap { pairs[$0]?.stalled }.map { $0 + Self.chatLimit }
         let attempt = canConnect ? devices.deadline(where: isWelcome) : nil
-        let times = [chatEnd, attempt, hasQuit ? nil : quitTime] + links.values.map(deadline)
+        let turnEnd = candidates.count > 1 && quitTime == nil ? turnStart.map { $0 + Self.turnLimit } : nil
+        let times = [chatEnd, attempt, turnEnd, hasQuit ? nil : quitTime] + links.values.map(deadline)
         return (times + pairs.values.map(\.farewellEnd)).compactMap(\.self).min()
     }
 
@@ -151,6 +159,7 @@ public struct Messenger: Sendable {
     /// Adds the actions that follow from the state and from the time.
     private mutating func update() {
         updateChat()
+        updateTurn()
         for (id, link) in links where deadline(of: link).map({ $0 <= now }) ?? false { expire(id, link) }
         for (peer, pair) in pairs where pair.farewellEnd.map({ $0 <= now }) ?? false { pairs[peer]?.farewellEnd = nil }
         if hasInputEnded, quitTime == nil, early.isEmpty, !isWaiting { quit() }
@@ -189,6 +198,21 @@ public struct Messenger: Sendable {
         link.peer.flatMap { pairs[$0]?.conversation.isSettled } == false
     }
 
+    /// Calls the candidates in turn, as soon as there is a message for the wanted peer.
+    private mutating func updateTurn() {
+        guard awaitsPeer else { return }
+        let present = devices.identities(where: isWanted)
+        let first = candidates.first
+        candidates.removeAll { !present.contains($0) }
+        candidates += present.subtracting(candidates).sorted { $0.value < $1.value }
+        if candidates.isEmpty || candidates.first != first { turnStart = nil }
+        if candidates.count > 1, let start = turnStart, now >= start + Self.turnLimit {
+            candidates.append(candidates.removeFirst())
+            turnStart = nil
+        }
+        if turnStart == nil, !early.isEmpty, !candidates.isEmpty, canConnect { turnStart = now }
+    }
+
     /// Decides who calls, and ends a chat that has waited too long.
     private mutating func updateChat() {
         guard let chat, var pair = pairs[chat] else { return }
@@ -214,6 +238,8 @@ public struct Messenger: Sendable {
         // The other peer does not know that this peer has left.
         if let peer = device.id, peer != chat, owesGoodbye(peer) { return true }
         guard let chat, let pair = pairs[chat] else {
+            // If both peers call each other, the one with the smaller number answers.
+            if awaitsPeer, let called, device.id == called, id.value > called.value { return false }
             return isWanted(device.name, address)
         }
         guard pair.link == nil else { return false }

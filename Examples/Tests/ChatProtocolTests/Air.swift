@@ -49,7 +49,10 @@ struct Air {
     private var numbers = 0
     private var sightings: [(time: Duration, peer: Int, event: Messenger.Event)] = []
 
-    init(_ sessions: [String] = ["public", "public"], ids: [UInt32] = [1, 2, 3], wanted: [String?] = [nil, nil, nil]) {
+    init(
+        _ sessions: [String] = ["public", "public"], ids: [UInt32] = [1, 2, 3], wanted: [String?] = [nil, nil, nil],
+        isInRange: Bool = true
+    ) {
         for (peer, session) in sessions.enumerated() {
             let nonces = Nonces(UInt8(peer * 80))
             peers.append(
@@ -59,7 +62,7 @@ struct Air {
             answers.append([])
         }
         advertised = peers.map(\.announcement)
-        move(inRange: true)
+        move(inRange: isInRange)
         run(for: .seconds(1))
     }
 
@@ -157,7 +160,9 @@ struct Air {
     }
 
     /// A stranger calls all peers, with the tag of their session and with the identity of a peer.
-    mutating func call(from address: BluetoothAddress, _ stranger: Stranger, as identity: PeerID? = nil) {
+    mutating func call(
+        from address: BluetoothAddress, _ stranger: Stranger, as identity: PeerID? = nil, name: String = "Mallory"
+    ) {
         strangers[address] = stranger
         for peer in peers.indices {
             var kinds = [Announcement.Kind.call(peers[peer].id)]
@@ -165,7 +170,7 @@ struct Air {
             for kind in kinds {
                 var announcement = Announcement(kind, Session("another session"))
                 announcement.tag = peers[peer].announcement.tag
-                handle(peer, .sighted(address, name: "Mallory", announcement))
+                handle(peer, .sighted(address, name: name, announcement))
             }
         }
     }
@@ -257,6 +262,8 @@ struct Air {
     func messages(_ peer: Int) -> [String] {
         shown[peer].compactMap { if case .received(_, let text) = $0 { text } else { nil } }
     }
+
+    func hasSent(_ peer: Int) -> Bool { shown[peer].contains { if case .sent = $0 { true } else { false } } }
 
     func delivered(_ peer: Int) -> [Receipt] {
         shown[peer].compactMap { if case .delivered(let message, _) = $0 { message } else { nil } }

@@ -22,6 +22,41 @@ struct WantedTests {
         #expect(air.messages(1) == ["early"] && air.messages(2) == [])
     }
 
+    @Test(
+        "impostors with the wanted name and tag get no message, and the wanted peer gets its turn",
+        arguments: [Air.Stranger.silent, .unknowing, .refusesConnections])
+    func callsInTurn(stranger: Air.Stranger) {
+        var air = Air(wanted: ["Bob", nil, nil], isInRange: false)
+        for number in 9...11 { air.call(from: Air.address(number), stranger, as: PeerID(UInt32(number)), name: "Bob") }
+        air.type(0, "early")
+        let impostor = Frame.hello(PeerID(9), nonce: [UInt8](repeating: 200, count: 8))
+        let wrong = [impostor, .proof(Array(0..<12)), .position(Position(1, 0))]
+        air.handle(0, .linked(.peripheral(77), frameLength: 18))
+        for frame in wrong {
+            air.handle(0, .received(.peripheral(77), Packet([200, 200, 200, 200], frame).bytes))
+        }
+        air.run(for: .seconds(200))
+        #expect(air.peers[0].chatName == nil && air.peers[0].undelivered == 1 && !air.hasSent(0))
+        air.move(inRange: true)
+        air.run(for: .seconds(100))
+        #expect(air.messages(1) == ["early"] && air.delivered(0) == [Receipt(PeerID(2), 1)])
+        #expect(air.peers[0].undelivered == 0)
+    }
+
+    @Test("the wanted peer may call first, while an impostor with its name is called")
+    func answersDuringATurn() {
+        var air = Air(wanted: ["Bob", nil, nil], isInRange: false)
+        let presence = Announcement(.presence(PeerID(9)), Session("public"))
+        air.handle(0, .sighted(Air.address(9), name: "Bob", presence))
+        air.move(inRange: true)
+        air.run(for: .seconds(1))
+        air.type(0, "early")
+        #expect(air.peers[0].announcement.kind == .call(PeerID(9)))
+        air.type(1, "Alice", "hello")
+        air.run(for: .seconds(12))
+        #expect(air.messages(0) == ["hello"] && air.messages(1) == ["early"])
+    }
+
     @Test("after the chat with the wanted peer, no other peer can open a chat")
     func remainsWithOnePeer() {
         var air = Air(["public", "public", "public"], wanted: ["Bob", nil, nil])
