@@ -25,7 +25,7 @@ extension Messenger {
             if chat == nil { notice("No chat is open.") } else { leave("You left the chat.", .goodbye) }
         case "/peers":
             for (name, address) in peers { notice("\(name) (\(address))") }
-        case "yes" where !questions.isEmpty, "no" where !questions.isEmpty: answer(text == "yes")
+        case _ where accepts(text): break
         default:
             if chat != nil {
                 send(text)
@@ -39,7 +39,7 @@ extension Messenger {
                 guard isWanted(device.name, address) else {
                     return refuseLine("This program chats only with \(visible(wanted ?? "")).")
                 }
-                open(peer, device.name)
+                open(peer, device.name, address)
             } else {
                 refuseLine("No peer \(visible(text)) is in range.")
             }
@@ -51,9 +51,9 @@ extension Messenger {
         notice(text)
     }
 
-    mutating func open(_ peer: PeerID, _ name: String) {
+    mutating func open(_ peer: PeerID, _ name: String, _ address: BluetoothAddress?) {
         var pair = pairs[peer] ?? Pair(name: name)
-        pair.name = name
+        (pair.name, pair.address) = (name, address ?? pair.address)
         pair.conversation.enter()
         (pair.isPeripheral, pair.hasLinked) = (pair.link.map { !$0.isCentral }, pair.link != nil)
         (pair.stalled, pair.farewellEnd) = (nil, nil)
@@ -125,10 +125,23 @@ extension Messenger {
     }
 
     private mutating func ask() {
-        guard let number = questions.first?.number else { return }
-        let digits = String(number)
-        let zeros = String(repeating: "0", count: max(0, 6 - digits.count))
-        notice("Does the other peer show \(zeros)\(digits)? yes or no")
+        guard let (_, address, number) = questions.first else { return }
+        let name = devices[address].map { "\($0.name) (\(address))" } ?? "the unknown device \(address)"
+        let digits = Self.digits(number)
+        notice("Does \(name) show \(digits)? Type yes \(digits) or no \(digits)")
+    }
+
+    private static func digits(_ number: UInt32) -> String {
+        String(repeating: "0", count: max(0, 6 - "\(number)".count)) + "\(number)"
+    }
+
+    /// Whether the line answers the question. The answer has the number, so no message answers a question that the user has not seen.
+    private mutating func accepts(_ text: String) -> Bool {
+        guard let number = questions.first?.number else { return false }
+        let isSame = text == "yes \(Self.digits(number))"
+        guard isSame || text == "no \(Self.digits(number))" else { return false }
+        answer(isSame)
+        return true
     }
 
     mutating func withdraw(_ id: Int) {
@@ -144,10 +157,10 @@ extension Messenger {
         ask()
     }
 
-    /// Refuses a link before its start. An open chat with another peer continues.
+    /// Refuses a link before its start. Only the refusal of the chat's own device ends a chat.
     private mutating func refuse(_ address: BluetoothAddress) {
-        devices.ignoreCalls { other, _ in other == address }
-        if let chat, pairs[chat]?.link == nil, (devices[address]?.id ?? chat) == chat {
+        devices.refuse(address)
+        if let chat, let pair = pairs[chat], pair.link == nil, pair.address == address {
             leave("You refused the link.", .withoutGoodbye)
         } else {
             notice("You refused the link.")

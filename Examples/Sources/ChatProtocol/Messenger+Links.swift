@@ -107,7 +107,7 @@ extension Messenger {
         if outcome.isGoodbye { return end(id, peer, pair.name) }
         if !wasSynchronized, pair.conversation.isSynchronized { synchronize(id, peer) }
         if let message = outcome.message {
-            if chat == nil { open(peer, pair.name) }
+            if chat == nil { open(peer, pair.name, links[id]?.address) }
             show(.received(from: pair.name, visible(message)))
         }
     }
@@ -115,7 +115,7 @@ extension Messenger {
     /// The positions are known. A peer that has called opens the chat.
     private mutating func synchronize(_ id: LinkID, _ peer: PeerID) {
         guard let pair = pairs[peer] else { return }
-        if chat == nil, !pair.conversation.owesGoodbye, quitTime == nil { open(peer, pair.name) }
+        if chat == nil, !pair.conversation.owesGoodbye, quitTime == nil { open(peer, pair.name, links[id]?.address) }
         if chat == peer {
             notice("Connected to \(pair.name).")
             closeStartingLinks(to: peer)

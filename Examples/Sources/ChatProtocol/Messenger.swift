@@ -41,6 +41,8 @@ public struct Messenger: Sendable {
     /// This peer and another one.
     struct Pair: Sendable {
         var name: String
+        /// The device that the user has chosen, or that has called. Another device may advertise the same identity.
+        var address: BluetoothAddress?
         var conversation = Conversation()
         var link: LinkID?
         /// Whether this peer calls. Nil: neither peer has written.

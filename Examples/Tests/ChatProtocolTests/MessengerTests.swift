@@ -150,14 +150,18 @@ struct MessengerTests {
         #expect(air.notices(0) == ["No link: cut."])
     }
 
-    @Test("only yes and no answer the comparison of a number, which has six digits")
+    @Test("only yes and no with the number answer the comparison of a number, which has six digits")
     func asks() {
         var messenger = Messenger(PeerID(1), Session("public"))
-        let question = "Does the other peer show 000042? yes or no"
+        let question = "Does the unknown device 00:00:00:00:00:02 show 000042? Type yes 000042 or no 000042"
         #expect(messenger.handle(.compare(7, Self.address, 42), at: .zero) == [.show(.notice(question))])
         #expect(messenger.handle(.typed("maybe"), at: .zero) == [.show(.notice("No peer maybe is in range."))])
-        #expect(messenger.handle(.typed("yes"), at: .zero) == [.answer(7, true)])
-        #expect(messenger.handle(.typed("no"), at: .zero) == [.show(.notice("No peer no is in range."))])
+        for text in ["yes", "no", "yes 42", "yes 000043"] {
+            #expect(messenger.handle(.typed(text), at: .zero) == [.show(.notice("No peer \(text) is in range."))])
+        }
+        #expect(messenger.handle(.typed("yes 000042"), at: .zero) == [.answer(7, true)])
+        #expect(
+            messenger.handle(.typed("no 000042"), at: .zero) == [.show(.notice("No peer no 000042 is in range."))])
     }
 
     @Test("two comparisons at the same time are shown one after the other, and each has its own answer")
@@ -168,13 +172,14 @@ struct MessengerTests {
         #expect(messenger.handle(.compare(2, other, 222_222), at: .zero) == [])
         #expect(messenger.handle(.compare(3, other, 333_333), at: .zero) == [])
         func question(_ number: String) -> Messenger.Action {
-            .show(.notice("Does the other peer show \(number)? yes or no"))
+            .show(
+                .notice("Does the unknown device \(other) show \(number)? Type yes \(number) or no \(number)"))
         }
-        #expect(messenger.handle(.typed("yes"), at: .zero) == [.answer(1, true), question("222222")])
+        #expect(messenger.handle(.typed("yes 111111"), at: .zero) == [.answer(1, true), question("222222")])
         // The pairing has ended without an answer.
         #expect(messenger.handle(.withdrawn(2), at: .zero) == [question("333333")])
         let refused = Messenger.Action.show(.notice("You refused the link."))
-        #expect(messenger.handle(.typed("no"), at: .zero) == [.answer(3, false), refused])
+        #expect(messenger.handle(.typed("no 333333"), at: .zero) == [.answer(3, false), refused])
     }
 
     @Test("after a refused comparison, the call of the other peer is not answered again until it has ended")
@@ -186,7 +191,7 @@ struct MessengerTests {
         #expect(
             messenger.handle(.sighted(Self.address, name: "Bob", call), at: .zero) == [.connect(first, Self.address)])
         _ = messenger.handle(.compare(1, Self.address, 123_456), at: .zero)
-        let actions = messenger.handle(.typed("no"), at: .zero)
+        let actions = messenger.handle(.typed("no 123456"), at: .zero)
         #expect(actions.first == .answer(1, false) && actions.last == .disconnect(first))
         #expect(messenger.handle(.unlinked(first, "cancelled"), at: .zero) == [])
         #expect(messenger.handle(.sighted(Self.address, name: "Bob", call), at: .seconds(60)) == [])
@@ -201,8 +206,28 @@ struct MessengerTests {
         var air = Air()
         air.type(0, "Bob", "hello")
         air.handle(0, .compare(1, Air.address(9), 123_456))
-        air.type(0, "no")
+        air.type(0, "no 123456")
         air.type(1, "hi")
         #expect(air.answers[0] == [false] && air.peers[0].isOpen && air.messages(0) == ["hi"])
+    }
+
+    @Test(
+        "a refused pairing ends a chat that waits only if the device is the one that the user has chosen",
+        arguments: [nil, PeerID(2)])
+    func refusesStrangersWhileWaiting(copied: PeerID?) {
+        var air = Air()
+        if let copied {
+            let presence = Announcement(.presence(copied), Session("public"))
+            air.handle(0, .sighted(Air.address(9), name: "Bob", presence))
+        }
+        air.type(0, "\(Air.address(2))")
+        for (device, name) in [(9, nil), (2, "Bob")] as [(Int, String?)] {
+            #expect(air.peers[0].chatName == "Bob")
+            air.handle(0, .compare(device, Air.address(device), 42))
+            let shown = name ?? (copied == nil ? "the unknown device \(Air.address(9))" : "Bob")
+            #expect(air.notices(0).last?.hasPrefix("Does \(shown)") == true)
+            air.type(0, "no 000042")
+        }
+        #expect(air.peers[0].chatName == nil && air.answers[0] == [false, false])
     }
 }

@@ -126,7 +126,7 @@ struct RandomTests {
             .position(Position(1, 0)), .position(position), .text(position, [0x41, 0x42], isLast: true),
             .text(position, [0x41], isLast: false), .goodbye(.random(in: 0...3, using: &random)), .proof(Array(0..<12)),
         ]
-        let texts = ["hello", "Bob", "Carol", "1", "/leave", "/peers", "yes", "no", "/quit"]
+        let texts = ["hello", "Bob", "Carol", "1", "/leave", "/peers", "yes 000001", "no 000002", "/quit"]
         switch Int.random(in: 0..<12, using: &random) {
         case 0, 1:
             let kind = Bool.random(using: &random) ? Announcement.Kind.presence(peer) : .call(PeerID(1))
@@ -138,7 +138,7 @@ struct RandomTests {
         case 5, 6: return .linked(id, frameLength: 18)
         case 7: return .unlinked(id, "cut")
         case 8:
-            return .compare(Int.random(in: 0...3, using: &random), address, .random(in: 0...9_999_999, using: &random))
+            return .compare(Int.random(in: 0...3, using: &random), address, .random(in: 0...9, using: &random))
         case 9: return .withdrawn(Int.random(in: 0...3, using: &random))
         default: return .received(id, Packet(link, frames.randomElement(using: &random) ?? .goodbye(1)).bytes)
         }
