@@ -68,9 +68,13 @@ struct HostileTests {
         let times = air.attempts.filter { $0.peer == 0 }.map { $0.time.components.seconds }
         #expect(times == [1, 9, 25, 55, 85])
         #expect(air.notices(0) == ["Link refused: the peers are not in the same session."])
-        // The real peer has the same address, for example because a stranger has copied it.
+        // A stranger has copied the address of the real peer, which has not called and so refuses the link. Later it calls.
         air.call(from: Air.address(2), .unknowing)
-        #expect(air.peers[0].chatName == nil)
+        air.run(for: .seconds(100))
+        #expect(air.attempts.count { $0.peer == 0 && $0.address == Air.address(2) } > 2 && air.messages(0) == [])
+        air.type(1, "Alice", "hello")
+        air.run(for: .seconds(40))
+        #expect(air.messages(0) == ["hello"])
     }
 
     @Test("values for another central have no effect: a notification goes to all subscribed centrals")
