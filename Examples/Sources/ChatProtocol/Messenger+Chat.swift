@@ -30,11 +30,11 @@ extension Messenger {
             if chat != nil {
                 send(text)
             } else if awaitsPeer {
-                let waiting = early.reduce(text.utf8.count) { $0 + $1.utf8.count }
-                guard waiting <= Conversation.maximumWaiting else {
+                guard earlyBytes + text.utf8.count <= Conversation.maximumWaiting else {
                     return refuseLine("Not sent: \(ChatError.tooMuchWaits).")
                 }
                 early.append(text)
+                earlyBytes += text.utf8.count
             } else if let address = devices.address(of: text), let device = devices[address], let peer = device.id {
                 guard isWanted(device.name, address) else {
                     return refuseLine("This program chats only with \(visible(wanted ?? "")).")
@@ -63,7 +63,7 @@ extension Messenger {
         // Without a goodbye on its way, only a new link continues a discarded message.
         if let id = pair.link, links[id]?.hasDiscarded == true, !pair.conversation.owesGoodbye { close(id) }
         for text in early { send(text) }
-        early = []
+        (early, earlyBytes) = ([], 0)
     }
 
     private mutating func send(_ text: String) {

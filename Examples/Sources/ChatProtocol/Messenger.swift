@@ -83,6 +83,7 @@ public struct Messenger: Sendable {
     var turnStart: Duration?
     /// Messages that were typed before the chat with the wanted peer. No peer gets them before a link with it is authenticated.
     var early: [String] = []
+    var earlyBytes = 0
     /// The number of lines that were not accepted.
     public internal(set) var refusedLines = 0
     /// The comparisons that the user has not answered. Only the first one is shown.

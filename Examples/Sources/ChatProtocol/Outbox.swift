@@ -22,9 +22,9 @@ struct Outbox: Sendable {
 
     var isEmpty: Bool { items.isEmpty }
     /// The number of bytes that are not acknowledged.
-    var count: Int { items.reduce(0) { $0 + $1.count } }
+    private(set) var count = 0
     /// The number of texts that are not acknowledged.
-    var undelivered: Int { items.count { if case .text = $0 { true } else { false } } }
+    private(set) var undelivered = 0
     /// Whether the last item is a goodbye.
     var endsWithGoodbye: Bool { if case .goodbye = items.last { true } else { false } }
     /// The goodbye, if it is the last item. It may be sent before the texts that wait.
@@ -33,13 +33,18 @@ struct Outbox: Sendable {
     mutating func add(_ bytes: [UInt8]) {
         texts += 1
         items.append(.text(number: texts, bytes))
+        (count, undelivered) = (count + bytes.count, undelivered + 1)
     }
 
-    mutating func addGoodbye() { if !endsWithGoodbye { items.append(.goodbye) } }
+    mutating func addGoodbye() {
+        if endsWithGoodbye { return }
+        items.append(.goodbye)
+        count += 1
+    }
 
     /// Removes the goodbye if the other peer cannot have received it.
     mutating func removeGoodbye() {
-        if endsWithGoodbye, items.count > 1 || !isFirstSent { items.removeLast() }
+        if endsWithGoodbye, items.count > 1 || !isFirstSent { count -= items.removeLast().count }
     }
 
     /// Removes the items before a position. Returns the numbers of the texts among them, and whether a goodbye is among them.
@@ -56,6 +61,8 @@ struct Outbox: Sendable {
         let numbers = items.prefix(count).compactMap { item -> UInt32? in
             if case .text(let number, _) = item { number } else { nil }
         }
+        self.count -= items.prefix(count).reduce(0) { $0 + $1.count }
+        undelivered -= numbers.count
         items.removeFirst(count)
         firstSequence = position.sequence
         if count > 0 { isFirstSent = false }
