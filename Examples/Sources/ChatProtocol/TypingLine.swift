@@ -4,7 +4,10 @@ public struct TypingLine: Sendable {
     /// Whether the next bytes are the rest of an escape sequence, such as an arrow key.
     private var isEscape = false
 
-    public init() {}
+    private let isEdited: Bool
+
+    /// - Parameter isEdited: whether a person types, so that control characters edit the line. Otherwise only a line end has a meaning.
+    public init(isEdited: Bool = true) { self.isEdited = isEdited }
 
     public var text: String { String(decoding: typed, as: UTF8.self) }
 
@@ -17,16 +20,22 @@ public struct TypingLine: Sendable {
                 return nil
             }
             switch byte {
-            case 0x0A, 0x0D: return end()
+            case 0x0A: return end()
+            case _ where !isEdited: add(byte)
+            case 0x0D: return end()
             case 0x08, 0x7F: typed = Array(text.dropLast().utf8)
             case 0x15: typed = []
             case 0x1B: isEscape = true
             case 0..<0x20: break
-            // A longer line cannot be sent.
-            default: if typed.count <= Conversation.maximumLength { typed.append(byte) }
+            default: add(byte)
             }
             return nil
         }
+    }
+
+    private mutating func add(_ byte: UInt8) {
+        // A longer line cannot be sent.
+        if typed.count <= Conversation.maximumLength { typed.append(byte) }
     }
 
     /// Returns the line, and starts a new one. The last line of standard input may have no line end.

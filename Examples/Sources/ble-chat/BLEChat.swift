@@ -23,8 +23,8 @@ struct BLEChat: AsyncParsableCommand {
     @Option(help: "The adapter, such as hci1 (default: the first powered adapter).")
     var adapter: String?
 
-    @Option(help: "The advertised name: 1 to 20 bytes (default: $USER).")
-    var name = getenv("USER").map { String(cString: $0) } ?? "peer"
+    @Option(help: "The advertised name: 1 to 20 bytes (default: $USER, if it has this length, or peer).")
+    var name = getenv("USER").map { String(cString: $0) }.flatMap { isName($0) ? $0 : nil } ?? "peer"
 
     @Option(help: "The name of the session. Only peers with the same session can chat.")
     var session = "public"
@@ -36,10 +36,12 @@ struct BLEChat: AsyncParsableCommand {
     var secure = false
 
     func validate() throws {
-        guard 1...20 ~= name.utf8.count, visible(name) == name else {
-            throw ValidationError("'\(name)' is not a name of 1 to 20 bytes")
+        if !Self.isName(name) {
+            throw ValidationError("'\(visible(name))' is not a name of 1 to 20 bytes; hint: --name NAME")
         }
     }
+
+    private static func isName(_ name: String) -> Bool { 1...20 ~= name.utf8.count && visible(name) == name }
 
     func run() async throws {
         let terminal = isatty(STDIN_FILENO) == 1 ? try Terminal(showsCursor: true, hint: "ble-chat < FILE") : nil
@@ -52,8 +54,11 @@ struct BLEChat: AsyncParsableCommand {
             _ = try await untilSignal { feed.yield(try await program.run()) }
         } catch let error as BlueZError { throw Failure(error) }
         feed.finish()
-        for await count in counts where count > 0 {
-            throw Failure("\(count) \(count == 1 ? "message was" : "messages were") not delivered")
+        for await count in counts {
+            if count > 0 { throw Failure("\(count) \(count == 1 ? "message was" : "messages were") not delivered") }
+            return
         }
+        // A signal has ended the program before it has read its input.
+        throw ExitCode(130)
     }
 }

@@ -24,7 +24,7 @@ struct ChatProgram {
     private let clock = Stopwatch()
     private var messenger: Messenger
     private var screen: ChatScreen
-    private var typing = TypingLine()
+    private var typing: TypingLine
     private var links: [LinkID: Link] = [:]
     /// The answers to the comparisons that wait for the user.
     private var answers: [Int: AsyncStream<Bool>.Continuation] = [:]
@@ -38,6 +38,7 @@ struct ChatProgram {
         self.terminal = terminal
         self.messenger = messenger
         screen = ChatScreen(name: name)
+        typing = TypingLine(isEdited: terminal != nil)
         (inputs, feed) = AsyncStream.makeStream()
     }
 
@@ -123,7 +124,8 @@ struct ChatProgram {
             await link.waitForEnd()
         }
         peripheral.disconnectAll()
-        return messenger.undelivered + (terminal == nil ? messenger.refusedLines : 0)
+        // Without a terminal, a line without an end before a signal counts, too.
+        return messenger.undelivered + (terminal == nil ? messenger.refusedLines + (typing.text.isEmpty ? 0 : 1) : 0)
     }
 
     /// Passes an input to the messenger, and returns the actions.

@@ -71,6 +71,13 @@ struct ChatScreenTests {
         #expect(typing.end().utf8.count == Conversation.maximumLength + 1)
     }
 
+    @Test("a line of a pipe is not edited: only a line end has a meaning")
+    mutating func keepsPipedLines() {
+        typing = TypingLine(isEdited: false)
+        #expect(type("a\u{7F}b\u{15}c\u{1B}[Ad\u{8}\te\r\nf") == ["a\u{7F}b\u{15}c\u{1B}[Ad\u{8}\te\r"])
+        #expect(typing.end() == "f")
+    }
+
     @Test("the end of a long typing line is visible, and control characters of a message are replaced")
     mutating func fitsTheScreen() {
         #expect(type(String(repeating: "a", count: 30) + "end") == [])
