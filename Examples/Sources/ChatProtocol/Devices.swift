@@ -53,6 +53,11 @@ struct Devices: Sendable {
         Set(devices.compactMap { !$1.isRefused && isWanted($1.name, $0) ? $1.id : nil })
     }
 
+    /// The name of the wanted peer with this identity.
+    func name(of peer: PeerID, where isWanted: (String, BluetoothAddress) -> Bool) -> String? {
+        devices.filter { $1.id == peer && isWanted($1.name, $0) }.map(\.value.name).min()
+    }
+
     func isCalled(by peer: PeerID) -> Bool { devices.values.contains { $0.id == peer && $0.isCalling } }
 
     // MARK: - What a scan reports

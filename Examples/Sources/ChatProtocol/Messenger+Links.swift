@@ -67,7 +67,9 @@ extension Messenger {
     private mutating func start(_ id: LinkID, _ peer: PeerID) {
         let address = links[id]?.address
         if let address { devices.identify(address, as: peer) }
-        var pair = pairs[peer] ?? Pair(name: address.flatMap { devices[$0]?.name } ?? "Unknown")
+        // A called candidate has no pair, and a central has no address.
+        let name = address.flatMap { devices[$0]?.name } ?? devices.name(of: peer, where: isWanted)
+        var pair = pairs[peer] ?? Pair(name: name ?? "Unknown")
         if let old = pair.link, old != id { close(old) }
         links[id]?.open(at: now)
         pair.link = id

@@ -25,7 +25,8 @@ struct RandomTests {
             case 0...3:
                 let peer = Int.random(in: 0...1, using: &random)
                 guard air.peers[peer].chatName == Self.names[1 - peer] else { break }
-                let length = Int.random(in: 0...(Int.random(in: 0...9, using: &random) == 0 ? 1000 : 60), using: &random)
+                let isLong = Int.random(in: 0...9, using: &random) == 0
+                let length = Int.random(in: 0...(isLong ? 1000 : 60), using: &random)
                 let text = "\(peer).\(round) " + String(repeating: "é", count: length)
                 sent[peer].append(text)
                 air.type(peer, text)

@@ -19,7 +19,8 @@ struct WantedTests {
         let presence = Announcement(.presence(PeerID(2)), Session("public"))
         air.handle(0, .sighted(Air.address(2), name: "Bob", presence))
         air.run(for: .seconds(2))
-        #expect(air.messages(1) == ["early"] && air.messages(2) == [])
+        #expect(air.messages(1) == ["early"] && air.messages(2) == [] && air.peers[0].chatName == "Bob")
+        #expect(air.notices(0) == ["Chat with Bob.", "Connected to Bob."])
     }
 
     @Test(
