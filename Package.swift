@@ -43,6 +43,7 @@ let package = Package(
     name: "otaflash",
     products: [
         .executable(name: "otaflash", targets: ["otaflash"]),
+        .executable(name: "otaflash-fleet", targets: ["otaflash-fleet"]),
         // The libraries for other packages. The targets of these libraries have no unsafe flags (docs/decisions/0016-products.md).
         // scripts/examples checks this, and builds another package with the libraries.
         // This product has four targets, because the interface of OTAClient uses the types of the other three.
@@ -180,6 +181,16 @@ let package = Package(
             ], swiftSettings: swift),
         .executableTarget(
             name: "otaflash", dependencies: ["OTACommands"], swiftSettings: swift, linkerSettings: selfContained),
+        // The commands for fleets. They are in a program of their own, because they need libnats and SQLite.
+        .target(
+            name: "OTAFleetCommands",
+            dependencies: [
+                "DescriptorIO", "OTAClient", "OTACommands", "OTAFirmware", "OTAFleet", "OTAFleetDevices", "OTAGateway",
+                "OTALocalStore", "OTASigning", "OTAStore", arguments, system,
+            ], swiftSettings: swift),
+        .executableTarget(
+            name: "otaflash-fleet", dependencies: ["OTAFleetCommands"], swiftSettings: swift,
+            linkerSettings: selfContained),
 
         // The tests and their shared code.
         .target(

@@ -1,8 +1,8 @@
-import ArgumentParser
+package import ArgumentParser
 import Glibc
 
 /// A command that computes a result from its arguments. `perform(_:)` prints the result or the failure.
-protocol Command: ParsableCommand {
+package protocol Command: ParsableCommand {
     associatedtype Answer: CommandAnswer
     /// The full name on the command line, such as `simulate create`.
     static var name: String { get }
@@ -22,11 +22,11 @@ protocol Command: ParsableCommand {
 }
 
 extension Command {
-    static var isLong: Bool { false }
-    static var hasPhases: Bool { false }
-    var invocation: Invocation { Invocation(command: Self.name) }
-    var device: String? { nil }
-    var limit: Duration? { nil }
+    package static var isLong: Bool { false }
+    package static var hasPhases: Bool { false }
+    package var invocation: Invocation { Invocation(command: Self.name) }
+    package var device: String? { nil }
+    package var limit: Duration? { nil }
 
     /// Runs the command and prints its result or failure.
     ///

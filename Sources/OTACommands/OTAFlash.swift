@@ -1,6 +1,4 @@
 import ArgumentParser
-import CLinux
-import Glibc
 
 /// The entry point of the command line tool.
 public enum OTAFlash {
@@ -10,197 +8,12 @@ public enum OTAFlash {
     ///   them, the array is empty.
     /// - Returns: the exit status of the process.
     public static func run(_ commandLine: [String]) async -> Int32 {
-        StandardStream.secure()
-        let arguments = Array(commandLine.dropFirst())
-        guard !commandLine.isEmpty else {
-            // Without this check, otaflash would print the help and exit with 0, and a script would take this for a success of `verify`.
-            let failure = Failure(
-                "read-failed", .inputOutput, "the arguments cannot be read, because /proc is not mounted",
-                hint: "mount it: mount -t proc proc /proc")
-            console(for: []).fail(failure, of: "")
-            return failure.exit.rawValue
-        }
-        // The guard process needs no protection from core dumps, because its environment contains no secrets.
-        if arguments == [LinkGuardProcess.word] {
-            await LinkGuardProcess.run()
-            return ExitStatus.done.rawValue
-        }
-        CrashDumps.forbid()
-        return await perform(arguments).rawValue
+        await CommandLineTool(RootCommand.self).run(commandLine)
     }
-
-    private static func perform(_ arguments: [String]) async -> ExitStatus {
-        do {
-            if asksForVersion(arguments) {
-                try console(for: arguments).printLines([TerminalLine(Version.line)])
-                return .done
-            }
-            if arguments.isEmpty {
-                try console(for: arguments).printLines(HelpPage.short)
-                return .done
-            }
-            // The words of a completion request are incomplete, so the checks do not apply to them.
-            if arguments.first != Completions.request {
-                if let fault = unusableArgument(in: arguments) ?? fault(in: arguments) { throw fault }
-            }
-            var command = try RootCommand.parseAsRoot(arguments)
-            if let command = command as? any Command { return await command.perform(arguments) }
-            if let group = command as? any CommandGroupWithHint {
-                let help = RootCommand.helpMessage(for: type(of: command))
-                throw Failure(missingCommand: HelpPage.ordered(help), hint: type(of: group).hint)
-            }
-            // The built-in commands of argument-parser, such as `help`, throw their output as an error.
-            try command.run()
-            return .done
-        } catch {
-            return report(error, of: arguments)
-        }
-    }
-
-    private static func report(_ error: any Error, of arguments: [String]) -> ExitStatus {
-        let console = console(for: arguments)
-        var failure = error as? Failure
-        if failure == nil, RootCommand.exitCode(for: error).isSuccess {
-            do {
-                let message = RootCommand.message(for: error)
-                let isScript = arguments.contains(Completions.option)
-                let page = isScript ? Completions.script(message, for: arguments) : HelpPage.ordered(message)
-                try console.printLines(TerminalLine.page(page))
-                return .done
-            } catch {
-                failure = Failure(error, in: Invocation(command: ""))
-            }
-        }
-        let reported =
-            failure ?? CommandTable.root?.read(arguments).absentValue ?? CommandTable.root?.read(arguments)
-            .unknownOption ?? Self.failure(parsing: error, of: arguments)
-        console.fail(reported, of: command(in: arguments))
-        return reported.exit
-    }
-
-    /// Returns the failure for arguments that argument-parser rejected. The failure contains the usage of the subcommand in the arguments.
-    ///
-    /// For an invalid value of an output option, argument-parser itself shows the usage of `RootCommand`, because `RootCommand` declares
-    /// the output options, too.
-    private static func failure(parsing error: any Error, of arguments: [String]) -> Failure {
-        let path = CommandTable.root?.read(arguments).path ?? []
-        var command: any ParsableCommand.Type = RootCommand.self
-        for name in path {
-            command = command.configuration.subcommands.first { $0.configuration.commandName == name } ?? command
-        }
-        return Failure(
-            parsing: RootCommand.message(for: error), usage: RootCommand.usageString(for: command),
-            help: (["otaflash"] + path + ["--help"]).joined(separator: " "))
-    }
-
-    private static func names(_ command: any ParsableCommand.Type) -> [String] {
-        command.configuration.subcommands.compactMap { $0.configuration.commandName }
-    }
-
-    /// Returns the failure for an unusable argument: a private key, text that is not valid UTF-8, or an empty text. The message does not
-    /// contain the argument, because a private key must not appear in a message or log. Returns nil if all arguments are usable.
-    private static func unusableArgument(in arguments: [String]) -> Failure? {
-        if arguments.contains(where: { $0.contains("PRIVATE KEY-----") }) {
-            return .usage(
-                "an argument contains a private key, and every user of this machine can read the arguments",
-                hint: "give the file of the key, or the name of an environment variable: --key env:NAME")
-        }
-        // The replacement character U+FFFD stands for bytes that are not valid UTF-8. The original bytes are lost, so the argument would
-        // name another file.
-        if arguments.contains(where: { $0.contains("\u{FFFD}") }) {
-            return .usage("an argument is not valid UTF-8", hint: "rename the file, or use another name")
-        }
-        return emptyArgument(in: arguments)
-    }
-
-    /// Returns the failure for an empty argument, because otaflash accepts no empty arguments. Returns nil if no argument is empty.
-    private static func emptyArgument(in arguments: [String]) -> Failure? {
-        let hint = "give a value; a variable in your script may be empty"
-        let options = arguments.prefix { $0 != "--" }
-        if let option = options.first(where: { $0.hasPrefix("--") && $0.firstIndex(of: "=") == $0.indices.last }) {
-            return .usage("the value of \(option.dropLast()) is empty", hint: hint)
-        }
-        guard let index = arguments.firstIndex(of: "") else { return nil }
-        let before = index > 0 ? arguments[index - 1] : ""
-        let isValue = index < options.count && before.hasPrefix("-")
-        return .usage(isValue ? "the value of \(before) is empty" : "an argument is empty", hint: hint)
-    }
-
-    /// Returns the failure for a mistyped command or a repeated option. argument-parser itself reports a mistyped command without a
-    /// suggestion, and accepts a repeated option. Returns nil if this function finds neither error.
-    private static func fault(in arguments: [String]) -> Failure? {
-        // The creation of the command table takes a few milliseconds. So this function does not create the table for a usual command line.
-        let options = arguments.prefix { $0 != "--" }.filter { $0.hasPrefix("-") && $0 != "-" }.map {
-            $0.prefix { $0 != "=" }
-        }
-        let first = arguments.first { !$0.hasPrefix("-") } ?? ""
-        // A short option can repeat an option that is also given with its long name. So the table is also created for a command line with
-        // short options.
-        let isUsual =
-            Set(options).count == options.count && options.allSatisfy { $0.hasPrefix("--") }
-            && names(RootCommand.self).contains(first)
-        let isGroup = [Simulate.configuration.commandName, Gatt.configuration.commandName].contains(first)
-        guard !isUsual || isGroup, let reading = CommandTable.root?.read(arguments) else { return nil }
-        return reading.mistypedCommand ?? reading.repeatedOption
-    }
-
-    /// Returns the full name of the command in the arguments, for the JSON result. Returns an empty string if the arguments contain no
-    /// known command.
-    private static func command(in arguments: [String]) -> String {
-        guard let index = arguments.firstIndex(where: names(RootCommand.self).contains) else { return "" }
-        let next = arguments[(index + 1)...].first
-        let groups: [any ParsableCommand.Type] = [Simulate.self, Gatt.self]
-        guard let next,
-            groups.contains(where: { $0.configuration.commandName == arguments[index] && names($0).contains(next) })
-        else {
-            return arguments[index]
-        }
-        return "\(arguments[index]) \(next)"
-    }
-
-    private static func console(for arguments: [String]) -> Console { Console(OutputSettings(scanning: arguments)) }
-
-    /// Returns true if the arguments request the version. The version flag of argument-parser is not used, because `sign` and `simulate
-    /// create` have their own option `--version`.
-    private static func asksForVersion(_ arguments: [String]) -> Bool {
-        let words = arguments.prefix { $0 != "--" }
-        return words.contains("--version") && !words.contains(Sign.name) && !words.contains(SimulateCreate.word)
-    }
-}
-
-/// Prevents core dumps and crash reports, which could contain keys and passphrases.
-private enum CrashDumps {
-    private static let fatal = [SIGQUIT, SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV, SIGSYS]
-
-    /// Prevents core dumps and crash reports of this process. This works for every value of the kernel setting `core_pattern` and of the
-    /// inherited limit RLIMIT_CORE.
-    ///
-    /// Call this function at the start of the process, because the environment may already contain a key or a passphrase.
-    static func forbid() {
-        // If `core_pattern` names a program, the kernel ignores the limit RLIMIT_CORE. Even then, the kernel writes no dump of a process
-        // that is not dumpable (core(5)).
-        _ = clinux_set_dumpable(0)
-        var limit = rlimit(rlim_cur: 0, rlim_max: 0)
-        setrlimit(__rlimit_resource_t(RLIMIT_CORE.rawValue), &limit)
-        // With the environment variable SWIFT_BACKTRACE, the signal handlers of the Swift runtime start a program that writes a crash
-        // report. The report contains the memory that registers point to. Therefore this function removes the handlers of the `fatal`
-        // signals.
-        for number in fatal {
-            let before = signal(number, SIG_DFL)
-            // An ignored signal stays ignored. For example, a shell ignores SIGQUIT for its background jobs.
-            if unsafeBitCast(before, to: Int.self) == unsafeBitCast(SIG_IGN, to: Int.self) { signal(number, SIG_IGN) }
-        }
-    }
-}
-
-/// A command that only contains subcommands.
-protocol CommandGroupWithHint: ParsableCommand {
-    /// The hint for a command line without a subcommand.
-    static var hint: String { get }
 }
 
 /// The root of the command line.
-struct RootCommand: ParsableCommand, CommandGroupWithHint {
+struct RootCommand: RootGroup {
     static let hint = "to start, create a key: otaflash keygen NAME"
     static let firstRun = """
         First run, without hardware:
@@ -214,6 +27,9 @@ struct RootCommand: ParsableCommand, CommandGroupWithHint {
         abstract: "Sign firmware and update devices safely over BLE, UDP or serial.",
         discussion: """
             \(firstRun)
+
+            The commands fleet, gateway, release, rollout and device update a fleet of devices in \
+            stages. They are in the program otaflash-fleet: otaflash rollout --help
 
             'otaflash --version' prints the version.
             'otaflash --generate-completion-script bash' prints completions for a shell
@@ -230,6 +46,8 @@ struct RootCommand: ParsableCommand, CommandGroupWithHint {
         ])
 
     @OptionGroup(title: "Output options") var options: OutputOptions
+
+    static func handOver(_ arguments: [String]) -> Failure? { FleetProgram.run(arguments) }
 }
 
 /// The version of this release. A test compares this version with the first heading of CHANGELOG.md.

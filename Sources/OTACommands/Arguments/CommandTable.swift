@@ -26,12 +26,13 @@ struct CommandTable: Decodable {
         var takesValue: Bool { kind == "option" }
     }
 
-    /// The table of the whole command line; nil if the description has an unknown format.
-    static var root: CommandTable? {
+    /// Creates the table of the whole command line. Returns nil if the description has an unknown format.
+    init?(of root: any RootGroup.Type) {
         struct Dump: Decodable {
             let command: CommandTable
         }
-        return try? JSONDecoder().decode(Dump.self, from: Data(RootCommand._dumpHelp().utf8)).command
+        guard let dump = try? JSONDecoder().decode(Dump.self, from: Data(root._dumpHelp().utf8)) else { return nil }
+        self = dump.command
     }
 
     /// The names of the subcommands, in the order of the help.

@@ -1,15 +1,15 @@
-import ArgumentParser
+package import ArgumentParser
 import OTAClient
 import OTASimulator
 
 /// The values that a shell offers for the options and arguments of `otaflash`.
-enum Completions {
+package enum Completions {
     /// The addresses of `--device`: the virtual devices of this user, the serial ports of this machine, and the beginnings of other
     /// addresses. Bluetooth devices are not offered, because a scan takes seconds.
     ///
     /// A word that the user has already typed completely is not offered again. If it were offered, bash and fish would add a space after
     /// the word, even if the word is only the beginning of an address, such as `udp:`.
-    static let addresses = CompletionKind.custom { words, index, _ in
+    package static let addresses = CompletionKind.custom { words, index, _ in
         let ports = SerialPort.all().map { "serial:\($0.path)" }
         let all = ["ble:", "ble:name="] + ports + ["sim:"] + devices().map { "sim:\($0)" } + ["udp:"]
         let addresses = all.filter { $0 != words.dropFirst(index).first }

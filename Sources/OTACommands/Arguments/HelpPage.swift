@@ -3,10 +3,10 @@ import ArgumentParser
 /// Formats the help pages for the user.
 enum HelpPage {
     /// The help page of `otaflash` without arguments: the purpose of the tool, the first commands to type, and the list of commands.
-    static var short: [TerminalLine] {
-        let root = RootCommand.configuration
+    static func short(of program: any RootGroup.Type) -> [TerminalLine] {
+        let root = program.configuration
         let commands = root.subcommands.map { $0.configuration }.map { ($0.commandName ?? "", $0.abstract) }
-        let lines = ["\(Version.line): \(root.abstract)", "", RootCommand.firstRun, ""].flatMap {
+        let lines = ["\(Version.line): \(root.abstract)", "", program.firstRun, ""].flatMap {
             $0.split(separator: "\n", omittingEmptySubsequences: false)
         }
         return lines.map { TerminalLine("\($0)") } + ["Commands:"]

@@ -20,14 +20,14 @@ package struct Failure: Error, Sendable {
     /// The usage text of the command. It is shown below the message. JSON output does not contain it.
     var usage: [String] = []
 
-    init(_ code: String, _ exit: ExitStatus, _ message: String, hints: [String]) {
+    package init(_ code: String, _ exit: ExitStatus, _ message: String, hints: [String]) {
         self.code = code
         self.message = message
         self.hints = hints
         self.exit = exit
     }
 
-    init(_ code: String, _ exit: ExitStatus, _ message: String, hint: String) {
+    package init(_ code: String, _ exit: ExitStatus, _ message: String, hint: String) {
         self.init(code, exit, message, hints: [hint])
     }
 
@@ -35,11 +35,11 @@ package struct Failure: Error, Sendable {
     package var hint: String { hints.joined(separator: "\n") }
 
     /// Creates the failure for an invalid argument.
-    static func usage(_ message: String, hint: String) -> Failure { Failure("usage", .usage, message, hint: hint) }
+    package static func usage(_ message: String, hint: String) -> Failure { Failure("usage", .usage, message, hint: hint) }
 
     /// Creates the failure for a signal that arrived before the command changed anything. So the hint does not describe how to resume an
     /// upload.
-    static func interrupted(by signal: Int32) -> Failure {
+    package static func interrupted(by signal: Int32) -> Failure {
         Failure(
             "interrupted", signal == SIGTERM ? .terminated : .interrupted, "interrupted",
             hint: "nothing was changed; run the command again")
@@ -93,6 +93,7 @@ extension Failure {
     package init(_ error: any Error, in invocation: Invocation) {
         switch error {
         case let failure as Failure: self = failure
+        case let error as any FailureCause: self = error.failure
         case let error as UpdateError: self.init(error, in: invocation)
         case let error as BundleError: self.init(error, in: invocation)
         case let error as ImageError: self.init(error, in: invocation)
@@ -115,4 +116,9 @@ extension Failure {
                 hint: "report this bug with the log of: \(invocation.line(adding: "--log otaflash.log"))")
         }
     }
+}
+
+/// An error of a module that this module does not import, such as an error of a fleet's store.
+package protocol FailureCause: Error {
+    var failure: Failure { get }
 }

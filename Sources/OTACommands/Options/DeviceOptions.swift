@@ -35,8 +35,10 @@ struct SessionOptions: ParsableArguments {
 }
 
 /// The options that select a device, its protocol and the time limit.
-struct DeviceOptions: ParsableArguments {
-    static let addressHelp =
+package struct DeviceOptions: ParsableArguments {
+    package init() {}
+
+    package static let addressHelp =
         "The address of the device: ble:AA:BB:CC:DD:EE:FF, ble:name=NAME, udp:HOST, udp:HOST:PORT, serial:/dev/ttyACM0, or "
         + "sim:NAME for a virtual device. 'ble:' alone selects the only device in range that can be updated. 'sim:' alone "
         + "selects the virtual device 'demo'."

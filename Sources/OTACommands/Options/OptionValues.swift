@@ -1,8 +1,8 @@
-import ArgumentParser
+package import ArgumentParser
 
 /// The value of `--timeout`: a number of seconds, or a number with the unit `s`, `m` or `h`.
-struct TimeLimit: Sendable {
-    let duration: Duration
+package struct TimeLimit: Sendable {
+    package let duration: Duration
 
     private static let unitSeconds: [Character: Double] = ["s": 1, "m": 60, "h": 3600]
     /// The maximum duration in seconds, which is one week.
@@ -13,14 +13,14 @@ struct TimeLimit: Sendable {
     /// - Parameters:
     ///   - effect: the effect of the option, such as `Stop after this time`.
     ///   - usual: the default, such as `10s`.
-    static func help(_ effect: String, _ usual: String) -> ArgumentHelp {
+    package static func help(_ effect: String, _ usual: String) -> ArgumentHelp {
         ArgumentHelp(
             "\(effect): a number with s, m or h (example: 10m), or a number of seconds, at most 168h; default: \(usual).",
             valueName: "duration")
     }
 
     /// Parses a duration. Returns nil for 0, for more than a week, and for text in another format.
-    init?(_ text: String) {
+    package init?(_ text: String) {
         let unitSeconds = text.last.flatMap { Self.unitSeconds[$0] }
         let number = unitSeconds == nil ? text[...] : text.dropLast()
         let parts = number.split(separator: ".", maxSplits: 1, omittingEmptySubsequences: false)
@@ -35,7 +35,7 @@ struct TimeLimit: Sendable {
     /// Parses the value of `--timeout`.
     ///
     /// - Throws: `ValidationError`. Its message contains the value and the expected format.
-    init(option text: String) throws {
+    package init(option text: String) throws {
         guard let limit = TimeLimit(text) else {
             throw ValidationError(
                 "'\(text)' is not a duration: expected a number of seconds, or a number with s, m or h, above 0 and at most 168h "
@@ -46,10 +46,10 @@ struct TimeLimit: Sendable {
 }
 
 /// Parses option values that are whole numbers.
-enum WholeNumber {
+package enum WholeNumber {
     /// Returns a function that parses a whole number in a range. If the text is not such a number, the returned function throws an error
     /// that contains the range.
-    static func `in`<Number: FixedWidthInteger & Sendable>(
+    package static func `in`<Number: FixedWidthInteger & Sendable>(
         _ range: ClosedRange<Number>
     ) -> @Sendable (String) throws -> Number {
         { text in

@@ -24,7 +24,9 @@ enum ProgressStyle: String, ExpressibleByArgument, CaseIterable, Sendable {
 }
 
 /// The output options of every command.
-struct OutputOptions: ParsableArguments {
+package struct OutputOptions: ParsableArguments {
+    package init() {}
+
     @Option(help: "The format of the result on stdout: text, or one JSON object.")
     var format = OutputFormat.text
 
@@ -59,7 +61,7 @@ struct OutputOptions: ParsableArguments {
 }
 
 extension OutputOptions {
-    func validate() throws {
+    package func validate() throws {
         guard let log, let report, FilePath(log).lexicallyNormalized() == FilePath(report).lexicallyNormalized() else {
             return
         }

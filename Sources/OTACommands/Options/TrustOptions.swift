@@ -1,14 +1,16 @@
 import ArgumentParser
 import OTAClient
 import OTAFirmware
-import OTASigning
-import SystemPackage
+package import OTASigning
+package import SystemPackage
 
 /// The option that selects the trusted keys.
 ///
 /// otaflash never uses a folder in the current directory automatically. The current directory can be an unpacked archive from another
 /// person, and this archive could contain trusted keys of that person.
-struct TrustOptions: ParsableArguments {
+package struct TrustOptions: ParsableArguments {
+    package init() {}
+
     @Option(
         help: ArgumentHelp(
             "A trusted public key, or a folder with trusted keys (*.pub.pem); repeatable. Default: the paths in $OTAFLASH_TRUST, "
@@ -18,6 +20,9 @@ struct TrustOptions: ParsableArguments {
             valueName: "path"),
         completion: .file())
     var trust: [String] = []
+
+    /// The values of `--trust`, for hints.
+    package var given: [String] { trust }
 
     /// The hints that show how to add a trusted key to the default folder. The shell commands in the hints set the permissions explicitly.
     /// If they did not, a umask such as 002 would allow the group to write to the folder and the key. otaflash would then refuse the key.
@@ -30,7 +35,7 @@ struct TrustOptions: ParsableArguments {
 
     private static var quotedFolder: String { Shell.quoted((defaultFolder ?? "~/.config/otaflash/trust").string) }
 
-    func validate() throws {
+    package func validate() throws {
         guard !trust.contains(StandardFile.name) else {
             throw ValidationError("A trusted key cannot come from standard input; give a file: --trust KEY.pub.pem")
         }
@@ -49,7 +54,7 @@ struct TrustOptions: ParsableArguments {
     /// Loads the trusted keys.
     ///
     /// - Throws: `KeyError`.
-    func store(_ console: Console) throws(KeyError) -> TrustStore {
+    package func store(_ console: Console) throws(KeyError) -> TrustStore {
         if !isDefault, trust.isEmpty, let relative = paths.first(where: { !$0.isAbsolute }) {
             // A relative path depends on the current directory, which can contain files of an untrusted archive.
             throw KeyError(
@@ -71,7 +76,7 @@ struct TrustOptions: ParsableArguments {
     ///
     /// - Parameter filesAreChosen: true if the user named the paths in the current command.
     /// - Throws: `KeyError`.
-    static func store(
+    package static func store(
         at paths: [FilePath], filesAreChosen: Bool, _ console: Console
     ) throws(KeyError) -> TrustStore {
         let store = try TrustStore(paths: paths, filesAreChosen: filesAreChosen)

@@ -4,7 +4,7 @@ import OTAFirmware
 /// The result of a command. `Console` prints the result as text or JSON.
 ///
 /// The encoded members become part of the JSON object on stdout (docs/command-line.md, "JSON results, schema 1").
-protocol CommandAnswer: Encodable, Sendable {
+package protocol CommandAnswer: Encodable, Sendable {
     /// The result as text. Empty if the command has already printed its result.
     var lines: [TerminalLine] { get }
     /// The failure to report after the result, for example of a failed check; nil if the command succeeded.
@@ -16,9 +16,9 @@ protocol CommandAnswer: Encodable, Sendable {
 }
 
 extension CommandAnswer {
-    var failure: Failure? { nil }
-    var describesDevice: Bool { false }
-    var testCases: [JUnitReport.Case]? { nil }
+    package var failure: Failure? { nil }
+    package var describesDevice: Bool { false }
+    package var testCases: [JUnitReport.Case]? { nil }
 }
 
 /// The JSON object on stdout with the result of a command.

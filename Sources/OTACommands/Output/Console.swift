@@ -1,9 +1,9 @@
-import Logging
+package import Logging
 import OTAFirmware
 import SystemPackage
 
 /// The output of a command. Only the result is written to stdout. All other output is written to stderr.
-struct Console: Sendable {
+package struct Console: Sendable {
     let format: OutputFormat
     /// The style of the progress, which is never `auto`.
     let style: ProgressStyle
@@ -14,7 +14,7 @@ struct Console: Sendable {
     private var isForOneOfSeveral = false
     let terminal: TerminalCapabilities
     /// The log of `--verbose` and `--log`.
-    let logger: Logger
+    package let logger: Logger
     /// The durations of the phases, for the report.
     private(set) var phases = PhaseTimes()
     /// The file of `--log`; nil if the option was not given.
@@ -115,7 +115,7 @@ struct Console: Sendable {
     }
 
     /// Writes a note to stderr, as text or as a JSON event. `--quiet` suppresses notes.
-    func note(_ text: String) {
+    package func note(_ text: String) {
         file?.write("note", named(text))
         guard !isQuiet else { return }
         if style == .json {
@@ -126,7 +126,7 @@ struct Console: Sendable {
     }
 
     /// Writes a warning to stderr, as text or as a JSON event. `--quiet` does not suppress warnings.
-    func warn(_ text: String, hint: String? = nil) {
+    package func warn(_ text: String, hint: String? = nil) {
         file?.write("warning", named(text))
         if let hint { file?.write("hint", hint) }
         if style == .json {
@@ -146,7 +146,7 @@ struct Console: Sendable {
     }
 
     /// Writes a line to the log of `--verbose` and `--log`.
-    func debug(_ text: @autoclosure () -> String) { logger.debug("\(text())") }
+    package func debug(_ text: @autoclosure () -> String) { logger.debug("\(text())") }
 
     /// Writes a value of a characteristic to the file of `--log`.
     func frame(_ direction: String, _ channel: String, _ value: [UInt8]) {

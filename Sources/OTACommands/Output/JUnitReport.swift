@@ -3,11 +3,11 @@ import OTAUpdate
 
 /// The report of a push as JUnit XML. It has one test case for each phase, or for each device of a push to several devices. So a CI service
 /// shows the failed phase or device, and the durations.
-struct JUnitReport {
+package struct JUnitReport {
     /// The beginning of each report.
     static let heading = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"otaflash\""
 
-    struct Case {
+    package struct Case {
         enum Outcome {
             /// The lines are a result for the user.
             case passed([TerminalLine])

@@ -108,16 +108,16 @@ extension Unicode.Scalar {
 }
 
 /// Formats text in columns for the user.
-enum TextTable {
+package enum TextTable {
     /// Formats one line for each pair of a title and a value. The values are aligned.
-    static func pairs(_ pairs: [(String, String)]) -> [TerminalLine] {
+    package static func pairs(_ pairs: [(String, String)]) -> [TerminalLine] {
         let labels = pairs.map { TerminalLine($0.0) }
         let width = labels.map(\.columns).max() ?? 0
         return zip(labels, pairs).map { label, pair in label.padded(to: width) + "  " + TerminalLine(pair.1) }
     }
 
     /// Formats a table with a line of headings. A cell that is wider than 40 columns is truncated.
-    static func rows(_ headings: [String], _ rows: [[String]]) -> [TerminalLine] {
+    package static func rows(_ headings: [String], _ rows: [[String]]) -> [TerminalLine] {
         let all = ([headings] + rows).map { $0.map { TerminalLine($0).clipped(to: widestCell) } }
         let widths = headings.indices.map { column in all.map { $0[column].columns }.max() ?? 0 }
         return all.map { row in

@@ -2,7 +2,7 @@ import OTASigning
 import SystemPackage
 
 /// Reads a file once into memory. So the sent bytes are the verified bytes, even if the file changes later.
-enum FileReader {
+package enum FileReader {
     /// The maximum file size in bytes. It is larger than the slot of any device.
     static let limit = 256 << 20
     private static let pieceLength = 256 << 10
@@ -10,7 +10,7 @@ enum FileReader {
     /// Reads a file or a pipe to its end.
     ///
     /// - Throws: `Failure` with the code `no-such-file`, `not-a-file`, `read-failed`, `empty-file` or `file-too-large`.
-    static func contents(of name: String) throws(Failure) -> [UInt8] {
+    package static func contents(of name: String) throws(Failure) -> [UInt8] {
         let bytes = try read(name)
         guard !bytes.isEmpty else {
             let title = StandardFile.title(of: name)
@@ -101,7 +101,7 @@ enum FileReader {
 }
 
 /// The name `-`, which means standard input or standard output instead of a file. A file with this name must be given as `./-`.
-enum StandardFile {
+package enum StandardFile {
     static let name = "-"
     static let inputTitle = "standard input"
     static let outputTitle = "standard output"
@@ -139,7 +139,7 @@ enum StandardFile {
     }
 
     /// Refuses the name `-` for a file that must not be standard input or standard output.
-    static func refuse(_ name: String, _ reason: String, hint: String) throws(Failure) {
+    package static func refuse(_ name: String, _ reason: String, hint: String) throws(Failure) {
         guard name == Self.name else { return }
         throw Failure.usage(reason, hint: hint)
     }

@@ -6,7 +6,7 @@ import Synchronization
 ///
 /// A separate thread stops the session. A Swift task cannot replace this thread, because a blocked write to a terminal or a pipe can block
 /// all threads that run tasks. At the second signal, the signal handler itself ends the process.
-enum Interrupts {
+package enum Interrupts {
     private static let first = Atomic<Int32>(0)
     private static let onFirst = Guarded<(@Sendable () -> Void)?>(nil)
     private nonisolated(unsafe) static let heard = {
@@ -30,7 +30,7 @@ enum Interrupts {
     }()
 
     /// The first received signal; nil if no signal was received.
-    static var signal: Int32? {
+    package static var signal: Int32? {
         let signal = first.load(ordering: .relaxed)
         return signal == 0 ? nil : signal
     }
@@ -40,7 +40,7 @@ enum Interrupts {
     /// - Parameters:
     ///   - onFirst: a function that reports the first signal. It may block.
     ///   - body: the function to run. Its argument is a stream that contains one element after the first signal.
-    static func during<Result: Sendable>(
+    package static func during<Result: Sendable>(
         onFirst report: @escaping @Sendable () -> Void, body: (AsyncStream<Void>) async throws -> Result
     ) async rethrows -> Result {
         let (stops, stop) = AsyncStream.makeStream(of: Void.self)

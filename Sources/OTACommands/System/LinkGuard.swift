@@ -1,16 +1,16 @@
 import BlueZ
-import DBus
+package import DBus
 import DescriptorIO
 import FoundationEssentials
 import Glibc
-import Logging
+package import Logging
 import OTAClient
 
 /// Starts a guard process. If this process is killed, the guard process disconnects the links of this process (docs/decisions/0007).
 ///
 /// The guard process is a second otaflash process without output. It starts before the first device is connected. It ends when `stop` is
 /// called or when this process ends.
-final class LinkGuard: LinkAccount {
+package final class LinkGuard: LinkAccount {
     private enum State {
         case idle
         case running(CInt, pid_t)
@@ -20,10 +20,10 @@ final class LinkGuard: LinkAccount {
     private let logger: Logger
     private let state = Guarded(State.idle)
 
-    init(_ logger: Logger) { self.logger = logger }
+    package init(_ logger: Logger) { self.logger = logger }
 
     /// Stops the guard process and waits for its end, so that no zombie process remains. Call this function when all links have ended.
-    func stop() {
+    package func stop() {
         state.with { state in
             guard case .running(let line, let process) = state else { return }
             state = .idle
@@ -32,9 +32,9 @@ final class LinkGuard: LinkAccount {
         }
     }
 
-    func opened(_ device: DBusObjectPath) { notify(.opened, device, startsIt: true) }
+    package func opened(_ device: DBusObjectPath) { notify(.opened, device, startsIt: true) }
 
-    func ended(_ device: DBusObjectPath) { notify(.ended, device, startsIt: false) }
+    package func ended(_ device: DBusObjectPath) { notify(.ended, device, startsIt: false) }
 
     private func notify(_ notice: LinkGuardProcess.Notice, _ device: DBusObjectPath, startsIt: Bool) {
         state.with { state in

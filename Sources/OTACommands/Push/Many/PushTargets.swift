@@ -88,32 +88,7 @@ struct PushTargets: ParsableArguments {
     ///   of `FileReader`.
     func addresses() throws -> [DeviceAddress] {
         if selection.all { return [] }
-        let all = try device.map { GivenDevice($0) } + (deviceFile.map { try Self.list(in: $0) } ?? [])
-        guard all.count <= Self.mostDevices else {
-            throw Failure.usage(
-                "\(all.count) devices are too many for one push: at most \(Self.mostDevices)",
-                hint: "divide the list into several files, and push to one after the other")
-        }
-        if let deviceFile, all.isEmpty {
-            throw Failure.usage(
-                "\(deviceFile) has no device address",
-                hint: "write one address on each line, such as udp:192.168.1.20")
-        }
-        var known: Set<String> = []
-        return try all.map { given in
-            do {
-                let address = try address(of: given.text)
-                guard known.insert(address.canonical).inserted else {
-                    throw Failure.usage("the device \(given.text) is given twice", hint: "give each device once")
-                }
-                return address
-            } catch {
-                guard let place = given.place else { throw error }
-                var failure = Failure(error, in: Invocation(command: Push.name))
-                failure.message = "\(place): \(failure.message)"
-                throw failure
-            }
-        }
+        return try DeviceList(device, file: deviceFile).addresses(atMost: Self.mostDevices, address(of:))
     }
 
     /// Parses the address of one of several devices. The devices may have different transports. So the Bluetooth options are ignored for a
@@ -122,28 +97,6 @@ struct PushTargets: ParsableArguments {
         var options = options(for: text)
         if try !DeviceAddress(text).isBluetooth { options.radio = .none }
         return try options.address()
-    }
-
-    /// An address that the user gave.
-    private struct GivenDevice {
-        let text: String
-        /// The file and the line; nil: the command line.
-        let place: String?
-
-        init(_ text: String, in place: String? = nil) { (self.text, self.place) = (text, place) }
-    }
-
-    private static func list(in file: String) throws -> [GivenDevice] {
-        try StandardFile.refuse(
-            file, "the list of devices cannot be standard input",
-            hint: "save the list first, such as cat > devices.txt, and give this file")
-        let text = String(decoding: try FileReader.contents(of: file), as: UTF8.self)
-        let lines = text.split(omittingEmptySubsequences: false, whereSeparator: \.isNewline)
-        return lines.enumerated().compactMap { index, line in
-            let address = line.drop { $0.isWhitespace }.prefix { !$0.isWhitespace }
-            guard !address.isEmpty, !address.hasPrefix("#") else { return nil }
-            return GivenDevice(String(address), in: "\(file), line \(index + 1)")
-        }
     }
 }
 

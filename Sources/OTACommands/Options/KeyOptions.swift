@@ -1,0 +1,25 @@
+import ArgumentParser
+package import OTASigning
+
+/// The options for one private key that signs records, and for the secret that the key needs.
+package struct KeyOptions: ParsableArguments {
+    @Option(
+        help: ArgumentHelp(
+            "The private key that signs: FILE, env:NAME, pkcs11:URI, exec:PROGRAM or agent:ID, as in sign --key. Required.",
+            valueName: "key"),
+        completion: .file())
+    var key: String
+
+    @OptionGroup var passphrase: PassphraseOptions
+    @OptionGroup var pin: PINOptions
+
+    package init() {}
+
+    /// Reads the key, or finds it in its token, program or agent.
+    ///
+    /// - Throws: `KeyError`, `Failure`.
+    package func signer(_ console: Console) throws -> any Signer {
+        var keys = SigningKeys(passphrases: passphrase.source, pins: pin.source(console))
+        return try keys.key(at: key)
+    }
+}

@@ -1,0 +1,31 @@
+import Glibc
+import SystemPackage
+
+/// The program `otaflash-fleet`, which contains the commands for fleets.
+///
+/// These commands need libnats and SQLite. They are in a program of their own, so that `otaflash` does not need these libraries.
+enum FleetProgram {
+    static let name = "otaflash-fleet"
+    /// The commands in the program.
+    static let commands = ["fleet", "gateway", "release", "rollout", "device"]
+
+    /// Runs the program in place of this process, if the arguments start with one of its commands. Then this function does not return.
+    ///
+    /// - Returns: the failure if the program cannot be started; nil if the arguments are not for the program.
+    static func run(_ arguments: [String]) -> Failure? {
+        let words = arguments.first == "help" ? arguments.dropFirst() : arguments[...]
+        guard let command = words.first, commands.contains(command) else { return nil }
+        var buffer = [UInt8](repeating: 0, count: Int(PATH_MAX))
+        let count = readlink("/proc/self/exe", &buffer, buffer.count)
+        let own = String(decoding: buffer.prefix(max(0, count)), as: UTF8.self)
+        let path = FilePath(own).removingLastComponent().appending(name)
+        let pointers = ([path.string] + arguments).map { strdup($0) }
+        defer { pointers.forEach { free($0) } }
+        execv(path.string, pointers + [nil])
+        let error = Errno(rawValue: errno)
+        return Failure(
+            "no-fleet-program", .unavailable,
+            "the command '\(command)' needs the program \(name), and \(path) cannot be started: \(error)",
+            hint: "install \(name) in the same folder as otaflash")
+    }
+}

@@ -1,0 +1,126 @@
+public import ArgumentParser
+import OTACommands
+import OTAFirmware
+public import OTAFleet
+import OTAStore
+
+extension DeviceRecord.State: ExpressibleByArgument {}
+
+/// A device of the fleet in the result of a command.
+struct FleetDevice: Encodable, Sendable {
+    let id, state: String
+    let product, version, rollout, gateway, phase, reason, at: String?
+    let attempt: Int?
+    let groups: [String]
+
+    init(_ record: DeviceRecord) {
+        id = record.device.text
+        state = record.state.rawValue
+        product = record.product?.text
+        version = record.version?.text
+        rollout = record.rollout?.text
+        gateway = record.holder?.gateway.text
+        phase = record.phase?.rawValue
+        reason = record.reason?.text
+        at = record.at?.description
+        attempt = record.attempt == 0 ? nil : record.attempt
+        groups = record.groups.map(\.text)
+    }
+}
+
+/// The command `fleet devices`, which lists the devices.
+struct FleetDevices: Command {
+    static let name = "fleet devices"
+    static let configuration = CommandConfiguration(
+        commandName: "devices", abstract: "List the devices of the fleet, with their states.",
+        discussion: """
+            A device has a record after its first update in a rollout. The records are from the gateways and are not signed.
+
+            Example: otaflash fleet devices --state given-up
+            """)
+
+    @Option(help: ArgumentHelp("Show only the devices in this state.", valueName: "state"))
+    var state: DeviceRecord.State?
+
+    @OptionGroup var store: StoreOptions
+    @OptionGroup(title: "Output options") var options: OutputOptions
+
+    func answer(_ console: Console) async throws -> FleetDevicesAnswer {
+        let records = try await store.open().devices { name, error in
+            console.warn("the record of the device \(name) is ignored: \(error.context)", hint: error.failure.hint)
+        }
+        return FleetDevicesAnswer(
+            devices: records.filter { state == nil || $0.state == state }.map { FleetDevice($0) })
+    }
+}
+
+/// The result of `fleet devices`.
+struct FleetDevicesAnswer: CommandAnswer {
+    let devices: [FleetDevice]
+
+    var lines: [TerminalLine] {
+        guard !devices.isEmpty else { return ["no devices"] }
+        return TextTable.rows(
+            ["device", "state", "product", "version", "rollout", "gateway", "reason"],
+            devices.map {
+                [$0.id, $0.state, $0.product, $0.version, $0.rollout, $0.gateway, $0.reason].map { $0 ?? "-" }
+            })
+    }
+}
+
+/// The arguments of a command that changes the record of a device.
+struct DeviceChangeOptions: ParsableArguments {
+    @Argument(help: "The ID of the device, as 'otaflash fleet devices' prints it (example: ble-AABBCCDDEEFF).")
+    var id: String
+
+    @OptionGroup var store: StoreOptions
+
+    func perform(_ change: DeviceChange) async throws -> FleetDeviceAnswer {
+        guard let device = DeviceID(id) else {
+            throw Failure.usage("'\(id)' is not the ID of a device", hint: "list the devices: otaflash fleet devices")
+        }
+        let store = try await store.open()
+        let key = try RecordKey(.devices, device.text)
+        let stored = try await store.read(key)
+        let record = try stored.map { try DeviceRecord(parsing: $0.bytes) } ?? DeviceRecord(device: device)
+        let next = try record.changed(change, at: WallClock.now())
+        try await store.put(next.encoded(), at: key, expecting: stored?.revision ?? .absent)
+        return FleetDeviceAnswer(device: FleetDevice(next))
+    }
+}
+
+/// The result of a command for one device of the fleet.
+struct FleetDeviceAnswer: CommandAnswer {
+    let device: FleetDevice
+    var describesDevice: Bool { true }
+
+    var lines: [TerminalLine] { TextTable.pairs([("device", device.id), ("state", device.state)]) }
+}
+
+/// The command `device hold`.
+struct DeviceHold: Command {
+    static let name = "device hold"
+    static let configuration = CommandConfiguration(
+        commandName: "hold", abstract: "Exclude a device from all rollouts.",
+        discussion: """
+            A device that is being updated cannot be excluded. Wait for the end of its update.
+
+            Example: otaflash device hold ble-AABBCCDDEEFF
+            """)
+    @OptionGroup var device: DeviceChangeOptions
+    @OptionGroup(title: "Output options") var options: OutputOptions
+
+    func answer(_ console: Console) async throws -> FleetDeviceAnswer { try await device.perform(.hold) }
+}
+
+/// The command `device release`.
+struct DeviceRelease: Command {
+    static let name = "device release"
+    static let configuration = CommandConfiguration(
+        commandName: "release", abstract: "End the exclusion of a device.",
+        discussion: "Example: otaflash device release ble-AABBCCDDEEFF")
+    @OptionGroup var device: DeviceChangeOptions
+    @OptionGroup(title: "Output options") var options: OutputOptions
+
+    func answer(_ console: Console) async throws -> FleetDeviceAnswer { try await device.perform(.unhold) }
+}

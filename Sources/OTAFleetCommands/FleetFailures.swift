@@ -1,0 +1,53 @@
+package import OTACommands
+package import OTAFleet
+import OTASigning
+package import OTAStore
+
+extension StoreError: FailureCause {
+    package var failure: Failure {
+        let exit: ExitStatus =
+            switch code {
+            case .unavailable: .unavailable
+            case .full: .inputOutput
+            case .corrupt, .tooNew, .recordTooLarge, .objectDamaged: .malformed
+            }
+        let advice =
+            switch code {
+            case .unavailable: "run the command again; check the file or the server of --store"
+            case .full: "free space on the disk of the store"
+            case .corrupt: "restore the store from a copy, or move it away to start with an empty store"
+            case .tooNew: "install the later release of otaflash on this computer"
+            case .recordTooLarge: "use fewer stages, groups or devices"
+            case .objectDamaged: "publish the release again: otaflash release publish FILE.otaf"
+            }
+        let cause = cause.map { ": \($0)" } ?? ""
+        return Failure(
+            code.rawValue, exit, (context.isEmpty ? code.rawValue : context) + cause, hint: hint ?? advice)
+    }
+}
+
+extension FleetError: FailureCause {
+    package var failure: Failure {
+        let exit: ExitStatus =
+            switch code {
+            case .malformed, .tooNew, .tooLarge: .malformed
+            case .untrusted, .rollbackSeen, .clockNotSet, .expired, .badRelease, .badChange, .signingFailed: .refused
+            case .staleRecord: .linkLost
+            }
+        let advice =
+            switch code {
+            case .malformed: "another program may have written the record; write it again with otaflash"
+            case .tooNew: "install the later release of otaflash on this computer"
+            case .tooLarge: "use fewer stages, groups or devices"
+            case .untrusted: "give the public keys of the operators: --operators KEY.pub.pem"
+            case .rollbackSeen: "check the store: it returns an old record"
+            case .clockNotSet: "set the clock: timedatectl set-ntp true"
+            case .expired: "create a new rollout: otaflash rollout create NAME --release ID"
+            case .badRelease: "publish the bundle again: otaflash release publish FILE.otaf"
+            case .staleRecord: "wait until the device has ended its update, and run the command again"
+            case .badChange: "show the rollout: otaflash rollout status NAME"
+            case .signingFailed: "check the key of --key"
+            }
+        return Failure(code.rawValue, exit, context.isEmpty ? code.rawValue : context, hint: hint ?? advice)
+    }
+}

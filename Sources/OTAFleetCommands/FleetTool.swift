@@ -1,0 +1,73 @@
+import ArgumentParser
+import OTACommands
+
+/// The entry point of the program `otaflash-fleet`, which updates a fleet of devices in stages.
+public enum FleetTool {
+    /// Runs the program.
+    ///
+    /// - Parameter commandLine: the name of the program, and the arguments.
+    /// - Returns: the exit status of the process.
+    public static func run(_ commandLine: [String]) async -> Int32 {
+        await CommandLineTool(FleetRoot.self).run(commandLine)
+    }
+}
+
+/// The root of the command line. `otaflash` starts this program, so the help shows the commands as commands of `otaflash`.
+struct FleetRoot: RootGroup {
+    static let hint = "to start, publish a release: otaflash release publish FILE.otaf --key KEY.pem"
+    static let firstRun = """
+        First rollout, on one machine:
+          otaflash keygen ops
+          otaflash release publish app.bin.otaf --key ops.pem --trust release.pub.pem
+          otaflash rollout create first --release ID --select product=demo \\
+            --stages 10%,100% --key ops.pem
+          otaflash gateway run --name desk --device udp:192.168.1.20 \\
+            --trust release.pub.pem --operators ops.pub.pem
+        """
+    static let configuration = CommandConfiguration(
+        commandName: "otaflash",
+        abstract: "Update a fleet of devices in stages.",
+        discussion: firstRun,
+        groupedSubcommands: [
+            CommandGroup(name: "Operator", subcommands: [ReleaseGroup.self, RolloutGroup.self, DeviceGroup.self]),
+            CommandGroup(name: "Fleet", subcommands: [GatewayGroup.self, FleetGroup.self]),
+        ])
+
+    static func handOver(_: [String]) -> Failure? { nil }
+}
+
+struct ReleaseGroup: CommandGroupWithHint {
+    static let hint = "otaflash release publish FILE.otaf --key KEY.pem"
+    static let configuration = CommandConfiguration(
+        commandName: "release", abstract: "Publish bundles for rollouts.", subcommands: [ReleasePublish.self])
+}
+
+struct RolloutGroup: CommandGroupWithHint {
+    static let hint = "list the rollouts: otaflash rollout list"
+    static let configuration = CommandConfiguration(
+        commandName: "rollout", abstract: "Update many devices in stages.",
+        subcommands: [
+            RolloutCreate.self, RolloutStatus.self, RolloutPause.self, RolloutResume.self, RolloutAbort.self,
+            RolloutList.self,
+        ])
+}
+
+struct GatewayGroup: CommandGroupWithHint {
+    static let hint = "otaflash gateway run --name NAME --device ADDRESS"
+    static let configuration = CommandConfiguration(
+        commandName: "gateway", abstract: "Update the devices near this machine, as the rollouts request.",
+        subcommands: [GatewayRun.self])
+}
+
+struct FleetGroup: CommandGroupWithHint {
+    static let hint = "list the devices: otaflash fleet devices"
+    static let configuration = CommandConfiguration(
+        commandName: "fleet", abstract: "Show the devices of the fleet.", subcommands: [FleetDevices.self])
+}
+
+struct DeviceGroup: CommandGroupWithHint {
+    static let hint = "exclude a device from all rollouts: otaflash device hold ID"
+    static let configuration = CommandConfiguration(
+        commandName: "device", abstract: "Exclude a device from all rollouts.",
+        subcommands: [DeviceHold.self, DeviceRelease.self])
+}

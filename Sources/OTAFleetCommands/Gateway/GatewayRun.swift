@@ -1,0 +1,202 @@
+import ArgumentParser
+import DescriptorIO
+import OTAClient
+import OTACommands
+import OTAFirmware
+import OTAFleet
+import OTAFleetDevices
+import OTAGateway
+import OTASigning
+import OTAStore
+import SystemPackage
+
+/// The command `gateway run`, which updates the devices near this machine until a signal stops it.
+struct GatewayRun: Command {
+    static let name = "gateway run"
+    static let isLong = true
+    static let configuration = CommandConfiguration(
+        commandName: "run", abstract: "Update devices as the rollouts request.",
+        discussion: """
+            The gateway runs until Ctrl-C or SIGTERM. Then it interrupts the updates whose devices have not marked the new image for \
+            boot, waits for the others, and exits with 0. A second signal ends it at once.
+
+            With a store on this machine, the gateway also is the controller of the rollouts that 'rollout create' starts on this \
+            machine. The controller's key is created at the first use, in the state folder.
+
+            Example: otaflash gateway run --name desk --device udp:192.168.1.20 \\
+                       --trust release.pub.pem --operators ops.pub.pem
+            """)
+
+    @Option(
+        name: .customLong("name"),
+        help: ArgumentHelp(
+            "The name of the gateway, which is unique in the fleet: letters, digits, _ and -.", valueName: "name"))
+    var gateway: String
+
+    @Option(
+        help: ArgumentHelp("\(DeviceOptions.addressHelp) Repeat the option for several devices.", valueName: "address"),
+        completion: Completions.addresses)
+    var device: [String] = []
+
+    @Option(
+        help: ArgumentHelp(
+            "Update the devices in this file, too: one address on each line. Empty lines and lines that begin with # are ignored.",
+            valueName: "file"),
+        completion: .file())
+    var deviceFile: String?
+
+    @Option(
+        help: ArgumentHelp("The maximum number of updates at the same time.", valueName: "number"),
+        transform: WholeNumber.in(1...100))
+    var atOnce = 4
+
+    @OptionGroup var trust: TrustOptions
+    @OptionGroup var operators: OperatorOptions
+    @OptionGroup var store: StoreOptions
+    @OptionGroup(title: "Output options") var options: OutputOptions
+
+    func validate() throws {
+        guard device.isEmpty, deviceFile == nil else { return }
+        throw ValidationError("Missing expected argument '--device <address>'")
+    }
+
+    func answer(_ console: Console) async throws -> GatewayAnswer {
+        guard let name = GatewayName(gateway) else {
+            throw Failure.usage(
+                "'\(gateway)' is not a name for a gateway", hint: "use 1 to 64 letters, digits, _ and -")
+        }
+        let addresses = try DeviceList(device, file: deviceFile).addresses(atMost: 1000)
+        let verifier = Verifier(trust: try trust.store(console))
+        let operators = try operators.keys(console)
+        let folder = try FleetFolder.path.appending("gateway-\(name)")
+        // The lock also creates the folder.
+        let lock = try DeviceLock(folder.appending("lock"), of: "the name of the gateway \(name)")
+        let memory = MemoryFile(path: folder.appending("serials"))
+        let store = try await store.open()
+        let links = LinkGuard(console.logger)
+        defer { links.stop() }
+        var deviceOptions = Updater.Options()
+        deviceOptions.logger = console.logger
+        deviceOptions.links = links
+        let devices = try ClientDevices(addresses, options: deviceOptions, clock: ContinuousClock())
+        let life = GatewayLife(UInt32.random(in: 0...UInt32.max))
+        let notes = GatewayNotes(console)
+        let gateway = Gateway(
+            .init(
+                holder: Holder(gateway: name, life: life), operators: operators, verifier: verifier,
+                memory: try memory.read(), slots: atOnce, software: Version.number),
+            store: store, devices: devices, clock: ContinuousClock(), wall: WallClock.now,
+            save: { try memory.write($0) }, report: { notes.report($0) })
+        let serials = MemoryFile(path: folder.appending("controller-serials"))
+        let controller = Controller(
+            signer: try FleetFolder.controllerKey(), life: life, operators: operators, memory: try serials.read(),
+            store: store, clock: ContinuousClock(), wall: WallClock.now, save: { try serials.write($0) },
+            report: { notes.report($0) })
+        console.note("the gateway \(name) runs with \(addresses.count) devices; press Ctrl-C to stop it")
+        defer { withExtendedLifetime(lock) {} }
+        try await Interrupts.during(onFirst: { console.note("stopping; press Ctrl-C again to stop at once") }) {
+            stops in
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                group.addTask { await controller.run() }
+                try await gateway.run(stops: stops)
+                group.cancelAll()
+            }
+        }
+        return GatewayAnswer(gateway: name.text, attempts: notes.attempts)
+    }
+}
+
+/// The result of `gateway run`, after a signal.
+struct GatewayAnswer: CommandAnswer {
+    struct Attempts: Encodable, Sendable {
+        var updated = 0
+        var retried = 0
+        var refused = 0
+        var failed = 0
+    }
+
+    let gateway: String
+    let attempts: Attempts
+
+    var lines: [TerminalLine] {
+        TextTable.pairs([
+            ("gateway", gateway),
+            (
+                "attempts",
+                "\(attempts.updated) updated, \(attempts.retried) without a result, \(attempts.refused) refused, "
+                    + "\(attempts.failed) failed"
+            ),
+        ])
+    }
+}
+
+/// Shows the messages of a gateway and of its controller, and counts the attempts.
+final class GatewayNotes: Sendable {
+    private struct State {
+        var attempts = GatewayAnswer.Attempts()
+        /// The last warning. The gateway tries again every few seconds, so a repeated warning is not shown again.
+        var lastWarning = ""
+    }
+
+    private let console: Console
+    private let state = Guarded(State())
+
+    init(_ console: Console) { self.console = console }
+
+    var attempts: GatewayAnswer.Attempts { state.with { $0.attempts } }
+
+    func report(_ note: GatewayNote) {
+        switch note {
+        case .pushing(let device, let rollout, let attempt):
+            console.note("\(device): update of the rollout \(rollout), attempt \(attempt)")
+        case .ended(let device, let end, let isStored):
+            let text: String
+            switch end {
+            case .updated:
+                state.with { $0.attempts.updated += 1 }
+                text = "updated"
+            case .retry(let reason):
+                state.with { $0.attempts.retried += 1 }
+                text = "no result (\(reason))"
+            case .refused(let reason):
+                state.with { $0.attempts.refused += 1 }
+                text = "refused (\(reason))"
+            case .failed(let reason):
+                state.with { $0.attempts.failed += 1 }
+                text = "failed (\(reason))"
+            }
+            console.note("\(device): \(text)\(isStored ? "" : "; the store does not have this result")")
+        case .refused(let error): warn(error)
+        case .storeFailed(let error): warn(error)
+        case .notSaved(let text): warn(saving: text)
+        }
+    }
+
+    func report(_ note: ControllerNote) {
+        switch note {
+        case .leads(let leads): console.debug("controller: \(leads ? "leads" : "does not lead")")
+        case .wrote(let progress):
+            console.debug("controller: \(progress.rollout) is \(progress.state.rawValue) in stage \(progress.stage + 1)")
+        case .refused(let error): warn(error)
+        case .storeFailed(let error): warn(error)
+        case .notSaved(let text): warn(saving: text)
+        }
+    }
+
+    private func warn(_ error: some FailureCause) {
+        let failure = error.failure
+        warn(failure.message, hint: failure.hint)
+    }
+
+    private func warn(saving text: String) {
+        warn("cannot write the memory of serials: \(text)", hint: "free space on the disk of the state folder")
+    }
+
+    private func warn(_ text: String, hint: String) {
+        let isNew = state.with { state in
+            defer { state.lastWarning = text }
+            return state.lastWarning != text
+        }
+        if isNew { console.warn(text, hint: hint) }
+    }
+}

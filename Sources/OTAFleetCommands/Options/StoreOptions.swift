@@ -1,0 +1,110 @@
+import ArgumentParser
+import OTAClient
+import OTACommands
+import OTAFirmware
+import OTAFleet
+import OTALocalStore
+import OTASigning
+import OTAStore
+import SystemPackage
+
+/// The option that selects the store of the fleet.
+struct StoreOptions: ParsableArguments {
+    @Option(
+        help: ArgumentHelp(
+            "The file of the store, on a disk of this machine; default: fleet.db in the state folder.",
+            valueName: "file"),
+        completion: .file())
+    var store: String?
+
+    /// Opens the store, and creates it if it does not exist.
+    ///
+    /// - Throws: `StoreError`, `ClientError`.
+    func open() async throws -> any FleetStore {
+        if let store { return try await LocalStore(FilePath(store)) }
+        return try await LocalStore(FleetFolder.path.appending("fleet.db"))
+    }
+}
+
+/// The folder of the fleet in the state folder.
+enum FleetFolder {
+    /// - Throws: `ClientError`; `Failure` if there is no state folder.
+    static var path: FilePath {
+        get throws {
+            guard let folder = try Environment.stateFolder() else {
+                throw Failure(
+                    "cannot-create", .cannotCreate, "no folder for the fleet: HOME is not set",
+                    hint: "set OTAFLASH_STATE_DIR to a writable folder")
+            }
+            return folder.appending("fleet")
+        }
+    }
+
+    /// Returns the key of this machine's controller, which is created at the first use.
+    ///
+    /// - Throws: `KeyError`, `ClientError`.
+    static func controllerKey() throws -> PrivateKey {
+        let name = try path.appending("controller")
+        let file = FilePath(name.string + ".pem")
+        do throws(KeyError) {
+            return try PrivateKey(pem: KeyFile.privateKeyText(at: file), passphrase: nil)
+        } catch {
+            guard error.code == .noSuchFile else { throw error }
+        }
+        do { try Folder.create(path) } catch {
+            throw Failure(
+                "cannot-create", .cannotCreate, "cannot create the folder \(try path): \(error)",
+                hint: "set OTAFLASH_STATE_DIR to a writable folder")
+        }
+        let key = try PrivateKey.generate()
+        do throws(KeyError) {
+            _ = try KeyFile.write(key, name: name)
+            return key
+        } catch {
+            // Another process created the key after the first read. Its file is complete: a key file gets its name after its contents.
+            guard error.code == .exists else { throw error }
+            return try PrivateKey(pem: KeyFile.privateKeyText(at: file), passphrase: nil)
+        }
+    }
+}
+
+extension FleetStore {
+    /// Writes a record. If the outcome is unknown, reads the record back.
+    ///
+    /// - Throws: `stale-record` if another process has changed the record; `store-unavailable` if the record was not written.
+    func put(_ bytes: [UInt8], at key: RecordKey, expecting revision: Revision) async throws {
+        switch try await write(bytes, at: key, expecting: revision) {
+        case .written: return
+        case .unknown:
+            if try await read(key)?.bytes == bytes { return }
+            throw StoreError(
+                .unavailable, "the store did not confirm the write of \(key)", hint: "run the command again")
+        case .conflict:
+            throw FleetError(
+                .staleRecord, "another process has changed \(key) at the same time", hint: "run the command again")
+        }
+    }
+
+    /// Returns the records of all devices. A record that cannot be parsed is passed to `refused`.
+    func devices(_ refused: (RecordName, FleetError) -> Void) async throws -> [DeviceRecord] {
+        var devices: [DeviceRecord] = []
+        for record in try await records(in: .devices) {
+            do throws(FleetError) { devices.append(try DeviceRecord(parsing: record.bytes)) } catch {
+                refused(record.key.name, error)
+            }
+        }
+        return devices.sorted { $0.device < $1.device }
+    }
+}
+
+extension RecordKey {
+    init(_ release: ReleaseID) throws(Failure) { try self.init(.releases, release.text) }
+    init(_ rollout: RolloutName) throws(Failure) { try self.init(.rollouts, rollout.text) }
+
+    init(_ bucket: Bucket, _ text: String) throws(Failure) {
+        guard let name = RecordName(text) else {
+            throw .usage("'\(text)' is not a name of a record", hint: "use letters, digits, _ and -")
+        }
+        self.init(bucket, name)
+    }
+}

@@ -1,0 +1,76 @@
+import ArgumentParser
+import OTACommands
+import OTAFirmware
+import OTAFleet
+import OTASigning
+import OTAStore
+
+/// The command `release publish`, which writes a bundle and its signed record to the store.
+struct ReleasePublish: Command {
+    static let name = "release publish"
+    static let configuration = CommandConfiguration(
+        commandName: "publish", abstract: "Publish a bundle for rollouts.",
+        discussion: """
+            publish verifies the bundle, writes it to the store, and signs its record with the operator's key. It prints the ID of \
+            the release. If the same bundle is already published, publish changes nothing.
+
+            Example: otaflash release publish app.bin.otaf --key ops.pem --trust release.pub.pem
+            """)
+
+    @Argument(help: "A bundle (app.bin.otaf).", completion: .file())
+    var file: String
+
+    @OptionGroup var signing: KeyOptions
+    @OptionGroup var trust: TrustOptions
+    @OptionGroup var operators: OperatorOptions
+    @OptionGroup var store: StoreOptions
+    @OptionGroup(title: "Output options") var options: OutputOptions
+
+    var invocation: Invocation { Invocation(command: Self.name, file: file, trust: trust.given) }
+
+    func answer(_ console: Console) async throws -> ReleaseAnswer {
+        try StandardFile.refuse(file, "publish does not read standard input", hint: "save the bundle to a file first")
+        let bytes = try FileReader.contents(of: file)
+        let bundle = try Verifier(trust: trust.store(console)).verify(SignedBundle(parsing: bytes))
+        let signer = try signing.signer(console)
+        let operators = try operators.keys(console, signer: signer)
+        let release = FleetRelease(of: bundle)
+        let record = try operators.sign(release, with: signer)
+        let store = try await store.open()
+        let key = try RecordKey(release.id)
+        let known = try await store.read(key)
+        if let known, try operators.release(known.bytes).value.state == .withdrawn {
+            throw FleetError(
+                .badChange, "the release \(release.id) is withdrawn, which is final",
+                hint: "sign the image again, with a new version")
+        }
+        // The bundle is written before its record, so that a gateway that reads the record finds the bundle.
+        try await store.putObject(bytes, digest: release.bundleDigest)
+        if known == nil { try await store.put(record.encoded(), at: key, expecting: .absent) }
+        return ReleaseAnswer(release, isNew: known == nil)
+    }
+}
+
+/// The result of `release publish`.
+struct ReleaseAnswer: CommandAnswer {
+    private struct Members: Encodable {
+        let id, product, version: String
+        let counter: UInt32
+        let size: Int
+        let isNew: Bool
+    }
+    private let release: Members
+
+    init(_ release: FleetRelease, isNew: Bool) {
+        self.release = Members(
+            id: release.id.text, product: release.product.text, version: release.version.text,
+            counter: release.securityCounter, size: release.size, isNew: isNew)
+    }
+
+    var lines: [TerminalLine] {
+        TextTable.pairs([
+            (release.isNew ? "published" : "already published", "\(release.product) \(release.version)"),
+            ("release", release.id),
+        ])
+    }
+}

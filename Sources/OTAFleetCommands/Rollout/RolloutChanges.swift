@@ -1,0 +1,74 @@
+import ArgumentParser
+import OTACommands
+import OTAFleet
+import OTAStore
+
+/// The arguments of a command that changes the state of a rollout.
+struct RolloutChangeOptions: ParsableArguments {
+    @Argument(help: "The name of the rollout.")
+    var name: String
+
+    @OptionGroup var signing: KeyOptions
+    @OptionGroup var operators: OperatorOptions
+    @OptionGroup var store: StoreOptions
+
+    /// Signs the next version of the rollout, and writes it to the store.
+    func change(to state: Rollout.State, _ console: Console) async throws -> RolloutAnswer {
+        let name = try RolloutName(reading: name)
+        let signer = try signing.signer(console)
+        let operators = try operators.keys(console, signer: signer)
+        let store = try await store.open()
+        let (rollout, revision, _) = try await RolloutSummary.read(name, operators, store, console)
+        let next = try operators.change(rollout, to: state, with: signer)
+        try await store.put(next.encoded(), at: RecordKey(name), expecting: revision)
+        return RolloutAnswer(try await RolloutSummary.read(name, operators, store, console).summary)
+    }
+}
+
+/// The command `rollout pause`.
+struct RolloutPause: Command {
+    static let name = "rollout pause"
+    static let configuration = CommandConfiguration(
+        commandName: "pause", abstract: "Start no new updates of a rollout.",
+        discussion: """
+            Updates that are under way end normally.
+
+            Example: otaflash rollout pause spring --key ops.pem
+            """)
+    @OptionGroup var rollout: RolloutChangeOptions
+    @OptionGroup(title: "Output options") var options: OutputOptions
+
+    func answer(_ console: Console) async throws -> RolloutAnswer { try await rollout.change(to: .paused, console) }
+}
+
+/// The command `rollout resume`.
+struct RolloutResume: Command {
+    static let name = "rollout resume"
+    static let configuration = CommandConfiguration(
+        commandName: "resume", abstract: "Continue a paused or halted rollout.",
+        discussion: """
+            If the rollout is halted, resume accepts the failures until now. Only later failures can halt the rollout again.
+
+            Example: otaflash rollout resume spring --key ops.pem
+            """)
+    @OptionGroup var rollout: RolloutChangeOptions
+    @OptionGroup(title: "Output options") var options: OutputOptions
+
+    func answer(_ console: Console) async throws -> RolloutAnswer { try await rollout.change(to: .running, console) }
+}
+
+/// The command `rollout abort`.
+struct RolloutAbort: Command {
+    static let name = "rollout abort"
+    static let configuration = CommandConfiguration(
+        commandName: "abort", abstract: "End a rollout. An aborted rollout cannot continue.",
+        discussion: """
+            An update that is under way is interrupted if its device has not marked the new image for boot.
+
+            Example: otaflash rollout abort spring --key ops.pem
+            """)
+    @OptionGroup var rollout: RolloutChangeOptions
+    @OptionGroup(title: "Output options") var options: OutputOptions
+
+    func answer(_ console: Console) async throws -> RolloutAnswer { try await rollout.change(to: .aborted, console) }
+}

@@ -1,0 +1,140 @@
+import ArgumentParser
+import OTACommands
+import OTAFleet
+import OTAStore
+
+/// The command `rollout status`, which shows one rollout.
+struct RolloutStatus: Command {
+    static let name = "rollout status"
+    static let configuration = CommandConfiguration(
+        commandName: "status", abstract: "Show the progress of a rollout.",
+        discussion: """
+            With --wait, the exit status shows the end of the rollout: 0 if it is complete, 78 if it is halted, and 75 if it is \
+            paused or aborted, or after the time of --timeout. The wait ends with 0 when the last stage is in force and all known \
+            devices have ended, for 10 s. A gateway can still find more devices later, and also updates them.
+
+            Example: otaflash rollout status spring --operators ops.pub.pem --wait
+            """)
+
+    @Argument(help: "The name of the rollout.")
+    var name: String
+
+    @Flag(help: "Wait for the end of the rollout.")
+    var wait = false
+
+    @Option(
+        help: TimeLimit.help("With --wait, stop with exit 75 after this time", "no limit"),
+        transform: TimeLimit.init(option:))
+    var timeout: TimeLimit?
+
+    @OptionGroup var operators: OperatorOptions
+    @OptionGroup var store: StoreOptions
+    @OptionGroup(title: "Output options") var options: OutputOptions
+
+    /// The time for which all known devices must have ended. When a stage starts, the gateways need a moment to start the next devices.
+    private static let settleTime = Duration.seconds(10)
+
+    func answer(_ console: Console) async throws -> RolloutAnswer {
+        let name = try RolloutName(reading: name)
+        let operators = try operators.keys(console)
+        let store = try await store.open()
+        guard wait else { return RolloutAnswer(try await RolloutSummary.read(name, operators, store, console).summary) }
+        let begun = ContinuousClock.now
+        var settled: ContinuousClock.Instant?
+        while true {
+            let summary = try await RolloutSummary.read(name, operators, store, console).summary
+            if !summary.isFinished { settled = nil }
+            if summary.isFinished, settled == nil { settled = .now }
+            let isFinished = settled.map { $0.duration(to: .now) >= Self.settleTime } ?? false
+            switch summary.state {
+            case "complete": return RolloutAnswer(summary)
+            case "running" where isFinished: return RolloutAnswer(summary)
+            case "halted": return RolloutAnswer(summary, failure: Self.halted(summary))
+            case "paused", "aborted": return RolloutAnswer(summary, failure: Self.stopped(summary))
+            default: break
+            }
+            if let timeout, begun.duration(to: .now) >= timeout.duration {
+                return RolloutAnswer(
+                    summary,
+                    failure: Failure(
+                        "timed-out", .linkLost, "the rollout \(name) was not complete in the time of --timeout",
+                        hint: "show the devices: otaflash fleet devices"))
+            }
+            try await Task.sleep(for: .milliseconds(500))
+        }
+    }
+
+    private static func halted(_ summary: RolloutSummary) -> Failure {
+        Failure(
+            "rollout-halted", .rolledBack,
+            "the rollout \(summary.name) halted in stage \(summary.stage): \(summary.devices.failed) devices failed",
+            hint: "show the devices: otaflash fleet devices --state given-up; to continue: otaflash rollout resume "
+                + "\(summary.name) --key KEY.pem")
+    }
+
+    private static func stopped(_ summary: RolloutSummary) -> Failure {
+        Failure(
+            "rollout-stopped", .linkLost, "the rollout \(summary.name) is \(summary.state)",
+            hint: summary.state == "paused"
+                ? "continue it: otaflash rollout resume \(summary.name) --key KEY.pem"
+                : "create a new rollout: otaflash rollout create NAME --release \(summary.release)")
+    }
+}
+
+extension RolloutName {
+    /// Parses the argument of a command.
+    init(reading text: String) throws(Failure) {
+        guard let name = RolloutName(text) else {
+            throw .usage("'\(text)' is not a name of a rollout", hint: "list the rollouts: otaflash rollout list")
+        }
+        self = name
+    }
+}
+
+/// The command `rollout list`, which lists the rollouts in the store.
+struct RolloutList: Command {
+    static let name = "rollout list"
+    static let configuration = CommandConfiguration(
+        commandName: "list", abstract: "List the rollouts.",
+        discussion: """
+            list shows the rollouts that an operator signed. It warns about every other record.
+
+            Example: otaflash rollout list --operators ops.pub.pem
+            """)
+
+    @OptionGroup var operators: OperatorOptions
+    @OptionGroup var store: StoreOptions
+    @OptionGroup(title: "Output options") var options: OutputOptions
+
+    func answer(_ console: Console) async throws -> RolloutListAnswer {
+        let operators = try operators.keys(console)
+        let store = try await store.open()
+        var rollouts: [RolloutSummary] = []
+        for record in try await store.records(in: .rollouts).sorted(by: { $0.key.name < $1.key.name }) {
+            guard let name = RolloutName(record.key.name.description) else { continue }
+            do {
+                rollouts.append(try await RolloutSummary.read(name, operators, store, console).summary)
+            } catch let error as FleetError {
+                console.warn("the rollout \(name) is ignored: \(error.context)", hint: error.failure.hint)
+            }
+        }
+        return RolloutListAnswer(rollouts: rollouts)
+    }
+}
+
+/// The result of `rollout list`.
+struct RolloutListAnswer: CommandAnswer {
+    let rollouts: [RolloutSummary]
+
+    var lines: [TerminalLine] {
+        guard !rollouts.isEmpty else { return ["no rollouts"] }
+        return TextTable.rows(
+            ["rollout", "state", "stage", "done", "failed", "release"],
+            rollouts.map {
+                [
+                    $0.name, $0.text, "\($0.stage)/\($0.stages)", "\($0.devices.done)/\($0.total)",
+                    "\($0.devices.failed)", $0.release,
+                ]
+            })
+    }
+}

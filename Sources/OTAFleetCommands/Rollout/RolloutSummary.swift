@@ -1,0 +1,122 @@
+import OTACommands
+import OTAFirmware
+import OTAFleet
+import OTAStore
+
+/// A rollout in the result of a command: the plan of the operator, and the progress of the controller.
+struct RolloutSummary: Encodable, Sendable {
+    struct Counts: Encodable, Sendable {
+        let done, running, failed, refused, waiting: Int
+
+        init(_ counts: RolloutProgress.Counts) {
+            done = counts.done
+            running = counts.running
+            failed = counts.failed
+            refused = counts.refused
+            waiting = counts.waiting
+        }
+    }
+
+    let name, product, release: String
+    /// `waiting` if no controller has started the rollout; otherwise `running`, `halted`, `complete`, `paused` or `aborted`.
+    let state: String
+    let serial: Int
+    /// The current stage, from 1; 0 if no controller has started the rollout.
+    let stage: Int
+    let stages: Int
+    let devices: Counts
+    let created, expires: String
+    /// True if the last stage is in force, at least one device has ended, and no known device is running or waiting.
+    let isFinished: Bool
+
+    /// - Parameters:
+    ///   - progress: the progress that a controller of the rollout signed; nil: no controller has started the rollout.
+    ///   - counts: the devices of the stages until now.
+    init(_ rollout: Rollout, progress: RolloutProgress?, counts: RolloutProgress.Counts) {
+        name = rollout.name.text
+        product = rollout.selection.product.text
+        release = rollout.release.text
+        serial = rollout.serial
+        let last = rollout.stages.count
+        stages = last
+        stage = progress.map { min($0.stage + 1, last) } ?? 0
+        devices = Counts(counts)
+        created = rollout.created.description
+        expires = rollout.expires.description
+        // The operator's state is newer than the progress until the controller has read it.
+        let isCurrent = (progress?.rolloutSerial ?? 0) >= rollout.serial
+        state =
+            switch (rollout.state, progress?.state) {
+            case (.aborted, _): "aborted"
+            case (_, .complete): "complete"
+            case (_, .halted) where isCurrent: "halted"
+            case (.paused, _): "paused"
+            case (.running, nil): "waiting"
+            case (.running, _): "running"
+            }
+        isFinished = stage == last && counts.ended > 0 && counts.unfinished == 0
+    }
+
+    private enum CodingKeys: String, CodingKey {
+        case name, product, release, state, serial, stage, stages, devices, created, expires
+        case isFinished = "finished"
+    }
+
+    var text: String { isFinished && state == "running" ? "all known devices have ended" : state }
+    var total: Int { devices.done + devices.running + devices.failed + devices.refused + devices.waiting }
+}
+
+extension RolloutSummary {
+    /// Reads a rollout, its progress and the records of the devices.
+    ///
+    /// - Throws: `no-such-rollout`; `FleetError` if the rollout is not signed by an operator; `StoreError`.
+    static func read(
+        _ name: RolloutName, _ operators: OperatorKeys, _ store: some FleetStore, _ console: Console
+    ) async throws -> (rollout: Verified<Rollout>, revision: Revision, summary: RolloutSummary) {
+        guard let stored = try await store.read(RecordKey(name)) else {
+            throw Failure(
+                "no-such-rollout", .noInput, "the store has no rollout \(name)",
+                hint: "list the rollouts: otaflash rollout list")
+        }
+        let rollout = try operators.rollout(stored.bytes)
+        guard rollout.value.name == name else {
+            throw FleetError(.untrusted, "the record \(name) contains the rollout \(rollout.value.name)")
+        }
+        let progress = try await store.read(RecordKey(.progress, name.text)).map {
+            try OperatorKeys.progress($0.bytes, of: rollout)
+        }
+        let records = try await store.devices { name, error in
+            console.warn("the record of the device \(name) is not counted: \(error.context)")
+        }
+        let counts = progress.map { Tally(records, of: rollout.value, stage: $0.value.stage).all } ?? .init()
+        return (rollout, stored.revision, RolloutSummary(rollout.value, progress: progress?.value, counts: counts))
+    }
+}
+
+/// The result of a command for one rollout.
+struct RolloutAnswer: CommandAnswer {
+    let rollout: RolloutSummary
+    var failure: Failure?
+
+    private enum CodingKeys: CodingKey { case rollout }
+
+    init(_ rollout: RolloutSummary, failure: Failure? = nil) {
+        self.rollout = rollout
+        self.failure = failure
+    }
+
+    var lines: [TerminalLine] {
+        let devices = rollout.devices
+        return TextTable.pairs([
+            ("rollout", "\(rollout.name): \(rollout.text)"),
+            ("release", "\(rollout.release) for \(rollout.product)"),
+            ("stage", "\(rollout.stage) of \(rollout.stages)"),
+            (
+                "devices",
+                "\(devices.done) done, \(devices.running) running, \(devices.waiting) waiting, \(devices.failed) failed, "
+                    + "\(devices.refused) refused"
+            ),
+            ("expires", rollout.expires),
+        ])
+    }
+}

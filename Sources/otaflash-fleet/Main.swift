@@ -1,0 +1,7 @@
+import Glibc
+import OTAFleetCommands
+
+@main
+struct Main {
+    static func main() async { exit(await FleetTool.run(CommandLine.arguments)) }
+}
