@@ -347,8 +347,8 @@ let package = Package(
             name: "OTACommandsTests",
             dependencies: [
                 "OTACommands", "BlueZ", "DBus", "DescriptorIO", "FakeBlueZ", "OTAArchive", "OTAClient", "OTAFirmware",
-                "OTASerial", "OTASigners", "OTASigning", "OTASimulator", "OTATestSupport", "OTATransport", "OTAUDP",
-                "OTAUpdate",
+                "OTAFleet", "OTAFleetCommands", "OTASerial", "OTASigners", "OTASigning", "OTASimulator", "OTAStore", "OTATestSupport", "OTATransport",
+                "OTAUDP", "OTAUpdate",
                 subprocess, system,
             ],
             exclude: [

@@ -80,7 +80,9 @@ struct StoreFile: Sendable {
     private func create() throws(StoreError) {
         var status = stat()
         do throws(Errno) {
-            try Folder.create(path.removingLastComponent())
+            // The folder of a name without a folder is the current directory, which exists.
+            let folder = path.removingLastComponent()
+            if !folder.isEmpty { try Folder.create(folder) }
             guard mknod(path.string, S_IFREG | S_IRUSR | S_IWUSR, 0) == 0 || errno == EEXIST else {
                 throw Errno(rawValue: errno)
             }

@@ -4,8 +4,11 @@ import OTAArchive
 import OTAClient
 import OTACommands
 import OTAFirmware
+import OTAFleet
+import OTAFleetCommands
 import OTASigning
 import OTASimulator
+import OTAStore
 import OTAUpdate
 import Testing
 
@@ -46,6 +49,8 @@ import Testing
         for code in VirtualDeviceError.Code.allCases {
             check(VirtualDeviceError(code, context), code: code.rawValue, in: invocation)
         }
+        for code in FleetError.Code.allCases { check(FleetError(code, context), code: code.rawValue, in: invocation) }
+        for code in StoreError.Code.allCases { check(StoreError(code, context), code: code.rawValue, in: invocation) }
     }
 
     @Test("the hint for an image marked for boot does not recommend confirm, which the device would refuse")
@@ -121,6 +126,8 @@ import Testing
         for code in VerificationError.Code.allCases { add(VerificationError(code, "")) }
         for code in SigningError.Code.allCases { add(SigningError.refused(code, context: "")) }
         for code in VirtualDeviceError.Code.allCases { add(VirtualDeviceError(code, "")) }
+        for code in FleetError.Code.allCases { add(FleetError(code, "")) }
+        for code in StoreError.Code.allCases { add(StoreError(code, "")) }
         let several = statuses.filter { $0.value.count > 1 }.keys.sorted()
         #expect(several == ["digest-mismatch", "image-too-large"])
     }
@@ -171,6 +178,8 @@ import Testing
         for code in SigningError.Code.allCases { check(SigningError.refused(code, context: "")) }
         for code in ZipError.Code.allCases { check(ZipError(code, "")) }
         for code in PackageError.Code.allCases { check(PackageError(code, "")) }
+        for code in FleetError.Code.allCases { check(FleetError(code, "")) }
+        for code in StoreError.Code.allCases { check(StoreError(code, "")) }
         for code in BundleError.Code.allCases { #expect(documented[code.rawValue] == [65], "\(code.rawValue)") }
         for code in ImageError.Code.allCases { #expect(documented[code.rawValue] != nil, "\(code.rawValue)") }
         for code in IntelHexError.Code.allCases { #expect(documented[code.rawValue] == [65], "\(code.rawValue)") }
@@ -213,6 +222,8 @@ import Testing
         add(BundleError.Code.self)
         add(ImageError.Code.self)
         add(IntelHexError.Code.self)
+        add(FleetError.Code.self)
+        add(StoreError.Code.self)
         known.formUnion(
             BlueZError.Code.allCases.map { Failure(BlueZError($0, ""), in: Invocation(command: "scan")).code })
         // The other codes are literals of the command line.
@@ -221,11 +232,12 @@ import Testing
         #expect(unknown.isEmpty, "documented, but not in the code")
     }
 
-    /// The text of all files in Sources/OTACommands.
+    /// The text of all files in Sources/OTACommands and Sources/OTAFleetCommands.
     private static func sources() throws -> String {
-        let folder = Sandbox.repository("Sources/OTACommands")
-        let names = try FileManager.default.subpathsOfDirectory(atPath: folder).filter { $0.hasSuffix(".swift") }
-        return try names.map { try String(contentsOfFile: "\(folder)/\($0)", encoding: .utf8) }.joined()
+        try ["Sources/OTACommands", "Sources/OTAFleetCommands"].map(Sandbox.repository).map { folder in
+            let names = try FileManager.default.subpathsOfDirectory(atPath: folder).filter { $0.hasSuffix(".swift") }
+            return try names.map { try String(contentsOfFile: "\(folder)/\($0)", encoding: .utf8) }.joined()
+        }.joined()
     }
 
     @Test("the hints of a dry run neither resume an update nor ask for a passkey")

@@ -1,0 +1,247 @@
+import OTACommands
+import OTAFleetCommands
+import OTATestSupport
+import Subprocess
+import Testing
+
+/// Rollouts over the store of one machine, with virtual devices: each test runs the programs as a user does.
+@Suite("Fleet: a rollout on one machine") struct FleetTests {
+    @Test("a rollout updates 8 virtual devices in two stages, and --wait exits with 0")
+    func complete() async throws {
+        let fleet = try await Fleet(devices: 8)
+        try await fleet.create("spring", "--stages", "devices=sim-d1+sim-d2,100%", "--advance", "100%,min=2")
+        let waited = try await fleet.withGateway { try await fleet.status("spring", "--wait", "--timeout", "60s") }
+        #expect(waited.exit == 0, "\(waited.err)")
+        let rollout = try waited.json().rollout
+        #expect(rollout?.devices?.done?.number == 8 && rollout?.stage?.number == 2 && rollout?.finished?.bool == true)
+        let devices = try await fleet.json("fleet", "devices", "--state", "done")
+        #expect(devices.devices?.array?.count == 8)
+        #expect(devices.devices?.array?.allSatisfy { $0.version?.string == "1.1.0" } == true)
+    }
+
+    @Test("devices that roll back halt the rollout in the first stage, and --wait exits with 78")
+    func halted() async throws {
+        // The long connection interval ends the trial of 1 s before the confirmation arrives.
+        let fleet = try await Fleet(devices: 6, parameters: "&interval=300ms", "--trial", "1")
+        try await fleet.create(
+            "bad", "--stages", "devices=sim-d1+sim-d2,100%", "--advance", "100%,min=2", "--halt", "5%,min=2")
+        let waited = try await fleet.withGateway { try await fleet.status("bad", "--wait", "--timeout", "60s") }
+        #expect(waited.exit == 78, "\(waited.err)")
+        #expect(try waited.json().error?.code?.string == "rollout-halted")
+        let rollout = try waited.json().rollout
+        #expect(rollout?.devices?.failed?.number == 2 && rollout?.stage?.number == 1)
+        let devices = try await fleet.json("fleet", "devices")
+        #expect(devices.devices?.array?.count == 2, "the devices of the second stage received nothing")
+    }
+
+    @Test("pause, resume and abort change the state of a rollout, and an aborted rollout is final")
+    func states() async throws {
+        let fleet = try await Fleet(devices: 2)
+        try await fleet.create("spring")
+        for (command, state) in [("pause", "paused"), ("resume", "waiting"), ("abort", "aborted")] {
+            let run = try await fleet.change(command, "spring")
+            #expect(run.exit == 0, "\(run.err)")
+            #expect(try run.json().rollout?.state?.string == state)
+        }
+        let again = try await fleet.change("resume", "spring")
+        #expect(again.exit == 77)
+        #expect(try again.json().error?.code?.string == "bad-rollout-change")
+        let waited = try await fleet.status("spring", "--wait")
+        #expect(waited.exit == 75)
+        #expect(try waited.json().error?.code?.string == "rollout-stopped")
+        let list = try await fleet.json("rollout", "list", "--operators", "ops.pub.pem")
+        #expect(list.rollouts?.array?.map { $0.state?.string } == ["aborted"])
+    }
+
+    @Test("a paused rollout updates no device until it is resumed")
+    func paused() async throws {
+        let fleet = try await Fleet(devices: 2)
+        try await fleet.create("spring")
+        #expect(try await fleet.change("pause", "spring").exit == 0)
+        let waited = try await fleet.withGateway {
+            let early = try await fleet.status("spring", "--wait", "--timeout", "3s")
+            #expect(early.exit == 75)
+            #expect(try await fleet.json("fleet", "devices").devices?.array?.isEmpty == true)
+            #expect(try await fleet.change("resume", "spring").exit == 0)
+            return try await fleet.status("spring", "--wait", "--timeout", "60s")
+        }
+        #expect(waited.exit == 0, "\(waited.err)")
+    }
+
+    @Test("a second gateway with the same name is refused")
+    func twoGateways() async throws {
+        let fleet = try await Fleet(devices: 1)
+        let second = try await fleet.withGateway { try await fleet.gateway() }
+        #expect(second.exit == 69 && second.err.contains("another otaflash uses the name of the gateway desk"))
+    }
+
+    @Test("a rollout that another operator signed is refused by the commands and by the gateway")
+    func otherOperator() async throws {
+        let fleet = try await Fleet(devices: 1)
+        #expect(try await fleet.sandbox.run("keygen", "other").exit == 0)
+        let refused = try await fleet.sandbox.run(
+            "rollout", "create", "spring", "--release", fleet.release, "--select", "product=demo", "--key", "other.pem",
+            "--operators", "ops.pub.pem", "--format", "json")
+        #expect(refused.exit == 77)
+        #expect(try refused.json().error?.code?.string == "record-untrusted")
+        // With only its own key as an operator, the other operator can write records to the store.
+        let published = try await fleet.sandbox.run(
+            "release", "publish", "fw.otaf", "--key", "other.pem", "--trust", "release.pub.pem", "--format", "json",
+            "--store", "other.db")
+        #expect(published.exit == 0, "\(published.err)")
+        let created = try await fleet.sandbox.run(
+            "rollout", "create", "theirs", "--release", fleet.release, "--select", "product=demo", "--key", "other.pem",
+            "--store", "other.db")
+        #expect(created.exit == 0, "\(created.err)")
+        let status = try await fleet.sandbox.run(
+            "rollout", "status", "theirs", "--operators", "ops.pub.pem", "--store", "other.db", "--format", "json")
+        #expect(status.exit == 77)
+        let list = try await fleet.sandbox.run(
+            "rollout", "list", "--operators", "ops.pub.pem", "--store", "other.db", "--format", "json")
+        #expect(list.exit == 0 && list.err.contains("is not signed by an operator's key"))
+        #expect(try list.json().rollouts?.array?.isEmpty == true)
+    }
+
+    @Test("a file that is not a store is refused, and is not changed")
+    func damagedStore() async throws {
+        let sandbox = try Sandbox()
+        let bytes = Array(repeating: UInt8(ascii: "x"), count: 5000)
+        try sandbox.write("fleet.db", bytes)
+        let run = try await sandbox.run("fleet", "devices", "--store", "fleet.db", "--format", "json")
+        #expect(run.exit == 65)
+        #expect(try run.json().error?.code?.string == "store-corrupt")
+        #expect(try sandbox.read("fleet.db") == bytes)
+    }
+
+    @Test("a damaged memory of serials stops the gateway before its first update")
+    func damagedMemory() async throws {
+        let fleet = try await Fleet(devices: 1)
+        try fleet.sandbox.makeFolder("state/fleet/gateway-desk")
+        try fleet.sandbox.write("state/fleet/gateway-desk/serials", Array("nonsense\n".utf8))
+        let run = try await fleet.gateway()
+        #expect(run.exit == 65 && run.err.contains("line 1 of the memory of serials"), "\(run.err)")
+    }
+
+    @Test("a device that is held has the state held, and is released to its state before")
+    func held() async throws {
+        let sandbox = try Sandbox()
+        let held = try await sandbox.run("device", "hold", "sim-d1", "--format", "json")
+        #expect(try held.json().device?.state?.string == "held")
+        #expect(try await sandbox.run("device", "hold", "sim-d1").exit == 75)
+        let released = try await sandbox.run("device", "release", "sim-d1", "--format", "json")
+        #expect(try released.json().device?.state?.string == "idle")
+    }
+
+    @Test("values that are not a plan are refused with the expected format", arguments: [
+        ["--stages", "10%,5%"], ["--stages", "0%"], ["--select", "running=<1.4.0"], ["--advance", "95%,soak=1y"],
+        ["--halt", "5%,soak=1h"], ["--select", "product=demo,running=1.4.0"], ["--expires", "30"],
+    ])
+    func plans(option: [String]) async throws {
+        let sandbox = try Sandbox()
+        var words = ["rollout", "create", "spring", "--release", "0011223344556677", "--key", "ops.pem"] + option
+        if option[0] != "--select" { words += ["--select", "product=demo"] }
+        let run = try await sandbox.run(words)
+        #expect(run.exit == 64 && run.err.contains("hint: give "), "\(run.err)")
+    }
+
+    @Test("a command for a name that is not in the store names the next command", arguments: ["status", "create"])
+    func absent(command: String) async throws {
+        let sandbox = try Sandbox()
+        #expect(try await sandbox.run("keygen", "ops").exit == 0)
+        let words =
+            command == "status"
+            ? ["status", "spring", "--operators", "ops.pub.pem"]
+            : ["create", "spring", "--release", "0011223344556677", "--select", "product=demo", "--key", "ops.pem"]
+        let run = try await sandbox.run(["rollout"] + words + ["--format", "json"])
+        #expect(run.exit == 66)
+        #expect(try run.json().error?.code?.string == (command == "status" ? "no-such-rollout" : "no-such-release"))
+    }
+
+    @Test("a stage that can never reach its minimum causes a warning")
+    func minimum() async throws {
+        let fleet = try await Fleet(devices: 1)
+        let run = try await fleet.create("spring", "--stages", "devices=sim-d1,100%", "--advance", "95%,min=20")
+        #expect(run.err.contains("stage 1 needs 20 ended devices for the next stage, but it admits only 1"))
+    }
+
+    @Test("without otaflash-fleet beside it, otaflash names the program and its folder")
+    func absentProgram() async throws {
+        let sandbox = try Sandbox()
+        let run = try await sandbox.shell(#"cp "$0" ./otaflash && exec ./otaflash rollout list"#)
+        #expect(run.exit == 69 && run.err.contains("needs the program otaflash-fleet"), "\(run.err)")
+    }
+}
+
+/// A fleet of virtual devices with the product `demo`, an operator's key, and a published release of version 1.1.0.
+private struct Fleet {
+    let sandbox: Sandbox
+    let release: String
+
+    /// - Parameters:
+    ///   - parameters: more parameters in the addresses of the virtual devices.
+    ///   - options: more options of `simulate create`.
+    init(devices: Int, parameters: String = "", _ options: String...) async throws {
+        sandbox = try Sandbox()
+        try await sandbox.release()
+        #expect(try await sandbox.run("keygen", "ops").exit == 0)
+        for number in 1...devices {
+            let created = try await sandbox.run(
+                ["simulate", "create", "d\(number)", "--product", "demo", "--version", "1.0.0", "--trust"]
+                    + ["release.pub.pem"] + options)
+            #expect(created.exit == 0, "\(created.err)")
+        }
+        let list = (1...devices).map { "sim:d\($0)?pace=virtual&seed=\($0)\(parameters)\n" }.joined()
+        try sandbox.write("list", Array(list.utf8))
+        let published = try await sandbox.run(
+            "release", "publish", "fw.otaf", "--key", "ops.pem", "--trust", "release.pub.pem", "--format", "json")
+        #expect(published.exit == 0, "\(published.err)")
+        release = try #require(try published.json().release?.id?.string)
+    }
+
+    @discardableResult
+    func create(_ name: String, _ options: String...) async throws -> Run {
+        let run = try await sandbox.run(
+            ["rollout", "create", name, "--release", release, "--select", "product=demo,running=<1.1.0", "--key"]
+                + ["ops.pem", "--format", "json"] + options)
+        #expect(run.exit == 0, "\(run.err)")
+        return run
+    }
+
+    func change(_ command: String, _ name: String) async throws -> Run {
+        try await sandbox.run("rollout", command, name, "--key", "ops.pem", "--format", "json")
+    }
+
+    func status(_ name: String, _ options: String...) async throws -> Run {
+        try await sandbox.run(["rollout", "status", name, "--operators", "ops.pub.pem", "--format", "json"] + options)
+    }
+
+    func json(_ words: String...) async throws -> JSONValue {
+        try await sandbox.run(words + ["--format", "json"]).json()
+    }
+
+    private static let words = [
+        "gateway", "run", "--name", "desk", "--device-file", "list", "--trust", "release.pub.pem", "--operators",
+        "ops.pub.pem",
+    ]
+
+    func gateway() async throws -> Run { try await sandbox.run(Self.words) }
+
+    /// Runs a gateway during `body`, and then stops it with SIGTERM.
+    func withGateway<Result: Sendable>(_ body: () async throws -> Result) async throws -> Result {
+        try await withThrowingTaskGroup(of: Run.self) { group in
+            group.addTask {
+                try await sandbox.shell(#"echo $$ > gateway.pid; exec "$0" "$@""#, arguments: Self.words)
+            }
+            while !sandbox.exists("state/fleet/gateway-desk/lock") { try await Task.sleep(for: .milliseconds(20)) }
+            let result: Result
+            do { result = try await body() } catch {
+                _ = try await sandbox.shell("kill $(cat gateway.pid)")
+                throw error
+            }
+            _ = try await sandbox.shell("kill $(cat gateway.pid)")
+            let stopped = try await group.next()
+            #expect(stopped?.exit == 0, "\(stopped?.err ?? "")")
+            return result
+        }
+    }
+}
