@@ -347,7 +347,8 @@ let package = Package(
             name: "OTACommandsTests",
             dependencies: [
                 "OTACommands", "BlueZ", "DBus", "DescriptorIO", "FakeBlueZ", "OTAArchive", "OTAClient", "OTAFirmware",
-                "OTAFleet", "OTAFleetCommands", "OTASerial", "OTASigners", "OTASigning", "OTASimulator", "OTAStore", "OTATestSupport", "OTATransport",
+                "OTAFleet", "OTAFleetCommands", "OTASerial", "OTASigners", "OTASigning", "OTASimulator", "OTAStore",
+                "OTATestSupport", "OTATransport",
                 "OTAUDP", "OTAUpdate",
                 subprocess, system,
             ],

@@ -78,6 +78,14 @@ import Testing
                 .run("otaflash sign --as mcuboot zephyr.bin", ["otaflash sign": "rm zephyr.signed.bin; otaflash sign"]),
             ]),
         Page(
+            name: "docs/fleet.md",
+            blocks: [
+                .run("seq 20000"), .run("for name in hall", ["sim:$name\"": "sim:$name?pace=virtual\""]),
+                .run("otaflash release publish"), .run("otaflash rollout create spring"),
+                .run("otaflash gateway run", ["&": "2>gateway.log & gateway=$!"]),
+                .run("otaflash rollout status", ["kill %1": "kill $gateway; wait $gateway"]),
+            ]),
+        Page(
             name: "docs/mcuboot.md", setup: mcubootImage,
             blocks: [
                 .run("otaflash inspect zephyr.signed.bin", ["otaflash sign": "rm zephyr.signed.bin; otaflash sign"]),

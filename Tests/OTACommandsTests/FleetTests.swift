@@ -41,6 +41,10 @@ import Testing
         for (command, state) in [("pause", "paused"), ("resume", "waiting"), ("abort", "aborted")] {
             let run = try await fleet.change(command, "spring")
             #expect(run.exit == 0, "\(run.err)")
+            if command == "pause" {
+                let early = try await fleet.status("spring", "--wait")
+                #expect(try early.exit == 75 && early.json().error?.hint?.string?.contains("rollout resume") == true)
+            }
             #expect(try run.json().rollout?.state?.string == state)
         }
         let again = try await fleet.change("resume", "spring")
@@ -132,10 +136,12 @@ import Testing
         #expect(try released.json().device?.state?.string == "idle")
     }
 
-    @Test("values that are not a plan are refused with the expected format", arguments: [
-        ["--stages", "10%,5%"], ["--stages", "0%"], ["--select", "running=<1.4.0"], ["--advance", "95%,soak=1y"],
-        ["--halt", "5%,soak=1h"], ["--select", "product=demo,running=1.4.0"], ["--expires", "30"],
-    ])
+    @Test(
+        "values that are not a plan are refused with the expected format",
+        arguments: [
+            ["--stages", "10%,5%"], ["--stages", "0%"], ["--select", "running=<1.4.0"], ["--advance", "95%,soak=1y"],
+            ["--halt", "5%,soak=1h"], ["--select", "product=demo,running=1.4.0"], ["--expires", "30"],
+        ])
     func plans(option: [String]) async throws {
         let sandbox = try Sandbox()
         var words = ["rollout", "create", "spring", "--release", "0011223344556677", "--key", "ops.pem"] + option
@@ -230,7 +236,8 @@ private struct Fleet {
     func withGateway<Result: Sendable>(_ body: () async throws -> Result) async throws -> Result {
         try await withThrowingTaskGroup(of: Run.self) { group in
             group.addTask {
-                try await sandbox.shell(#"echo $$ > gateway.pid; exec "$0" "$@""#, arguments: Self.words)
+                try await sandbox.shell(
+                    #"echo $$ > gateway.pid; exec "$0" "$@""#, arguments: Self.words + ["--format", "json"])
             }
             while !sandbox.exists("state/fleet/gateway-desk/lock") { try await Task.sleep(for: .milliseconds(20)) }
             let result: Result
@@ -241,6 +248,7 @@ private struct Fleet {
             _ = try await sandbox.shell("kill $(cat gateway.pid)")
             let stopped = try await group.next()
             #expect(stopped?.exit == 0, "\(stopped?.err ?? "")")
+            #expect(try stopped?.json().gateway?.string == "desk")
             return result
         }
     }

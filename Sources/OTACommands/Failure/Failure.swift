@@ -35,7 +35,9 @@ package struct Failure: Error, Sendable {
     package var hint: String { hints.joined(separator: "\n") }
 
     /// Creates the failure for an invalid argument.
-    package static func usage(_ message: String, hint: String) -> Failure { Failure("usage", .usage, message, hint: hint) }
+    package static func usage(_ message: String, hint: String) -> Failure {
+        Failure("usage", .usage, message, hint: hint)
+    }
 
     /// Creates the failure for a signal that arrived before the command changed anything. So the hint does not describe how to resume an
     /// upload.

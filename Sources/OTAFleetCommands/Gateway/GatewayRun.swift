@@ -176,7 +176,8 @@ final class GatewayNotes: Sendable {
         switch note {
         case .leads(let leads): console.debug("controller: \(leads ? "leads" : "does not lead")")
         case .wrote(let progress):
-            console.debug("controller: \(progress.rollout) is \(progress.state.rawValue) in stage \(progress.stage + 1)")
+            let state = progress.state.rawValue
+            console.debug("controller: \(progress.rollout) is \(state) in stage \(progress.stage + 1)")
         case .refused(let error): warn(error)
         case .storeFailed(let error): warn(error)
         case .notSaved(let text): warn(saving: text)

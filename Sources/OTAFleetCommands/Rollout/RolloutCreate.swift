@@ -42,7 +42,7 @@ struct RolloutCreate: Command {
     @Option(
         help: ArgumentHelp(
             "The conditions for the next stage: the percentage of updated devices, the number of devices that must have ended (min), "
-                + "and the time for which both must be true (soak: a number with s, m, h or d).",
+                + "and how long both must be true (soak: a number with s, m, h or d).",
             valueName: "conditions"))
     var advance = "95%,min=1,soak=0"
 
@@ -58,7 +58,8 @@ struct RolloutCreate: Command {
     var attempts = 3
 
     @Option(
-        help: ArgumentHelp("The time after which the rollout ends (a number with s, m, h or d).", valueName: "duration"))
+        help: ArgumentHelp("The time after which the rollout ends (a number with s, m, h or d).", valueName: "duration")
+    )
     var expires = "30d"
 
     @Option(

@@ -32,7 +32,8 @@ enum RolloutPlan {
     ///   - text: such as `1%,10%,100%`. A stage can also be `group=NAME`, or the IDs of devices with `+` between them.
     ///   - advance: such as `95%,min=20,soak=1h`.
     static func stages(_ text: String, advance: String) throws(Failure) -> [Stage] {
-        let rule = "percentages in ascending order, such as 1%,10%,100%; a stage can also be group=NAME or devices=ID+ID"
+        let rule =
+            "percentages in ascending order, such as 1%,10%,100%; a stage can also be group=NAME or devices=ID+ID"
         var stages: [Stage] = []
         let conditions = try Conditions(advance, "--advance", "such as 95%,min=20,soak=1h", allowsSoak: true)
         var last = 0

@@ -31,7 +31,7 @@ struct RolloutStatus: Command {
     @OptionGroup var store: StoreOptions
     @OptionGroup(title: "Output options") var options: OutputOptions
 
-    /// The time for which all known devices must have ended. When a stage starts, the gateways need a moment to start the next devices.
+    /// How long all known devices must have ended. When a stage starts, the gateways need a moment to start the next devices.
     private static let settleTime = Duration.seconds(10)
 
     func answer(_ console: Console) async throws -> RolloutAnswer {
