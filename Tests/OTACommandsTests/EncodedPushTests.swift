@@ -25,7 +25,7 @@ import Testing
         "--progress", "none",
     ]
 
-    @Test("push --base sends the difference from the running image, and reports the base")
+    @Test("push --base sends a delta from the running image, and reports the base")
     func delta() async throws {
         let sandbox = try await Self.sandbox()
         let digest = try await sandbox.openssl("dgst", "-sha256", "-r", Sandbox.sample("acme-gateway-1.0.0.bin"))
@@ -119,7 +119,7 @@ import Testing
             "--base", "1.0.0.otaf")
         #expect(run.exit == 0 && run.err.contains("no base from missing.otaf"))
         #expect(run.err.contains("Delta from 1.0.0: 5.9 kB in place of 88.3 kB"), "\(run.err)")
-        #expect(run.out.contains("The image was sent as the difference from 1.0.0: 5.9 kB at "), "\(run.out)")
+        #expect(run.out.contains("The image was sent as a delta from 1.0.0: 5.9 kB at "), "\(run.out)")
     }
 
     @Test("a damaged copy of the base does not hide the intact one, and a note says what to do with it")
@@ -237,7 +237,7 @@ import Testing
             "push", "1.1.0.otaf", "--device", "sim:?pace=virtual", "--trust", "release.pub.pem", "--base", "1.0.0.otaf",
             "--dry-run")
         #expect(
-            text.out.contains("5.9 kB to send, the difference from 1.0.0, in place of 88.3 kB."), "\(text.out)")
+            text.out.contains("5.9 kB to send, a delta from 1.0.0, in place of 88.3 kB."), "\(text.out)")
     }
 
     @Test("the hint of status for a partial upload names --base, if the device accepts a base")
@@ -294,6 +294,6 @@ import Testing
         let device = try await sandbox.run("status", "--device", "sim:?pace=virtual", "--format", "json").json().device
         #expect(device?.encodings?.array?.map(\.string) == ["lzma2"] && (device?.largest_base?.number ?? 0) > 82744)
         let text = try await sandbox.run("status", "--device", "sim:?pace=virtual").out
-        #expect(text.contains("lzma2: compressed, and as the difference from the running image"))
+        #expect(text.contains("lzma2: compressed, and as a delta from the running image"))
     }
 }

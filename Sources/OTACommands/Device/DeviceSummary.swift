@@ -60,7 +60,7 @@ struct DeviceSummary: Encodable, Sendable {
         rows.append(("Trial", trialSeconds > 0 ? "\(trialSeconds) s" : "none: the bootloader cannot roll back"))
         if let encodings {
             let base =
-                (largestBase ?? 0) > 0 ? "compressed, and as the difference from the running image" : "compressed"
+                (largestBase ?? 0) > 0 ? "compressed, and as a delta from the running image" : "compressed"
             rows.append(("Encoded images", "\(encodings.joined(separator: ", ")): \(base)"))
         }
         return rows

@@ -46,15 +46,15 @@ package struct OutputOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
             "Append a log to this file, for a bug report. The log contains the versions of otaflash and its libraries, the arguments, "
-                + "and every frame. The frames contain the firmware. The log contains no private keys, passphrases, PINs or passkeys.",
+                + "and every packet. The packets contain the firmware. The log contains no private keys, passphrases, PINs or passkeys.",
             valueName: "file"),
         completion: .file())
     var log: String?
 
     @Option(
         help: ArgumentHelp(
-            "Write the result to this file, too, even if the command fails. The suffix of the name selects the format: .json for the "
-                + "object of --format json, .xml (only push) for JUnit XML with a test case for each phase.",
+            "Write the result also to this file, even if the command fails. The name ends in .json (the object of --format json) or .xml "
+                + "(JUnit XML, only for push). The XML has a test case for each step of the update, such as the upload.",
             valueName: "file"),
         completion: .file(extensions: ["json", "xml"]))
     var report: String?

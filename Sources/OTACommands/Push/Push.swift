@@ -275,7 +275,7 @@ enum PushFlag: String, EnumerableFlag {
             "Accept an MCUboot image that is not signed by a trusted key, at your own risk. A bundle is always verified."
         case .uncheckedTarget:
             ArgumentHelp(
-                "Accept a bundle with fields that SMP cannot compare with the device, such as the hardware revision; default: "
+                "Accept a bundle with conditions that push cannot check over SMP, such as the hardware revision; default: "
                     + "refuse it (exit 77). Only over SMP.")
         }
     }

@@ -94,7 +94,7 @@ struct PushAnswer: CommandAnswer {
         var amount = bytes > 0 ? "\(Figures.bytes(plan?.encodedBytes ?? bytes)) to send" : "nothing to send"
         if let offset = plan?.resumeFrom, offset > 0 { amount += ", from byte \(offset)" }
         if plan?.encodedBytes != nil {
-            let form = plan?.base.map { "the difference from \($0.title)" } ?? "compressed"
+            let form = plan?.base.map { "a delta from \($0.title)" } ?? "compressed"
             amount += ", \(form), in place of \(Figures.bytes(bytes))"
         }
         let discarded = plan?.discards ?? 0

@@ -83,7 +83,7 @@ struct TransferSummary: Encodable, Sendable {
         let maximum = efficiency.map { ", \(Figures.decimal($0 * 100, places: 1)) % of the link's maximum" } ?? ""
         var lines = [sentence + (encodedBytes == nil ? maximum : "") + "."]
         if let encodedBytes {
-            let form = base.map { "as the difference from \($0.title)" } ?? "compressed"
+            let form = base.map { "as a delta from \($0.title)" } ?? "compressed"
             let speed = linkBytesPerSecond.map { " at \(Figures.rate($0))" } ?? ""
             lines.append("The image was sent \(form): \(Figures.bytes(encodedBytes))\(speed)\(maximum).")
         }

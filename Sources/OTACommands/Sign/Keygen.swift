@@ -32,7 +32,7 @@ struct Keygen: Command {
 
     @Flag(
         help:
-            "Encrypt the new private key with a passphrase; default: no encryption. --passphrase-fd and --passphrase-env imply --encrypt, except with --from."
+            "Encrypt the new private key with a passphrase; default: no encryption. --passphrase-fd and --passphrase-env imply --encrypt. With --from, they give the passphrase of the existing key, and keygen encrypts nothing."
     )
     var encrypt = false
 

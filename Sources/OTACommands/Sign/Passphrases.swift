@@ -7,7 +7,8 @@ import SystemPackage
 struct PassphraseOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            "Read the passphrase of the private key from the first line of this file descriptor (example: 3). If a "
+            "Read the passphrase of the private key from this file descriptor (example: 3). All encrypted keys of one "
+                + "command have the same passphrase. If a "
                 + "passphrase is necessary and neither --passphrase-fd nor --passphrase-env is given, otaflash asks for it on the terminal.",
             valueName: "n"),
         transform: WholeNumber.in(0...Int32.max))

@@ -32,7 +32,7 @@ struct Sign: Command {
                    --public-key release.pub.pem
 
             For another signature in a bundle, <image> is the bundle in steps 1 and 3, and --manifest is not needed. For an \
-            MCUboot image, step 3 has the same options as step 1 instead of --manifest.
+            MCUboot image, omit --manifest in step 3, and repeat the options of step 1 except --to-sign.
 
             Example: otaflash sign app.bin --key release.pem --product demo --version 1.1.0
                      otaflash sign zephyr.bin --as mcuboot --key release.pem \\

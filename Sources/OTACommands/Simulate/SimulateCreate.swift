@@ -16,10 +16,10 @@ struct SimulateCreate: Command {
 
             A new device has all of the following abilities. --without removes one of them. With --protocol ota:
 
-              encodings   accept compressed images and deltas
-              base        accept a delta from the running image
+              encodings   accept compressed images
+              base        accept deltas from the running image; requires encodings
 
-            Without encodings, the device accepts only complete, uncompressed images. Without base, it also accepts compressed images, but no deltas.
+            A device without encodings accepts only complete, uncompressed images.
 
             With --protocol smp:
 

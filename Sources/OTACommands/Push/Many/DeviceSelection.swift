@@ -14,7 +14,7 @@ struct DeviceSelection: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "With --all: the product of the devices; over SMP, the name of the board. Default: the product of the bundle. Required for an "
+            "With --all: update only devices with this product. Over SMP, the product is the name of the board. Default: the product of the bundle. Required for an "
                 + "MCUboot image.",
             valueName: "product"))
     var product: String?
