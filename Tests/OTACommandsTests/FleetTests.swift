@@ -79,7 +79,7 @@ import Testing
         #expect(second.exit == 69 && second.err.contains("another otaflash uses the name of the gateway desk"))
     }
 
-    @Test("a rollout that another operator signed is refused by the commands and by the gateway")
+    @Test("the commands refuse a rollout that another operator signed")
     func otherOperator() async throws {
         let fleet = try await Fleet(devices: 1)
         #expect(try await fleet.sandbox.run("keygen", "other").exit == 0)
