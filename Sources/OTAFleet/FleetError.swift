@@ -4,7 +4,7 @@ public import OTASigning
 public struct FleetError: Error, Sendable, Equatable {
     /// Identifies the error for scripts. The raw values do not change between releases.
     public enum Code: String, Sendable, CaseIterable {
-        /// The record is not the JSON of a record of this kind, or a value breaks a rule.
+        /// The record is not valid JSON of the expected kind, or one of its values is invalid.
         case malformed = "record-malformed"
         /// A newer version of otaflash wrote the record. The record must not be rewritten.
         case tooNew = "too-new"
@@ -14,7 +14,7 @@ public struct FleetError: Error, Sendable, Equatable {
         case untrusted = "record-untrusted"
         /// The record is older than an accepted version of the same record, or it has the same serial and different contents.
         case rollbackSeen = "rollback-seen"
-        /// The wall clock is before the creation of the rollout.
+        /// The wall clock is not set, or it shows a time before the creation of the rollout.
         case clockNotSet = "clock-not-set"
         /// The rollout is past its expiry.
         case expired = "rollout-expired"
@@ -22,7 +22,7 @@ public struct FleetError: Error, Sendable, Equatable {
         case badRelease = "bad-release"
         /// The change is not allowed in the record's state, or another gateway has the lease.
         case staleRecord = "stale-record"
-        /// The change of a rollout is not allowed, for example because the rollout is aborted.
+        /// The new rollout or the change of a rollout is not allowed, for example because the rollout is aborted.
         case badChange = "bad-rollout-change"
         /// The key could not sign.
         case signingFailed = "signing-failed"

@@ -26,7 +26,7 @@ public struct StageMachine: Sendable {
 
     /// - Parameters:
     ///   - progress: the stored progress; nil if the rollout has no progress yet.
-    ///   - memory: the serials that this machine has accepted. The next progress has a higher serial, even if the store has lost records.
+    ///   - memory: the highest accepted serial numbers. The next progress has a higher serial, even if the store has lost records.
     public init(_ rollout: Verified<Rollout>, progress: Verified<RolloutProgress>?, memory: SerialMemory) {
         self.rollout = rollout
         let seen = memory.progressSerial(of: rollout.value.name)
@@ -43,7 +43,7 @@ public struct StageMachine: Sendable {
         self.rollout = rollout
     }
 
-    /// Records the progress that another controller wrote. An older progress is ignored.
+    /// Records the progress that another controller wrote. Progress that is not newer is ignored.
     public mutating func observe(_ other: Verified<RolloutProgress>) {
         guard other.value.rollout == progress.rollout, other.value.serial >= nextSerial else { return }
         if other.value.stage != progress.stage || other.value.state != progress.state { restartTimes() }

@@ -2,7 +2,7 @@ public import OTAFirmware
 
 /// How a push ended.
 public enum PushEnd: Sendable, Hashable {
-    /// The device runs the image, confirmed. It may have run the image before.
+    /// The device runs the image, and the image is confirmed. The device may have run it before the push.
     case updated
     /// The push ended without a result, for example because of `link-lost` or `device-busy`. Another attempt can succeed.
     case retry(Reason)
@@ -22,14 +22,14 @@ public struct DeviceMachine: Sendable {
         case read
         /// Write the record by compare-and-set, and pass the result to `wrote(_:at:)`.
         case write(DeviceRecord, expecting: UInt64)
-        /// Push the bundle of the wish, and pass its progress and its end to the machine. The operator may have aborted the rollout since
-        /// `start(_:at:)`, so ask `WishList.mustInterrupt(_:)` again.
+        /// Push the bundle of the wish, and pass the progress and the end of the push to the machine. The operator may have aborted the
+        /// rollout since `start(_:at:)`, so first call `WishList.mustInterrupt(_:)` again.
         case push(Wish)
         /// Interrupt the push. The caller then also passes the end of the push to the machine.
         case interrupt
-        /// The attempt is over, and the gateway's slot is free. The end is nil if this gateway did not get the lease. `stored` is true if
-        /// the record in the store contains the result. If `stored` is false, this gateway does not have the lease, and the result is
-        /// discarded.
+        /// The attempt is over, and the gateway can start another one. The end is nil if this gateway did not get the lease. `stored` is
+        /// true if the record in the store contains the result. If `stored` is false, this gateway does not have the lease, and the result
+        /// is discarded.
         case ended(PushEnd?, stored: Bool)
     }
 
@@ -55,7 +55,7 @@ public struct DeviceMachine: Sendable {
     /// The maximum time between two events during a push, because `deadline` requests a call of `tick(at:)` after this time. A longer time
     /// without an event means that this process was paused, for example because the computer was suspended.
     private static let longestTick = Duration.seconds(5)
-    /// If the pauses of this process during a trial have this total time or more, the end of the trial proves nothing about the image.
+    /// If this process was paused for this total time or longer during a trial, a failed trial does not show that the image is bad.
     private static let acceptedPause = Duration.seconds(5)
 
     public let holder: Holder
@@ -67,7 +67,7 @@ public struct DeviceMachine: Sendable {
     private var isHeard = false
     /// The waiting time of this gateway before it takes the lease (``Contention``).
     private var delay = Duration.zero
-    /// The rollout of the current wish, and the time at which a wish first had this rollout. The waiting time starts at this time. Nil if
+    /// The rollout of the current wish, and the time at which this rollout became the current one. The waiting time starts then. Nil if
     /// there is no wish.
     private var candidate: (rollout: RolloutName, since: Duration)?
     private var job: Job?
@@ -88,7 +88,8 @@ public struct DeviceMachine: Sendable {
         var end: PushEnd?
         /// True if this gateway lost the lease or did not get it, for example because another process has taken it.
         var isLost = false
-        /// True if this attempt has reached the phase `transfer`. A later trial was then started by this attempt, not by an earlier one.
+        /// True if this attempt has reached the phase `transfer`. If so, this attempt started the trial that follows, not an earlier
+        /// attempt.
         var hasTransferred = false
         /// How long this process was paused during the trial.
         var paused = Duration.zero
@@ -109,7 +110,7 @@ public struct DeviceMachine: Sendable {
 
     /// True while an attempt of this gateway is under way. An attempt lasts from the write of the lease to the write of the result.
     public var isBusy: Bool { job != nil }
-    /// Whether the push is under way.
+    /// True while the push of the attempt is under way.
     public var isPushing: Bool { job?.isPushing ?? false }
 
     /// The time at which `tick(at:)` must be called next; nil if no call is needed.
@@ -142,7 +143,7 @@ public struct DeviceMachine: Sendable {
         candidate = nil
     }
 
-    /// Returns when the gateway can start an attempt, or can end the attempt of a gateway that is gone.
+    /// Returns when the gateway can start an attempt, or can end the attempt of a gateway that does not write any more.
     ///
     /// - Parameter wish: the result of `WishList.wish(for:at:refusals:)` for `record`.
     public mutating func readiness(for wish: Wish?, at moment: Moment) -> Readiness {
@@ -170,7 +171,8 @@ public struct DeviceMachine: Sendable {
 
     private func hasAttempt(for wish: Wish) -> Bool { record.attempt < wish.rollout.value.attempts }
 
-    /// Starts an attempt: takes the lease. Call this only if `readiness(for:at:)` is `now`, and the gateway has a free slot.
+    /// Starts an attempt: takes the lease. Call this only if `readiness(for:at:)` is `now`, and fewer attempts than the maximum are under
+    /// way.
     public mutating func start(_ wish: Wish?, at moment: Moment) -> [Action] {
         guard readiness(for: wish, at: moment) == .now else { return [] }
         lastEvent = moment.now
@@ -189,7 +191,7 @@ public struct DeviceMachine: Sendable {
 
     // MARK: - Store
 
-    /// Passes a record that a watch of the store has reported. A watch may report a record late or several times.
+    /// Records the device's record that a watch of the store has reported. A watch may report a record late or several times.
     public mutating func observe(_ stored: DeviceRecord?, revision: UInt64, at moment: Moment) -> [Action] {
         note(moment)
         guard revision >= self.revision || watch == nil else { return [] }
@@ -263,7 +265,7 @@ public struct DeviceMachine: Sendable {
 
     private mutating func adopt(_ stored: DeviceRecord?, _ revision: UInt64, at moment: Moment) {
         let (product, version) = (record.product, record.version)
-        // In this case, another process has ended the attempt, or the store has lost the record.
+        // If this condition is true, another process has ended the attempt, or the store has lost the record.
         if job?.lease != nil, pending == nil, stored?.state != .running || stored?.isSameAttempt(as: record) != true {
             job?.isLost = true
         }
@@ -328,7 +330,7 @@ public struct DeviceMachine: Sendable {
     }
 
     /// True if this gateway saw the trial from its start, without a long pause. If false, the device may have rolled back only because no
-    /// gateway confirmed the image in time. The end of the trial then proves nothing about the image.
+    /// gateway confirmed the image in time. The end of the trial then does not show that the image is bad.
     private var watchedWholeTrial: Bool {
         guard let job else { return false }
         return job.hasTransferred && job.paused < Self.acceptedPause
@@ -365,8 +367,8 @@ public struct DeviceMachine: Sendable {
         lastEvent = moment.now
     }
 
-    /// Returns the next action of the attempt: the write of a beat or of the result, if it is due, or the end of an attempt without a
-    /// lease.
+    /// Returns the next action of the attempt if one is due: the write of a beat or of the result. If the lease is lost, the action
+    /// interrupts the push or ends the attempt.
     private mutating func proceed(at moment: Moment) -> [Action] {
         guard let job else { return [] }
         if job.isLost {

@@ -12,8 +12,8 @@ public struct Wish: Sendable, Hashable {
 
 /// The rollouts that a gateway knows, with their releases and their progress.
 ///
-/// The caller passes the bytes of each record that it receives. The list verifies the record. It refuses a record that is older than a
-/// version of the same record that this machine has accepted.
+/// The caller passes the bytes of each record that it receives. The list verifies the record. It refuses a record that is older than the
+/// accepted version of the same record.
 public struct WishList: Sendable {
     private struct Entry: Sendable {
         var rollout: Verified<Rollout>
@@ -28,8 +28,7 @@ public struct WishList: Sendable {
     private var badReleases: Set<Verified<FleetRelease>> = []
     /// The last accepted bytes of each record, so that a repeated record is not verified again.
     private var accepted: [String: [UInt8]] = [:]
-    /// The serials that this machine has accepted. If an `add` method returns true, write this value to the disk before the next push
-    /// starts.
+    /// The highest accepted serial numbers. If an `add` method returns true, write this value to the disk before the next push starts.
     public private(set) var memory: SerialMemory
 
     public init(operators: OperatorKeys, memory: SerialMemory) {
@@ -110,11 +109,11 @@ public struct WishList: Sendable {
 
     /// Returns the job for a device, from the newest rollout that admits the device; nil if no push may start.
     ///
-    /// For a device on trial, only the signatures of the rollout and of the release are required, because the image on trial must be
+    /// For a device on trial, the state, the expiry and the progress of the rollout are not checked, because the image on trial must be
     /// confirmed in every case.
     ///
     /// - Parameters:
-    ///   - record: the record of the device, with the product and version that the gateway last read from it.
+    ///   - record: the record of the device, with the product and version that the gateway last read from the device.
     ///   - refusals: called with the reason if the clock or the expiry prevents a push.
     public func wish(
         for record: DeviceRecord, at moment: Moment, refusals: (FleetError) -> Void = { _ in }

@@ -23,14 +23,16 @@ public struct FleetRelease: SignedPayload {
     /// The size of the bundle file, in bytes.
     public let size: Int
 
-    /// The members as JSON. The next version keeps the members that this version of otaflash does not know.
+    /// All JSON members of the record, including members that this otaflash does not know. The next version of the record keeps all
+    /// members.
     private var fields: RecordFields
 
     public var scopeProduct: ProductName? { product }
 
     private static let what = "the release"
 
-    /// Creates the first version of the record of a bundle. A `Verifier` with the operator's own trusted keys has accepted the bundle.
+    /// Creates the first version of the record of a bundle. Before this call, a `Verifier` with the operator's own trusted keys must have
+    /// accepted the bundle.
     public init(of bundle: VerifiedBundle) {
         serial = 1
         state = .published
@@ -84,7 +86,7 @@ public struct FleetRelease: SignedPayload {
 
     public func payload() throws(FleetError) -> [UInt8] { try fields.encoded() }
 
-    /// Checks that a verified bundle is the bundle of this release. A gateway calls this before the first push.
+    /// Checks that a verified bundle is the bundle of this release. A gateway calls this method before it uses the bundle for a push.
     ///
     /// The digest of the manifest already determines some of the compared values. These values are also compared, because the operator saw
     /// and signed them in the record. If they differ from the manifest, the record is wrong.

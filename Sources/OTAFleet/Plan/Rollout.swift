@@ -5,9 +5,9 @@ public import OTASigning
 public struct Rollout: SignedPayload {
     public enum State: String, Sendable, CaseIterable {
         case running
-        /// No new pushes; the pushes under way finish.
+        /// No push starts. The pushes under way continue.
         case paused
-        /// No new pushes; the pushes under way are interrupted if the image is not marked for boot yet.
+        /// No push starts. A push under way is interrupted if the image is not marked for boot yet.
         case aborted
     }
 
@@ -39,7 +39,7 @@ public struct Rollout: SignedPayload {
     /// The full SHA-256 of the release's manifest.
     public let manifestDigest: SHA256Digest
     public let selection: Selection
-    /// At least one stage.
+    /// The stages in order: 1 to `maximumStages`.
     public let stages: [Stage]
     public let halt: Halt
     /// The highest number of attempts for each device, at least 1.
@@ -49,7 +49,8 @@ public struct Rollout: SignedPayload {
     public let created: Timestamp
     public let expires: Timestamp
 
-    /// The members as JSON. The next version keeps the members that this version of otaflash does not know.
+    /// All JSON members of the record, including members that this otaflash does not know. The next version of the record keeps all
+    /// members.
     private var fields: RecordFields
 
     public var scopeProduct: ProductName? { selection.product }
@@ -58,7 +59,7 @@ public struct Rollout: SignedPayload {
 
     /// Creates the first version of a rollout.
     ///
-    /// - Throws: `bad-rollout-change` if the release has another product, or a value is out of its range.
+    /// - Throws: `bad-rollout-change` if the release is withdrawn or has another product, or if a value is out of its range.
     public init(
         name: RolloutName, release: Verified<FleetRelease>, selection: Selection, stages: [Stage], halt: Halt,
         attempts: Int,
@@ -138,7 +139,7 @@ public struct Rollout: SignedPayload {
         return stages.firstIndex { $0.admits(device, groups: groups, place: place) }
     }
 
-    /// How far the clocks of two machines may differ, in seconds.
+    /// The accepted difference between the clocks of two machines, in seconds.
     public static let clockTolerance: Int64 = 300
 
     /// Checks that the wall clock of this machine is between the creation and the expiry of the rollout, with a tolerance of

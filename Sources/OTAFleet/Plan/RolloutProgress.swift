@@ -4,18 +4,18 @@ public import OTAFirmware
 public struct RolloutProgress: SignedPayload {
     public enum State: String, Sendable, CaseIterable {
         case running
-        /// Too many devices failed. No new pushes until the operator resumes the rollout.
+        /// Too many devices failed. No push starts until the operator resumes the rollout.
         case halted
         case complete
     }
 
-    /// The number of devices in each state. Only the devices that the rollout admits so far are counted.
+    /// The number of devices in each state. Only devices that the current stage or an earlier stage admits are counted.
     public struct Counts: Sendable, Hashable {
         public var done = 0
         public var running = 0
         /// The devices that ended with a failure that the image can cause (``Reason/blamesImage``).
         public var failed = 0
-        /// The devices that ended for another reason, such as a refusal, or after their last attempt.
+        /// The devices whose update ended without success for another reason, such as a refusal or a lost link in the last attempt.
         public var refused = 0
         /// The devices without a result and without an attempt under way, for example because no gateway hears them.
         public var waiting = 0
@@ -43,7 +43,7 @@ public struct RolloutProgress: SignedPayload {
     public let rollout: RolloutName
     /// The number of this version of the record, from 1.
     public internal(set) var serial: Int
-    /// The serial of the rollout that the controller used.
+    /// The serial of the rollout's version from which the controller computed the progress.
     public internal(set) var rolloutSerial: Int
     public internal(set) var state: State
     /// The index of the current stage, from 0.
@@ -53,7 +53,7 @@ public struct RolloutProgress: SignedPayload {
     /// The time of the write, only for reports.
     public internal(set) var at: Timestamp?
 
-    /// The members that this version of otaflash does not know. The next version of the progress keeps them.
+    /// The JSON members that this otaflash does not know. The next version of the progress keeps them.
     private var unknown: RecordFields
 
     public var scopeProduct: ProductName? { nil }

@@ -24,7 +24,7 @@ public struct Selection: Sendable, Hashable {
 
         public var description: String { comparison.rawValue + version.text }
 
-        /// Compares by the precedence of SemVer, which ignores build metadata.
+        /// Returns whether the running version meets the condition, by SemVer precedence. Build metadata has no effect.
         func isSatisfied(by running: SemanticVersion) -> Bool {
             let isAbove = running.takesPrecedence(over: version)
             let isBelow = version.takesPrecedence(over: running)

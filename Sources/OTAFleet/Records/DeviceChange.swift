@@ -10,9 +10,9 @@ public enum DeviceChange: Sendable, Hashable {
     case abandon(isLast: Bool)
     /// Show that the holder is alive, with the progress of its push.
     case beat(DeviceRecord.Phase, offset: Int?, total: Int?, by: Holder)
-    /// The device runs the image, confirmed.
+    /// The device runs the image, and the image is confirmed.
     case finish(version: SemanticVersion?, by: Holder)
-    /// The attempt ended without a result. The next attempt starts `after` seconds later.
+    /// The attempt ended without a result. The next attempt can start `after` seconds later.
     case wait(Reason, after: Int, by: Holder)
     /// The attempt ended, and no further attempt is made.
     case giveUp(Reason, by: Holder)
@@ -36,7 +36,7 @@ extension DeviceRecord {
     /// | `held` | unhold | the state before `held` |
     /// | all | group | the same |
     ///
-    /// - Throws: `stale-record` for every other combination.
+    /// - Throws: `stale-record` for every other combination, and for a lease or takeover that `mayFollow` does not permit.
     public func changed(_ change: DeviceChange, at wall: Timestamp?) throws(FleetError) -> DeviceRecord {
         var next = self
         next.at = wall
@@ -93,7 +93,7 @@ extension DeviceRecord {
     /// Returns true if a job of the given rollout may follow the job in the record. The new job can be the next attempt of the same
     /// rollout, or the first attempt of a newer rollout.
     ///
-    /// Without this rule, two rollouts in force could update a device in turn, again and again.
+    /// Without this rule, two running rollouts could update a device in turn, again and again.
     public func mayFollow(_ rollout: RolloutName, _ created: Timestamp) -> Bool {
         guard let own = self.rollout, let ownCreated = rolloutCreated else { return true }
         if own == rollout { return state == .idle || state == .waiting }

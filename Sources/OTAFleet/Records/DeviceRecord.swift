@@ -22,7 +22,7 @@ public struct DeviceRecord: Sendable, Hashable {
         case running
         /// The last attempt ended without a result. The next attempt starts after the pause `retryAfter`.
         case waiting
-        /// The device runs the image of the rollout, confirmed.
+        /// The device runs the image of the rollout, and the image is confirmed.
         case done
         /// No further attempt is made in this rollout.
         case givenUp = "given-up"
@@ -40,27 +40,27 @@ public struct DeviceRecord: Sendable, Hashable {
     /// The product and version that a gateway last read from the device.
     public var product: ProductName?
     public var version: SemanticVersion?
-    /// The labels of the device, in ascending order.
+    /// The groups of the device, in ascending order.
     public internal(set) var groups: [GroupName]
 
     /// The rollout of the current or last job, and the creation time of this rollout. Only a newer rollout can replace it.
     public internal(set) var rollout: RolloutName?
     public internal(set) var rolloutCreated: Timestamp?
-    /// The number of the attempt in this rollout, from 1.
+    /// The number of the current or last attempt in this rollout, from 1; 0 before the first attempt.
     public internal(set) var attempt: Int
     /// The gateway of the current or last attempt.
     public internal(set) var holder: Holder?
-    /// The number of the holder's writes in this attempt, from 1.
+    /// The number of the holder's writes in this attempt, from 1; 0 before the first attempt.
     public internal(set) var beat: Int
     public internal(set) var phase: Phase?
-    /// The number of received bytes, and the size of the image in bytes.
+    /// The number of bytes that the device has received, and the size of the image in bytes.
     public internal(set) var offset: Int?
     public internal(set) var total: Int?
-    /// Why the last attempt ended.
+    /// The reason why the last attempt failed; nil after a success, and during an attempt.
     public internal(set) var reason: Reason?
-    /// The pause before the next attempt, in seconds from the time at which a gateway sees the record.
+    /// The pause before the next attempt, in seconds. It starts when a gateway first sees this version of the record.
     public internal(set) var retryAfter: Int?
-    /// The state before `held`.
+    /// The state to which the device returns from `held`; nil in every other state.
     public internal(set) var heldState: State?
     /// The time of the write, only for reports.
     public internal(set) var at: Timestamp?

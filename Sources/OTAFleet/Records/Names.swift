@@ -109,7 +109,7 @@ public struct Reason: FleetName {
     public static let leaseLost = Reason(code: "lease-lost")
     /// The operator aborted the rollout.
     public static let aborted = Reason(code: "rollout-aborted")
-    /// The gateway did not see the whole trial, so the end of the trial proves nothing about the image.
+    /// The gateway did not see the whole trial, so the end of the trial does not show that the image is bad.
     public static let trialUnattended = Reason(code: "trial-unattended")
     /// The gateway that had the lease does not write any more.
     public static let holderGone = Reason(code: "holder-gone")

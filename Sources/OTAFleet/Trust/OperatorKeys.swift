@@ -63,7 +63,8 @@ public struct OperatorKeys: Sendable {
     /// The change starts from a verified rollout, because an operator must not sign a plan that another person has put into the store. The
     /// key must be an operator's key, because gateways ignore a record without a signature by such a key.
     ///
-    /// - Throws: `record-untrusted` if the key is not an operator's key for this product; `bad-rollout-change`, `signing-failed`.
+    /// - Throws: `record-untrusted` if the key is not an operator's key for this product; `bad-rollout-change`, `record-too-large`,
+    ///   `signing-failed`.
     public func change(
         _ rollout: Verified<Rollout>, to state: Rollout.State, with signer: any Signer
     ) throws(FleetError) -> SignedRecord {
@@ -73,7 +74,7 @@ public struct OperatorKeys: Sendable {
     /// Withdraws a release: signs its next version, in the state `withdrawn`. A gateway that has this version starts no push of the
     /// release.
     ///
-    /// - Throws: `record-untrusted` if the key is not an operator's key for this product; `signing-failed`.
+    /// - Throws: `record-untrusted` if the key is not an operator's key for this product; `record-too-large`, `signing-failed`.
     public func withdraw(
         _ release: Verified<FleetRelease>, with signer: any Signer
     ) throws(FleetError) -> SignedRecord { try sign(release.value.withdrawn(), with: signer) }
