@@ -22,9 +22,10 @@ public struct FleetEvent: Hashable, Sendable {
     }
 
     /// The identifier of the event, which is unique in the store. If a gateway does not receive the acknowledgement of an event, it appends
-    /// the event again. The store does not add an event whose identifier is already in the history, even if another gateway appends it.
+    /// the event again. The store does not add an event whose identifier is already in the history, even if another gateway appends it. A
+    /// NATS store compares events of different gateways only for one day.
     ///
-    /// The rollout is a part of the identifier, because the attempts of a device start at 1 in each rollout.
+    /// The identifier contains the rollout, because the attempts of a device start at 1 in each rollout.
     public var identifier: String { "\(rollout)/\(device)/\(attempt)/\(kind)" }
 }
 

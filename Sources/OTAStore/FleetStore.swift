@@ -6,15 +6,14 @@ public import OTAFirmware
 /// record still has the revision that the writer has read. In a bucket, a later write has a greater revision than an earlier write.
 /// Revisions of different buckets cannot be compared.
 ///
-/// All stores behave the same. The test target `StoreContract` contains the tests that each store must pass.
+/// The test target `StoreContract` contains the tests that each store must pass.
 public protocol FleetStore: Sendable {
-    /// Returns a record; nil if it does not exist, or if it is older than the age of its bucket (``Bucket/maximumAge``).
+    /// Returns a record; nil if it does not exist or has expired (``Bucket/maximumAge``).
     ///
     /// - Throws: `unavailable`, `corrupt`.
     func read(_ key: RecordKey) async throws(StoreError) -> StoredRecord?
 
-    /// Returns all records of a bucket in the order of their revisions. The list does not contain records that are older than the age of
-    /// the bucket.
+    /// Returns all records of a bucket in the order of their revisions. The list contains no expired records (``Bucket/maximumAge``).
     ///
     /// - Throws: `unavailable`, `corrupt`.
     func records(in bucket: Bucket) async throws(StoreError) -> [StoredRecord]
@@ -30,11 +29,11 @@ public protocol FleetStore: Sendable {
         _ bytes: [UInt8], at key: RecordKey, expecting expected: Revision
     ) async throws(StoreError) -> WriteOutcome
 
-    /// Passes all records of the bucket to `body`, and then each change, until `body` returns.
+    /// Passes all records of the bucket to `body`, and then each changed record, until `body` returns.
     ///
     /// The changes of a record arrive in the order of their revisions. A record can arrive twice, and intermediate revisions can be
-    /// missing. The newest revision of each record always arrives. The sequence does not report that a record has become too old. It also
-    /// does not show where the first records end and the changes begin. A caller that needs a complete state therefore first calls
+    /// missing. The newest revision of each record always arrives. The sequence does not report that a record has expired. It also does
+    /// not show where the existing records end and the changed records begin. A caller that needs a complete state therefore first calls
     /// ``records(in:)``.
     ///
     /// - Parameter body: receives the records as a sequence that ends if the task is cancelled. The sequence throws `unavailable` or
@@ -44,7 +43,8 @@ public protocol FleetStore: Sendable {
         of bucket: Bucket, _ body: (RecordChanges) async throws -> Result
     ) async throws -> Result
 
-    /// Stores an object under its digest. If the object already exists, the call replaces it, because the stored bytes can be damaged.
+    /// Stores an object under its digest. If the object already exists, the call succeeds. A local store then replaces the bytes, because
+    /// they can be damaged. A NATS store keeps them.
     ///
     /// If the call throws `unavailable`, it is unknown whether the object was stored. The caller can safely repeat the call.
     ///

@@ -60,7 +60,7 @@ public struct RecordName: Hashable, Comparable, Sendable, CustomStringConvertibl
     public static func < (left: RecordName, right: RecordName) -> Bool { left.description < right.description }
 }
 
-/// The number of a write. Each write of a store has a greater number than all writes before it.
+/// The number of a write. Each write in a bucket has a greater number than all earlier writes in this bucket.
 public struct Revision: Hashable, Comparable, Sendable, CustomStringConvertible {
     /// The revision of a record that does not exist.
     public static let absent = Revision(0)

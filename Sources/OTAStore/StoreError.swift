@@ -21,7 +21,7 @@ public struct StoreError: Error, Sendable, Equatable {
     public let context: String
     /// The recommended next step, without a full stop; nil if the only advice is to try again.
     public let hint: String?
-    /// The message of the library or the server that caused the error; nil: the store itself found the error.
+    /// The message of the library or the server that caused the error; nil if the store itself found the error.
     public let cause: String?
 
     public init(_ code: Code, _ context: String, hint: String? = nil, cause: String? = nil) {
