@@ -15,8 +15,8 @@ actor ChangePoll {
         self.interval = interval
     }
 
-    /// Waits for changes, and returns them. If the store throws an error, returns this error. The next call then returns nil. If the task
-    /// is cancelled, returns nil.
+    /// Waits for changes, and returns the changed records. Returns nil if the task is cancelled. If the store throws an error, this
+    /// method returns it once, and then always nil.
     func next() async -> RecordChanges.Batch? {
         while !hasFailed, !Task.isCancelled {
             do {

@@ -2,7 +2,7 @@ internal import CSQLite
 internal import Glibc
 internal import SystemPackage
 
-/// A connection to a file of SQLite, with its prepared statements.
+/// A connection to an SQLite database file, with its prepared statements.
 ///
 /// The connection writes with a rollback journal, and waits for the disk after each transaction
 /// (docs/decisions/0027-the-fleet-store.md). Every other process can use the file at the same time.
@@ -13,11 +13,11 @@ final class Database {
 
     /// Opens an existing file.
     ///
-    /// - Parameter wait: the maximum time to wait for another connection, for each operation.
+    /// - Parameter wait: the maximum time that an operation waits for another connection to unlock the file.
     init(_ path: FilePath, waiting wait: Duration) throws(DatabaseError) {
         var handle: OpaquePointer?
         let status = sqlite3_open_v2(path.string, &handle, SQLITE_OPEN_READWRITE, nil)
-        // SQLite returns a handle even if it could not open the file. Without memory, it returns no handle.
+        // SQLite returns a handle even if it could not open the file. If there is not enough memory, it returns no handle.
         guard let handle else { throw DatabaseError(status, "out of memory") }
         guard status == SQLITE_OK else {
             defer { sqlite3_close_v2(handle) }
@@ -92,7 +92,7 @@ final class Database {
     }
 }
 
-/// A value of a parameter.
+/// The value of a statement's parameter.
 enum Value {
     case integer(Int64)
     case text(String)
@@ -150,7 +150,7 @@ private final class Patience {
 
     init(_ limit: Duration) { self.limit = limit }
 
-    /// Starts the time limit of an operation.
+    /// Starts the time limit of a new operation.
     func start() { end = .now + limit }
 
     /// Waits 1 ms, and returns 1. After the time limit of the operation, returns 0 at once. SQLite then returns SQLITE_BUSY.
@@ -190,10 +190,10 @@ struct DatabaseError: Error, CustomStringConvertible {
     /// SQLITE_IOERR_WRITE, a macro that Swift cannot use.
     private static let failedWrite = SQLITE_IOERR | 3 << 8
 
-    /// The code and the message, for the cause of another error.
+    /// The code and the reason, as the cause of a `StoreError`.
     var description: String { "SQLite \(extendedCode): \(reason)" }
 
-    /// The reason for the user: the message of SQLite, and the error of the system.
+    /// The reason for the user: the message of SQLite, and the system error if there is one.
     var reason: String { systemError == 0 ? message : "\(message) (\(Errno(rawValue: systemError)))" }
 
     /// The last error of a connection.

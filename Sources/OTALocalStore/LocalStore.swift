@@ -26,13 +26,13 @@ public actor LocalStore: FleetStore {
     private var database: Database?
     private var retention: Retention
 
-    /// Opens the store, and creates it if it does not exist. Only the owner can use a new file and a new folder.
+    /// Opens the store, and creates it if it does not exist. Only the owner can use the created file and folder.
     ///
     /// - Parameters:
     ///   - path: the file. Its folder must be on a disk of this computer, because locks are not reliable in network folders.
-    ///   - wait: the maximum time to wait for another process, for each operation.
+    ///   - wait: the maximum time that an operation waits for another process to unlock the file.
     ///   - pollInterval: the time between two searches for changes (``withChanges(of:_:)``).
-    ///   - historyBytes: the maximum size of all events.
+    ///   - historyBytes: the maximum size of all events together, in bytes.
     ///   - now: returns the time that determines the age of records and events.
     /// - Throws: `unavailable`, `corrupt`, `tooNew`, `full`.
     public init(
@@ -52,7 +52,7 @@ public actor LocalStore: FleetStore {
         try connect()
     }
 
-    /// Returns the time of this computer.
+    /// Returns the wall-clock time of this computer.
     public static func wallClock() -> StoreTime {
         var time = timespec()
         clock_gettime(CLOCK_REALTIME, &time)

@@ -1,17 +1,16 @@
 internal import CSQLite
 internal import OTAStore
 
-/// Deletes records and events that are too old, and the oldest events of a history that is too large.
+/// Deletes expired records and events, and the oldest events of a history that is too large.
 struct Retention {
-    /// The maximum size of all events, in bytes.
+    /// The maximum size of all events together, in bytes.
     let historyBytes: Int
-    /// The time of the last search for old records and events; nil before the first search.
+    /// The time of the last deletion of expired records and events; nil before the first deletion.
     private var lastPruning: StoreTime?
 
     init(historyBytes: Int) { self.historyBytes = historyBytes }
 
-    /// Deletes records and events that are too old, at most once a minute. No read returns a record or an event that is too old. So the
-    /// deletion only frees space.
+    /// Deletes expired records and events, at most once a minute. Reads never return them, so the deletion only frees space.
     mutating func prune(_ database: Database, _ time: StoreTime) throws(DatabaseError) {
         if let lastPruning, lastPruning <= time, time.before(.seconds(60)) < lastPruning { return }
         lastPruning = time

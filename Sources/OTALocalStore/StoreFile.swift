@@ -7,7 +7,7 @@ internal import SystemPackage
 /// The file of a store: its creation, its format, and the errors that concern it.
 struct StoreFile: Sendable {
     let path: FilePath
-    /// The maximum time to wait for another process.
+    /// The maximum time that an operation waits for another process to unlock the file.
     let wait: Duration
 
     /// The number that marks the file as a store of otaflash: "OTAS" in ASCII. file(1) and SQLite call it the application id.
@@ -73,10 +73,10 @@ struct StoreFile: Sendable {
         return false
     }
 
-    /// Creates the folder and an empty file if they do not exist. Only the owner can use a new folder and a new file.
+    /// Creates the folder and an empty file if they do not exist. Only the owner can use the created folder and file.
     ///
     /// No code may open the file except through SQLite. When a process closes a file, the kernel releases all locks of this process on the
-    /// file, also the locks of SQLite.
+    /// file, including the locks of SQLite.
     private func create() throws(StoreError) {
         var status = stat()
         do throws(Errno) {
@@ -146,7 +146,7 @@ struct StoreFile: Sendable {
         }
     }
 
-    /// Returns the error for a failed commit. It is unknown whether the commit has stored `what`.
+    /// Returns the error for a commit that failed without a clear result: `what` may be stored or not.
     func uncertain(_ what: String, _ error: DatabaseError) -> StoreError {
         StoreError(
             .unavailable, "the disk of the store \(path) reported an error, and \(what) may be stored or not",
