@@ -4,7 +4,7 @@ import OTAStore
 /// The history of a fleet, as a stream of events.
 ///
 /// An event has the subject `otaflash.event.ROLLOUT.DEVICE.GATEWAY.ATTEMPT.KIND`. Therefore a server can permit each gateway to append only
-/// its own events. In the subject, a period of a name is replaced with `=`.
+/// its own events. In the subject, `=` replaces a period in a name.
 struct EventHistory: Sendable {
     private static let prefix = "otaflash.event"
     /// The time in which the server does not store a second event with the same identifier, even from another gateway. From the same

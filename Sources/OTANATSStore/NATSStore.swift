@@ -28,7 +28,7 @@ public struct NATSStore: FleetStore {
         }
     }
 
-    /// Creates the buckets, the object store and the history. Does nothing if they exist with the same settings.
+    /// Creates the buckets, the object store and the history. This method does nothing if they already exist with the same settings.
     ///
     /// - Parameter replicas: the number of servers that store each record: 1, 3 or 5.
     /// - Throws: `unavailable`, for example if a bucket exists with other settings; `full`, `corrupt`.
