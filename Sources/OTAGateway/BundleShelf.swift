@@ -3,12 +3,12 @@ internal import OTAFleet
 internal import OTASigning
 internal import OTAStore
 
-/// The bundles of the releases. The gateway has verified each of them with its own trusted keys, and has compared it with its release.
+/// The bundles of the releases. The gateway has verified each bundle with its own trusted keys, and has compared it with its release.
 ///
 /// A push uses only a bundle from this shelf. So an untrusted bundle, or the bundle of another release, never reaches a device.
 struct BundleShelf: Sendable {
     enum Failure: Error {
-        /// The bundle cannot be read from the store now. A later try can succeed.
+        /// The gateway cannot read the bundle from the store now. A later try can succeed.
         case absent(StoreError)
         /// The verification of the bundle failed, or it is not the bundle of the release. The gateway does not load this version of the
         /// release again.
@@ -55,7 +55,7 @@ struct BundleShelf: Sendable {
         }
     }
 
-    /// Keeps the bundles of these releases. Removes all others to free memory, because a bundle can have 16 MiB.
+    /// Removes all bundles except those of these releases. This frees memory, because a bundle can have 16 MiB.
     mutating func keep(_ releases: Set<ReleaseID>) {
         states = states.filter { releases.contains($0.key.value.id) }
     }

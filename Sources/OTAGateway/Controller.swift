@@ -21,10 +21,10 @@ public struct Controller<C: Clock>: Sendable where C.Duration == Duration {
     ///   - signer: the key that signs the progress. It can be outside this process, so a signature can take time.
     ///   - life: the identifier of this run of the process.
     ///   - operators: the keys that verify rollouts.
-    ///   - memory: the memory of serials from the disk.
+    ///   - memory: the highest accepted serial numbers, read from the disk.
     ///   - clock: a monotonic clock that also counts the time in which the machine sleeps, such as `ContinuousClock`.
     ///   - wall: returns the time of the wall clock; nil if the clock is not set.
-    ///   - save: writes the memory of serials to the disk. Until `save` returns, the controller writes no progress.
+    ///   - save: writes the accepted serial numbers to the disk. Until `save` returns, the controller writes no progress.
     ///   - report: receives messages for the user.
     public init(
         signer: any Signer, life: GatewayLife, operators: OperatorKeys, memory: SerialMemory, store: any FleetStore,
@@ -68,8 +68,8 @@ public enum ControllerNote: Sendable {
     case refused(FleetError)
     /// The store does not answer, or refuses a write. The controller tries again.
     case storeFailed(StoreError)
-    /// The memory of serials could not be written to the disk. The controller tries again, and writes no progress until the memory
-    /// is on the disk.
+    /// The accepted serial numbers (`SerialMemory`) could not be written to the disk. The controller tries again. Until they are on the
+    /// disk, it writes no progress.
     case notSaved(String)
 }
 

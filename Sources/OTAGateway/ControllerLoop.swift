@@ -18,12 +18,12 @@ struct ControllerLoop<C: Clock> where C.Duration == Duration {
     private var machines: [RolloutName: StageMachine] = [:]
     private var devices: [RecordName: (record: DeviceRecord, revision: Revision)] = [:]
     private var revisions: [RolloutName: Revision] = [:]
-    /// The progress that arrived before its rollout.
+    /// The stored progress of rollouts whose own record has not arrived yet.
     private var earlyProgress: [RolloutName: StoredRecord] = [:]
     /// The rollouts whose progress is being written or read.
     private var busy: Set<RolloutName> = []
-    /// The buckets that were read completely. The machines run only after all three buckets were read. Without this rule, the results of
-    /// only some devices could look like a successful stage.
+    /// The buckets that were read completely. The machines run only after all three buckets (rollouts, progress, devices) were read.
+    /// Without this rule, the results of only some devices could look like a successful stage.
     private var known: Set<Bucket> = []
     /// The time at which the counts of all devices are computed again.
     private var nextStep = Duration.zero
@@ -89,7 +89,7 @@ struct ControllerLoop<C: Clock> where C.Duration == Duration {
 
     // MARK: - Time
 
-    /// Performs everything that is due now, and starts a timer for the next deadline.
+    /// Performs all work that is due now, and starts a timer for the next deadline.
     private mutating func serve(_ group: inout DiscardingTaskGroup) {
         let now = timer.moment.now
         saving.start(wishes.memory, at: now, in: &group, save: controller.save) { [post] in post.yield(.saved($0)) }
@@ -211,7 +211,7 @@ struct ControllerLoop<C: Clock> where C.Duration == Duration {
 
     private mutating func accept(progress stored: StoredRecord, of rollout: RolloutName) throws(FleetError) {
         guard stored.revision >= revisions[rollout] ?? .absent else { return }
-        // The controller overwrites a progress that it does not accept, and needs its revision for this write.
+        // The controller overwrites progress that it does not accept. For this write, it needs the revision of that progress.
         revisions[rollout] = stored.revision
         if try wishes.add(progress: stored.bytes, of: rollout, at: timer.moment) { saving.change() }
         if let progress = wishes.progress(of: rollout) { machines[rollout]?.observe(progress) }
@@ -226,8 +226,8 @@ struct ControllerLoop<C: Clock> where C.Duration == Duration {
         }
     }
 
-    /// Passes the record of the leader to `leadership`. A damaged record is passed as nil. If it stays unchanged for 45 s, this controller
-    /// can take the lease. A record of a newer version of otaflash is not passed, and is read again later.
+    /// Passes the record of the leader to `leadership`. A damaged record becomes nil. If a damaged record stays unchanged for 45 s, this
+    /// controller can take the lease. This method does not pass a record of a newer otaflash, and plans another read.
     private mutating func see(
         leader stored: StoredRecord?, _ event: (inout Leadership, LeaderRecord?, UInt64) -> Void
     ) {

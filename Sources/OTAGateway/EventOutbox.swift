@@ -3,7 +3,8 @@ internal import OTAFleet
 internal import OTASigning
 internal import OTAStore
 
-/// The events that the store has not acknowledged yet, from the oldest to the newest. If the store does not answer, the events wait here.
+/// The events that the store has not acknowledged yet, from the oldest to the newest. While the store does not answer, the outbox keeps
+/// the events.
 struct EventOutbox: Sendable {
     /// The maximum number of events. If this number is reached, the oldest event is removed. Without a maximum, the events could fill the
     /// memory while the store does not answer for days.

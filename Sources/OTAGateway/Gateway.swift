@@ -2,20 +2,20 @@ public import OTAFleet
 public import OTASigning
 public import OTAStore
 
-/// A gateway of a fleet: updates the devices that it hears, as the signed rollouts in the store request.
+/// A gateway of a fleet. It updates the devices in range, as the signed rollouts in the store request.
 ///
-/// The gateway runs one ``DeviceMachine`` for each heard device. Before a push, it verifies what it has read from the store: rollouts and
-/// releases with the operators' keys, progress with the keys of the controllers that the rollout names, and bundles with its own trusted
-/// keys.
+/// The gateway runs one ``DeviceMachine`` for each heard device. Before a push, the gateway verifies signatures. An operator must have
+/// signed the rollout and the release. A controller that the rollout names must have signed the progress. One of the gateway's own trusted
+/// keys must have signed the bundle.
 public struct Gateway<C: Clock, Devices: GatewayDevices>: Sendable where C.Duration == Duration {
     public struct Settings: Sendable {
-        /// The name of the gateway, and the identifier of this run of its process. Only one process may use the name at a time.
+        /// The name of the gateway, and the identifier of this run of its process. Only one process at a time may use the gateway's name.
         public let holder: Holder
         /// The keys that verify rollouts and releases.
         public let operators: OperatorKeys
         /// Verifies bundles with the trusted keys and the policy of this gateway.
         public let verifier: Verifier
-        /// The memory of serials from the disk.
+        /// The highest accepted serial numbers, read from the disk.
         public let memory: SerialMemory
         /// The maximum number of attempts at the same time, at least 1.
         public let slots: Int
@@ -48,7 +48,7 @@ public struct Gateway<C: Clock, Devices: GatewayDevices>: Sendable where C.Durat
     ///   - clock: a monotonic clock that also counts the time in which the machine sleeps, such as `ContinuousClock`.
     ///   - wall: returns the time of the wall clock; nil if the clock is not set.
     ///   - random: determines the random part of the waiting time before a lease (``Contention``).
-    ///   - save: writes the memory of serials to the disk. Until `save` returns, the gateway starts no push.
+    ///   - save: writes the accepted serial numbers to the disk. Until `save` returns, the gateway starts no push.
     ///   - report: receives messages for the user.
     public init(
         _ settings: Settings, store: any FleetStore, devices: Devices, clock: C,
@@ -102,8 +102,8 @@ public enum GatewayNote: Sendable {
     case refused(FleetError)
     /// The store does not answer, or refuses a write. The gateway tries again.
     case storeFailed(StoreError)
-    /// The memory of serials could not be written to the disk. The gateway tries again, and starts no push until the memory is on
-    /// the disk.
+    /// The accepted serial numbers (`SerialMemory`) could not be written to the disk. The gateway tries again. Until they are on the disk,
+    /// it starts no push.
     case notSaved(String)
 }
 

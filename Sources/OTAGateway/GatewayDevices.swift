@@ -6,8 +6,8 @@ public import OTASigning
 public protocol GatewayDevices: Sendable {
     associatedtype Sightings: AsyncSequence<Sighting, Never> & Sendable
 
-    /// Reports which devices are in range. The gateway iterates over the sequence once. After the end of the sequence, the devices that are
-    /// in range still count as in range.
+    /// Reports which devices are in range. The gateway iterates over the sequence once. If the sequence ends, the devices in range at that
+    /// time stay in range for the gateway.
     func sightings() -> Sightings
 
     /// Pushes a bundle to a device, and confirms the image after the restart. If the task is cancelled, the push ends as soon as possible.
@@ -29,8 +29,8 @@ public enum Sighting: Sendable, Hashable {
     /// The device is in range.
     ///
     /// - Parameters:
-    ///   - product: the product that the device reported; nil if it was not read.
-    ///   - version: the version of the running image; nil if it was not read.
+    ///   - product: the product that the device reported; nil if the product was not read.
+    ///   - version: the version of the running image; nil if the version was not read.
     ///   - rssi: the signal strength in dBm; nil if the transport has no radio.
     case heard(DeviceID, product: ProductName?, version: SemanticVersion?, rssi: Int?)
     /// The device is not in range any more.
@@ -40,7 +40,7 @@ public enum Sighting: Sendable, Hashable {
 /// The progress of a push.
 public struct PushStep: Sendable, Hashable {
     public let phase: DeviceRecord.Phase
-    /// The number of received bytes, and the size of the image in bytes; nil: the same as in the last step.
+    /// The number of bytes that the device has received, and the size of the image in bytes. Nil: the value of the previous step applies.
     public let offset, total: Int?
 
     public init(_ phase: DeviceRecord.Phase, offset: Int? = nil, total: Int? = nil) {

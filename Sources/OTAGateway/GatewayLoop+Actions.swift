@@ -49,8 +49,8 @@ extension GatewayLoop {
                     record.encoded(), at: RecordKey(.devices, name), expecting: Revision(revision))
                 post.yield(.wrote(record.device, DeviceMachine.WriteResult(outcome), nil))
             } catch {
-                // After the result `unknown`, the machine reads the record until the store answers. It then writes again, or it ends an
-                // attempt that has no lease.
+                // After the result `unknown`, the machine reads the record until the store answers. The machine then writes again, or
+                // it ends an attempt that has no lease.
                 let tooLarge = StoreError(.recordTooLarge, (error as? FleetError)?.context ?? "\(error)")
                 post.yield(.wrote(record.device, .unknown, error as? StoreError ?? tooLarge))
             }
@@ -104,7 +104,8 @@ extension GatewayLoop {
                 machine.readFailed(at: moment)
                 return []
             }
-            // The machine repeats only the reads that it has requested. The first read of a device is repeated here.
+            // The machine repeats only the reads that it has requested. It has not requested the first read of a device, so this code
+            // plans the repetition.
             if units[device]?.machine.isBusy == false { units[device]?.readTime = timer.moment.now + .seconds(5) }
         }
     }
@@ -234,7 +235,7 @@ extension GatewayLoop {
         if let device, error.code != .unavailable { units[device]?.blocked = timer.moment.now + .seconds(60) }
     }
 
-    /// Reports that a record was refused. The same refusal is not reported twice in a row.
+    /// Reports that a record, a bundle or a push was refused. The same refusal is not reported twice in a row.
     mutating func refused(_ error: FleetError) {
         guard lastRefusal != error.context else { return }
         lastRefusal = error.context

@@ -16,10 +16,10 @@ struct GatewayLoop<C: Clock, Devices: GatewayDevices> where C.Duration == Durati
         var bundle: VerifiedBundle?
         var attempt: (rollout: RolloutName, number: Int)?
         var interrupt: AsyncStream<Void>.Continuation?
-        /// The time at which the machine must be called again, and the time at which a failed read of the record is repeated. Nil: no time
-        /// is set.
+        /// The time at which the machine must be called again, and the time at which a failed read of the record is repeated. Each is nil
+        /// if no such call or read is planned.
         var deadline, readTime: Duration?
-        /// The device gets no attempt before this time. The time is set if the store refuses a write of the device's record.
+        /// No attempt on the device starts before this time. The loop sets it when the store refuses a write of the device's record.
         var blocked = Duration.zero
     }
 
@@ -31,10 +31,10 @@ struct GatewayLoop<C: Clock, Devices: GatewayDevices> where C.Duration == Durati
     var saving = MemorySaving()
     var shelf = BundleShelf()
     var outbox: EventOutbox
-    /// The buckets of signed records that were read completely. No attempt starts before all three buckets were read. Without this rule, a
-    /// device that has a wish could seem to have none.
+    /// The buckets of signed records that were read completely. No attempt starts before all three buckets (releases, rollouts, progress)
+    /// were read. Without this rule, the gateway could overlook the newest rollout for a device.
     var known: Set<Bucket> = []
-    /// The progress that arrived before its rollout.
+    /// The progress of rollouts whose own record has not arrived yet.
     var earlyProgress: [RolloutName: [UInt8]] = [:]
     var lastError: String?
     var lastRefusal: String?
@@ -93,7 +93,7 @@ struct GatewayLoop<C: Clock, Devices: GatewayDevices> where C.Duration == Durati
 
     // MARK: - Time
 
-    /// Performs everything that is due now, and starts a timer for the next deadline.
+    /// Performs all work that is due now, and starts a timer for the next deadline.
     private mutating func serve(_ group: inout DiscardingTaskGroup) {
         let now = timer.moment.now
         for (device, unit) in units {
@@ -198,7 +198,7 @@ struct GatewayLoop<C: Clock, Devices: GatewayDevices> where C.Duration == Durati
         for (device, _) in order { consider(device, &group) }
     }
 
-    /// Starts an attempt on a device if the attempt is due and a slot is free.
+    /// Starts an attempt on a device if it is due and fewer attempts than `Settings.slots` are under way.
     mutating func consider(_ device: DeviceID, _ group: inout DiscardingTaskGroup) {
         guard var unit = units[device] else { return }
         defer { arm(device, unit.machine.deadline) }

@@ -13,7 +13,7 @@ struct GatewayRecord: Sendable {
     /// The version of otaflash.
     let software: String
     let slots, pushing, heard: Int
-    /// The last error of the store or of a signed record; nil: no error since the start.
+    /// The last error of the store or of a signed record; nil if no error has occurred since the start.
     let lastError: String?
     let at: Timestamp?
 

@@ -3,7 +3,7 @@ internal import OTAFleet
 
 /// Manages the lease of the leader for one controller. It takes the lease if no controller has it, and then writes a beat every 10 s.
 ///
-/// The value has no clock and no store. The caller passes events and performs the returned action. At most one action is under way.
+/// This type has no clock and no store. The caller passes events and performs the returned action. At most one action is under way.
 struct Leadership: Sendable {
     enum Action: Sendable, Hashable {
         /// Read the record, and pass the answer to `readBack(_:revision:at:)`, or call `readFailed(at:)`.
@@ -28,7 +28,7 @@ struct Leadership: Sendable {
         self.life = life
     }
 
-    /// Whether this controller leads.
+    /// Returns true if this controller leads at this time.
     func leads(at now: Duration) -> Bool { lease.map { now < $0.stopTime } ?? false }
 
     /// The time at which `tick(at:)` must be called; nil while an action is under way.
@@ -38,7 +38,7 @@ struct Leadership: Sendable {
         return lease.map { min($0.nextBeat, $0.stopTime) } ?? watch.takeoverTime
     }
 
-    /// Records the stored record that a watch has reported. If its revision is older than the last known revision, the record is ignored.
+    /// Records the leader's record that a watch has reported. A record with an older revision than the last known revision is ignored.
     ///
     /// - Parameter stored: nil if the store has no record, or if the record cannot be parsed.
     mutating func observe(_ stored: LeaderRecord?, revision: UInt64, at now: Duration) {

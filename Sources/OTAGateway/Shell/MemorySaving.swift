@@ -1,6 +1,6 @@
 import OTAFleet
 
-/// Writes the memory of serials to the disk, and records whether it is there.
+/// Writes the accepted serial numbers (`SerialMemory`) to the disk, and records whether the newest version is on the disk.
 ///
 /// A loop acts on a signed record only after the record's serial is on the disk. Without this rule, a later run of the process could accept
 /// an older version of the record.

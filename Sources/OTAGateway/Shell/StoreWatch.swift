@@ -2,7 +2,7 @@ internal import OTAStore
 
 /// A message of a watch to its loop.
 enum WatchMessage: Sendable {
-    /// All records of the bucket at one time. The changes after this time follow.
+    /// All records of the bucket at one time. Each later change follows as `changed`.
     case complete(Bucket, [StoredRecord])
     case changed(StoredRecord)
     /// The watch is interrupted. A `complete` follows when the store answers again.
