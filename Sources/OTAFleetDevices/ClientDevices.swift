@@ -16,8 +16,8 @@ public struct ClientDevices<C: Clock>: GatewayDevices where C.Duration == Durati
     private let clock: C
 
     /// - Parameters:
-    ///   - addresses: the devices.
-    ///   - clock: measures the pause of 60 s before the devices that did not answer are asked again.
+    ///   - addresses: the addresses of the devices.
+    ///   - clock: measures the pause of 60 s before this type asks the devices without an answer again.
     /// - Throws: `AddressError` if an address has no device ID, or if two addresses have the same device ID.
     public init(_ addresses: [DeviceAddress], options: Updater.Options = Updater.Options(), clock: C) throws {
         var known: [DeviceID: DeviceAddress] = [:]

@@ -6,8 +6,8 @@ internal import Synchronization
 /// Connects a push of OTAClient with a gateway. It converts the progress of the push. It discards the interrupts
 /// that arrive after the push has reached the phase `apply`.
 package enum PushBridge {
-    /// - Parameter push: performs the push. Its arguments are the interrupts that were not discarded, and a closure to which it reports its
-    ///   progress.
+    /// - Parameter push: performs the push. Its arguments are the interrupts that were not discarded, and a closure to which `push` reports
+    ///   its progress.
     package static func run(
         _ interrupts: AsyncStream<Void>, _ report: @escaping @Sendable (PushStep) -> Void,
         push: (AsyncStream<Void>, @escaping @Sendable (UpdateProgress) -> Void) async -> PushEnd
@@ -28,7 +28,7 @@ package enum PushBridge {
     }
 }
 
-/// Records whether a push has reached the trial.
+/// Records whether a push has reached the phase `trial`.
 private final class TrialPhase: Sendable {
     private let value = Atomic(false)
 

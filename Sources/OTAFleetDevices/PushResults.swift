@@ -26,7 +26,8 @@ extension PushEnd {
         }
     }
 
-    /// Returns the code as a reason. All codes of otaflash are valid reasons. For any other text, returns `linkLost`.
+    /// Returns the error code as a reason. All error codes of otaflash are valid reasons. For a text that is not a valid reason, this
+    /// method returns `linkLost`.
     static func reason(_ code: String) -> Reason { Reason(code) ?? .linkLost }
 }
 
