@@ -1,8 +1,8 @@
 /// A connection to NATS servers: requests, publications and subscriptions.
 ///
-/// If the connection is interrupted, the library tries to restore it, without a limit of attempts. Until the connection is restored, all
-/// calls throw `notConnected`, and no message is kept for later. The connection ends for good after ``close()``, or if a server refuses the
-/// credentials twice in a row.
+/// If the connection is interrupted, the library tries to restore it, without a limit of attempts. Until the connection is restored, calls
+/// that send a message throw `notConnected`, and the library keeps no message for later. The connection ends for good after ``close()``, or
+/// if a server refuses the credentials twice in a row.
 public final class NATSClient: Sendable {
     let connection: NATSConnection
     public let options: NATSOptions
@@ -59,7 +59,7 @@ public final class NATSClient: Sendable {
     ///
     /// - Parameters:
     ///   - subject: a subject without wildcards.
-    ///   - timeout: the maximum time to wait for the reply; nil: the time in the options.
+    ///   - timeout: the maximum time to wait for the reply; nil for ``NATSOptions/requestTimeout``.
     ///
     /// - Throws: after `invalidArguments`, `notConnected`, `noResponders`, `permissionDenied` or `tooLarge`, the request had no effect.
     ///   After `timedOut`, `disconnected`, `closed`, `cancelled` or `protocolError`, it may have had an effect.
@@ -73,7 +73,7 @@ public final class NATSClient: Sendable {
     /// Subscribes to a subject, which may contain wildcards. The subscription ends when the returned sequence and its iterators are
     /// released. Messages are lost while the connection is interrupted.
     ///
-    /// - Parameter limit: the maximum number of messages that wait for the reader.
+    /// - Parameter limit: the maximum number of received messages that wait for the reader of the sequence.
     ///
     /// - Throws: `invalidArguments`, `closed`. The sequence throws `permissionDenied` if the server refuses the subscription,
     ///   `slowReader` if more than `limit` messages wait, `closed`, `protocolError` or `cancelled`.

@@ -26,15 +26,15 @@ public struct NATSError: Error, Sendable, Equatable {
         case permissionDenied = "permission-denied"
         /// The message, record or object is larger than the limit.
         case tooLarge = "too-large"
-        /// The record has another revision than the caller expected. Nothing was stored.
+        /// The stored value or message has another revision than the caller expected. The server has stored nothing.
         case conflict
-        /// The server could not handle the request at this time. Nothing was stored, and a later attempt can succeed.
+        /// The server could not handle the request at this time, and has stored nothing. A later attempt can succeed.
         case tryAgain = "try-again"
         /// The stream or the bucket does not exist.
         case notFound = "not-found"
         /// A limit of the bucket, the account or the disk is reached.
         case storeFull = "store-full"
-        /// A stream of this name exists, with other settings.
+        /// A stream with this name already exists, but with other settings.
         case otherSettings = "other-settings"
         /// The received object does not match its size or its digest.
         case corruptObject = "corrupt-object"

@@ -18,7 +18,7 @@ public struct NATSMessage: Sendable {
 
     /// The status in the first line of the headers, such as 404 or 503; nil for a message without a status.
     var status: Int? { headers["Status"].flatMap { Int($0) } }
-    /// The text after the status.
+    /// The text after the status in the first line of the headers.
     var statusText: String? { headers["Description"] }
 }
 
@@ -51,7 +51,7 @@ public struct NATSHeaders: Sendable, ExpressibleByDictionaryLiteral {
 // MARK: - Messages of libnats
 
 extension NATSMessage {
-    /// Copies a message of libnats. Nil: the headers are malformed.
+    /// Copies a message of libnats. Returns nil if its headers are malformed.
     init?(copying message: OpaquePointer) {
         guard let subject = natsMsg_GetSubject(message), let headers = NATSHeaders(copying: message) else { return nil }
         let reply = natsMsg_GetReply(message).map { String(cString: $0) }

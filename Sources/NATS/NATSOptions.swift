@@ -1,6 +1,6 @@
 /// The settings of a connection to NATS servers.
 public struct NATSOptions: Sendable {
-    /// The proof of this program's identity.
+    /// The credentials with which this program identifies itself to the server.
     public enum Credentials: Sendable {
         case none
         /// A file that contains an NKey seed of a user (`SU…`). The library reads the file each time it connects.
@@ -15,8 +15,8 @@ public struct NATSOptions: Sendable {
     public var servers: [String]
     /// The name of this client in the server's reports: letters, digits, `_`, `-` and `.`.
     public var name = "otaflash"
-    /// The path of a PEM file with the certificates of the trusted CAs. With a path, every connection must be encrypted. Nil: the CAs of
-    /// the system are trusted. The name in the server's certificate must match the host in the address.
+    /// The path of a PEM file with the certificates of the trusted CAs. With a path, every connection must be encrypted. Without a path,
+    /// the CAs of the system are trusted. The name in the server's certificate must match the host in the address.
     public var certificateAuthority: String?
     public var credentials = Credentials.none
     /// The first tokens of the subjects for replies. Each user should have a prefix of its own, which only this user may subscribe to.
@@ -25,7 +25,7 @@ public struct NATSOptions: Sendable {
 
     /// The maximum time to connect to one server.
     public var connectTimeout = Duration.seconds(5)
-    /// The maximum time to wait for a reply, if the request does not have a timeout of its own.
+    /// The default timeout of a request: the maximum time to wait for its reply.
     public var requestTimeout = Duration.seconds(5)
     /// The time between two pings of the library. After two pings without an answer, the connection counts as lost.
     public var pingInterval = Duration.seconds(5)

@@ -9,7 +9,7 @@ public enum NATSConnectionState: Sendable, Equatable {
     case closed(NATSError)
 }
 
-/// The current state, and the streams of its changes.
+/// The current state of a connection, and the streams that report each new state.
 final class StateFeed: Sendable {
     private struct Feed {
         var state = NATSConnectionState.connected

@@ -10,14 +10,14 @@ enum LibraryEvent: Sendable {
     case reconnected
     /// The connection ended for good. The text is the library's last error.
     case closed(String)
-    /// An error that is not the result of a call, with the library's text. Example: the server refused a publication.
+    /// An error that is not the result of a call to libnats, with the library's text. Example: the server refused a message.
     case failed(natsStatus, String)
 }
 
 /// The receivers of the callbacks of libnats.
 ///
 /// libnats calls back on its own threads, and calls can still arrive after the end of a subscription. Therefore a callback gets the
-/// number of its receiver, never a pointer to an object. A call for a removed receiver does nothing.
+/// number of its receiver, never a pointer to an object. A callback for a removed receiver does nothing.
 enum LibraryEvents {
     typealias Receiver = @Sendable (LibraryEvent) -> Void
 

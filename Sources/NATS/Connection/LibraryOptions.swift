@@ -1,13 +1,13 @@
 import CNATS
 import Glibc
 
-/// The options of a connection, as an object of libnats. The class owns the object.
+/// The options of a connection, as an object of libnats. This class owns the libnats object.
 final class LibraryOptions {
     let pointer: OpaquePointer
 
     deinit { natsOptions_Destroy(pointer) }
 
-    /// - Parameter receiver: the number of the receiver of the connection's events.
+    /// - Parameter receiver: the receiver of the connection's events, as the number that `LibraryEvents.add` returned.
     init(_ options: NATSOptions, receiver: UInt) throws(NATSError) {
         try options.check()
         var created: OpaquePointer?
@@ -50,8 +50,8 @@ final class LibraryOptions {
         let wait = Self.milliseconds(options.reconnectWait)
         try set(natsOptions_SetReconnectWait(pointer, wait))
         try set(natsOptions_SetReconnectJitter(pointer, wait, wait))
-        // By default, the library accepts up to 8 MiB of messages while it is not connected, and sends them later. With 0, it returns an
-        // error, and the caller knows that the message will not be sent.
+        // By default, the library accepts up to 8 MiB of messages while it is not connected, and sends them later. With 0, it refuses a
+        // message with an error, and the caller knows that this message will not be sent.
         try set(natsOptions_SetReconnectBufSize(pointer, 0))
         try set(natsOptions_SetFailRequestsOnDisconnect(pointer, true))
     }

@@ -3,7 +3,7 @@ import DescriptorIO
 
 /// Owns a connection of libnats, and one subscription for the replies to all requests.
 ///
-/// All calls to libnats run on the thread of this connection, because they can block for seconds: the library holds its lock while it
+/// All calls to libnats run on the thread of this connection, because they can block for seconds. The library holds its lock while it
 /// connects and while it writes to a socket. A caller only adds its message to the thread's queue. Therefore the timeout of a request also
 /// works while the thread is blocked.
 final class NATSConnection: Sendable {
@@ -19,7 +19,7 @@ final class NATSConnection: Sendable {
     private let replies: PendingReplies
     private let subscriptions: Subscriptions
     let state: StateFeed
-    /// The subject of a reply is this prefix and the request's token.
+    /// The prefix of the subjects for replies. The subject of a reply is this prefix, followed by the request's token.
     private let inbox: String
     private let receivers: [UInt]
 
@@ -39,7 +39,7 @@ final class NATSConnection: Sendable {
 
     deinit {
         for receiver in receivers { LibraryEvents.remove(receiver) }
-        // The thread runs all queued work before it ends, so this work is not lost.
+        // The thread runs all queued work before it ends, so `destroy` always runs.
         let library = library
         thread.loop.perform { Self.destroy(library) }
     }
@@ -94,7 +94,7 @@ final class NATSConnection: Sendable {
                 // If the task was cancelled before `add`, `onCancel` did not find the request in the table.
                 guard !Task.isCancelled else { return replies.end(token, .failure(.taskCancelled)) }
                 thread.loop.perform {
-                    // The request can end while this thread is blocked, for example by its timeout. Such a request must not be sent any
+                    // The request can end while this thread is blocked, for example because of its timeout. Do not send such a request any
                     // more.
                     guard self.replies.contains(token) else { return }
                     if let error = self.send(subject, reply: "\(self.inbox)\(token)", headers, payload) {

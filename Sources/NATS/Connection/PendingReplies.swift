@@ -20,7 +20,7 @@ final class PendingReplies: Sendable {
         var isSwept = false
     }
 
-    /// The wait of ``sweep()`` between two checks of the deadlines. A timeout can be late by this time.
+    /// The time between two checks of the deadlines by ``sweep()``. So a timeout can be late by up to this time.
     private static let period = Duration.milliseconds(50)
 
     private let table = Guarded(Table())
@@ -46,15 +46,15 @@ final class PendingReplies: Sendable {
         if startsSweeper { Task.detached { await self.sweep() } }
     }
 
-    /// Whether the request still waits.
+    /// Whether the request still waits for its reply.
     func contains(_ token: UInt64) -> Bool { table.with { $0.entries[token] != nil } }
 
-    /// Ends a request. Does nothing if the request has ended already.
+    /// Ends a request. This method does nothing if the request has already ended.
     func end(_ token: UInt64, _ outcome: Outcome) {
         table.with { $0.entries.removeValue(forKey: token) }?.continuation.resume(returning: outcome)
     }
 
-    /// Ends all requests to `subject`; nil: all requests.
+    /// Ends all requests to `subject`. If `subject` is nil, ends all requests.
     func endAll(to subject: String? = nil, _ error: NATSError) {
         let ended = table.with { table in
             let ended = table.entries.filter { subject == nil || $0.value.subject == subject }

@@ -3,10 +3,10 @@ import DescriptorIO
 /// An event of a subscription.
 enum SubscriptionEvent: Sendable {
     case message(NATSMessage)
-    /// The connection was interrupted and is restored. Messages may be missing.
+    /// The connection was interrupted and is connected again. Messages may be missing.
     case reconnected
-    /// The time ``KeyValueWatch/heartbeat`` has passed again. Only a watch uses this event, to notice that it receives no more messages of
-    /// its consumer.
+    /// The time ``KeyValueWatch/heartbeat`` has passed again. Only ``KeyValueWatch`` uses this event, to detect that no messages of its
+    /// consumer arrive any more.
     case tick
     /// The subscription has ended with this error. No later event follows.
     case failed(NATSError)
@@ -44,7 +44,7 @@ final class Subscriptions: Sendable {
         for entry in entries.with({ $0.values.filter { $0.subject == subject } }) { entry.feed.yield(.tick) }
     }
 
-    /// Ends all subscriptions to `subject`; nil: all subscriptions.
+    /// Ends all subscriptions to `subject`. If `subject` is nil, ends all subscriptions.
     func endAll(to subject: String? = nil, _ error: NATSError) {
         let ended = entries.with { $0.values.filter { subject == nil || $0.subject == subject } }
         for entry in ended { Self.fail(entry.feed, error) }

@@ -18,9 +18,9 @@ struct JetStreamFailure: Decodable {
         let kind: NATSError.Code =
             switch errorCode {
             case 10071: .conflict
-            // The server has not stored the message, and can store it later. 10008: JetStream is temporarily unavailable, for example during
-            // the election of a leader. 10158: another message with the same identifier is not yet complete. 10163 and 10164: another write
-            // with the same subject is not yet complete. 10167: the server has too many requests.
+            // The server has not stored the message, and can store it later. 10008: JetStream is temporarily unavailable, for example while
+            // it elects a leader. 10158: another message with the same identifier is not yet complete. 10163 and 10164: another write with
+            // the same subject is not yet complete. 10167: the server has too many requests.
             case 10008, 10158, 10163, 10164, 10167: .tryAgain
             case 10014, 10059: .notFound
             case 10023, 10028, 10026, 10047, 10077: .storeFull
@@ -32,7 +32,7 @@ struct JetStreamFailure: Decodable {
     }
 }
 
-/// The answer to a publication into a stream.
+/// The answer to a message that a client has published to a stream.
 package struct PublicationAnswer: Decodable {
     package var stream: String
     package var sequence: UInt64

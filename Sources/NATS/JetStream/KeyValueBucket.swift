@@ -1,4 +1,4 @@
-/// A key-value bucket of JetStream. Each key has a value with a revision, and a write can require a revision.
+/// A key-value bucket of JetStream. Each key has a value with a revision. A write can require that the stored value has a certain revision.
 ///
 /// The bucket BUCKET is the stream `KV_BUCKET`. A value of the key KEY is a message with the subject `$KV.BUCKET.KEY`. Source: ADR-8 of the
 /// NATS project. Other clients can use the same bucket.
@@ -6,7 +6,8 @@ public struct KeyValueBucket: Sendable {
     public let name: String
     public let stream: StoredStream
 
-    /// Prepares the use of a bucket. Sends nothing, and does not check whether the bucket exists.
+    /// Creates a value that accesses this bucket over the client. The initializer sends nothing, and does not check whether the bucket
+    /// exists.
     ///
     /// - Throws: `invalidArguments` if the name is not made of letters, digits, `_` and `-`.
     public init(_ name: String, _ client: NATSClient) throws(NATSError) {
@@ -21,7 +22,7 @@ public struct KeyValueBucket: Sendable {
     public struct Settings: Sendable {
         /// The number of values that the bucket keeps for each key: 1 to 64.
         public var history = 1
-        /// The age at which the server removes a value; nil: it never removes a value because of its age.
+        /// The age at which the server removes a value. If it is nil, values of any age stay.
         public var maximumAge: Duration?
         public var maximumValueSize: Int?
         public var maximumBytes: Int?
@@ -31,7 +32,7 @@ public struct KeyValueBucket: Sendable {
         public init() {}
     }
 
-    /// Creates the bucket. Does nothing if it exists with the same settings.
+    /// Creates the bucket. This method does nothing if the bucket already exists with the same settings.
     ///
     /// - Throws: the errors of a request; `otherSettings` if the bucket exists with other settings.
     public func create(_ settings: Settings = Settings()) async throws(NATSError) {
@@ -70,7 +71,7 @@ public struct KeyValueBucket: Sendable {
 
     /// Writes a value and returns its revision.
     ///
-    /// - Parameter revision: the revision of the present value. With 0, the write succeeds only if the key has no value or is deleted.
+    /// - Parameter revision: the revision that the present value must have. With 0, the key must have no value or be deleted.
     ///
     /// - Throws: the errors of ``NATSClient/request(_:headers:_:timeout:)``; `conflict` if the present value has another revision;
     ///   `tryAgain`, `storeFull`, `tooLarge`, `serverError`. After an error with ``NATSError/isOutcomeUnknown``, read the value to learn
@@ -82,7 +83,7 @@ public struct KeyValueBucket: Sendable {
         }
     }
 
-    /// The maximum number of attempts to write a value. Only the error `tryAgain` leads to a new attempt.
+    /// The maximum number of attempts to write a value. The bucket repeats an attempt only after the error `tryAgain`.
     private static let attempts = 7
 
     private func writeOnce(_ value: [UInt8], _ key: String, _ revision: UInt64) async throws(NATSError) -> UInt64 {
@@ -100,10 +101,10 @@ public struct KeyValueBucket: Sendable {
 
     // MARK: - All keys
 
-    /// Returns all values that are not deleted, in the order of their revisions. Needs the permission to create consumers.
+    /// Returns all values that are not deleted, in the order of their revisions. The user needs the permission to create consumers.
     public func entries() async throws(NATSError) -> [KeyValueEntry] { try await snapshot(headersOnly: false) }
 
-    /// Returns the keys whose values are not deleted. Needs the permission to create consumers.
+    /// Returns the keys whose values are not deleted. The user needs the permission to create consumers.
     public func keys() async throws(NATSError) -> [String] { try await snapshot(headersOnly: true).map(\.key) }
 
     private func snapshot(headersOnly: Bool) async throws(NATSError) -> [KeyValueEntry] {
@@ -120,7 +121,7 @@ public struct KeyValueBucket: Sendable {
         throw .taskCancelled
     }
 
-    /// Returns a sequence of all present values and then of each change. See ``KeyValueWatch``.
+    /// Returns a sequence of all present values, followed by the changes. See ``KeyValueWatch``.
     ///
     /// - Parameter filter: a key, or a pattern for keys. In a pattern, a token can be `*`, and the last token can be `>`.
     ///
@@ -161,8 +162,8 @@ public struct KeyValueEntry: Sendable, Equatable {
         key = String(message.subject.dropFirst(prefix.count))
         revision = message.sequence
         value = message.payload
-        // A server of version 2.11 or later can report the removal of a value, for example because of its age. It uses the header
-        // `Nats-Marker-Reason` for this.
+        // A server of version 2.11 or later can report the removal of a value, for example because of its age. This report has the header
+        // `Nats-Marker-Reason`.
         isDeleted =
             ["DEL", "PURGE"].contains(message.headers["KV-Operation"]) || message.headers["Nats-Marker-Reason"] != nil
     }

@@ -8,11 +8,12 @@ public enum KeyValueChange: Sendable, Equatable {
     case snapshotEnded
 }
 
-/// The present values of a bucket, and then each change in the order of the revisions.
+/// The present values of a bucket, followed by the changes in the order of their revisions.
 ///
 /// The server sends the values through an ordered consumer, which belongs to the connection. If the connection is interrupted or a message
-/// is missing, the watch creates a new consumer, and starts again with all present values. The watch throws an error only if a new attempt
-/// cannot succeed, and for `noResponders` at its first attempt. If a key changes several times, intermediate values can be missing.
+/// is missing, the watch creates a new consumer, and starts again with all present values. The watch throws an error if a new attempt
+/// cannot succeed. It also throws `noResponders` if this error ends its first attempt. If a key changes several times, intermediate values
+/// can be missing.
 public struct KeyValueWatch: AsyncSequence, Sendable {
     public typealias Element = KeyValueChange
     public typealias Failure = NATSError
@@ -23,11 +24,12 @@ public struct KeyValueWatch: AsyncSequence, Sendable {
 
     public func makeAsyncIterator() -> Iterator { Iterator(watch: self) }
 
-    /// The time between two messages of the server if no value changes.
+    /// The time between two heartbeats, which the server sends while no value changes.
     static let heartbeat = Duration.seconds(2)
-    /// The maximum number of ticks without a message. After one more tick, the watch creates a new consumer.
+    /// The maximum number of ticks without a message from the server. After one more tick, the watch creates a new consumer.
     static let lostAfter = 3
-    /// The maximum number of received messages that wait. The flow control of the server keeps the number far below this.
+    /// The maximum number of received messages that wait for the reader of the watch. The flow control of the server keeps the number far
+    /// below this.
     static let limit = 262_144
 
     public struct Iterator: AsyncIteratorProtocol {
@@ -57,7 +59,8 @@ public struct KeyValueWatch: AsyncSequence, Sendable {
             }
         }
 
-        /// Creates a consumer and returns true. If this fails but a later attempt may succeed, the method waits and then returns false.
+        /// Creates a consumer and returns true. If the creation fails but a later attempt may succeed, the method waits and then returns
+        /// false.
         private mutating func start() async throws(NATSError) -> Bool {
             do throws(NATSError) {
                 consumer = try await Consumer(watch)

@@ -13,7 +13,8 @@ public struct ObjectStore: Sendable {
     public let name: String
     public let stream: StoredStream
 
-    /// Prepares the use of an object store. Sends nothing, and does not check whether the store exists.
+    /// Creates a value that accesses this object store over the client. The initializer sends nothing, and does not check whether the store
+    /// exists.
     ///
     /// - Throws: `invalidArguments` if the name is not made of letters, digits, `_` and `-`.
     public init(_ name: String, _ client: NATSClient) throws(NATSError) {
@@ -21,7 +22,7 @@ public struct ObjectStore: Sendable {
         stream = try StoredStream("OBJ_\(name)", client)
     }
 
-    /// Creates the store. Does nothing if it exists with the same settings.
+    /// Creates the store. This method does nothing if the store already exists with the same settings.
     ///
     /// - Parameter replicas: the number of servers that store the objects: 1, 3 or 5.
     ///
@@ -34,11 +35,11 @@ public struct ObjectStore: Sendable {
         try await stream.create(settings)
     }
 
-    /// Stores an object. Has no effect if the store has an object with the same name, size and digest. If the store has an object with the
-    /// same name but another size or digest, the new object replaces it.
+    /// Stores an object. This method does nothing if the store has a description with the same name, size and digest. It does not check the
+    /// chunks of that object. An object with another size or digest is replaced.
     ///
     /// If this method throws an error, an earlier object with this name is unchanged. Exception: if ``NATSError/isOutcomeUnknown`` is true,
-    /// the new object may have replaced it.
+    /// the new object may have replaced the earlier one.
     ///
     /// - Throws: the errors of ``StoredStream/store(_:subject:headers:identifier:expecting:)``.
     @discardableResult
@@ -64,15 +65,15 @@ public struct ObjectStore: Sendable {
             if let earlier { try? await stream.purge(subject: chunkSubject(earlier.identifier)) }
             return description
         } catch {
-            // Chunks without a description are never read. If the purge fails, they only use space. If the outcome is unknown, the server
-            // may have stored the description, and then the chunks must stay.
+            // If the outcome is unknown, the server may have stored the description, and then the chunks must stay. If the purge fails, the
+            // chunks only use space, because no client reads chunks without a description.
             if !error.isOutcomeUnknown { try? await stream.purge(subject: chunkSubject(identifier)) }
             throw error
         }
     }
 
-    /// Returns the bytes of an object; nil if the object does not exist or is deleted. Compares the bytes with the size and the digest in
-    /// the description.
+    /// Returns the bytes of an object; nil if the object does not exist or is deleted. This method compares the bytes with the size and the
+    /// digest in the description.
     ///
     /// - Parameter limit: the maximum size in bytes.
     ///

@@ -1,12 +1,14 @@
-/// A stream of JetStream: stored messages with growing sequence numbers.
+/// A stream of JetStream: stored messages with increasing sequence numbers.
 ///
-/// Buckets and object stores are streams with rules for their subjects. Messages are read with `DIRECT.GET`, which needs no consumer. The
-/// only permission for this is to publish to `$JS.API.DIRECT.GET.NAME` and `$JS.API.DIRECT.GET.NAME.>`, where NAME is the stream.
+/// Buckets and object stores are streams with rules for their subjects. This type reads messages with `DIRECT.GET`, which needs no
+/// consumer. Reading needs only the permission to publish to `$JS.API.DIRECT.GET.NAME` and `$JS.API.DIRECT.GET.NAME.>`, where NAME is the
+/// stream.
 public struct StoredStream: Sendable {
     public let name: String
     public let client: NATSClient
 
-    /// Prepares the use of a stream. Sends nothing, and does not check whether the stream exists.
+    /// Creates a value that accesses this stream over the client. The initializer sends nothing, and does not check whether the stream
+    /// exists.
     ///
     /// - Throws: `invalidArguments` if the name is not made of 1 to 128 letters, digits, `_` and `-`.
     public init(_ name: String, _ client: NATSClient) throws(NATSError) {
@@ -28,10 +30,11 @@ public struct StoredStream: Sendable {
     /// Stores a message and returns its sequence number.
     ///
     /// - Parameters:
-    ///   - identifier: a text that identifies the message; nil: none. If the stream received a message with the same identifier within its
-    ///     duplicate window, it does not store the new message. The method then returns the sequence number of the earlier message.
-    ///   - expecting: the sequence number that the last message with this subject must have. 0: the stream must not have such a message.
-    ///     Nil: not checked.
+    ///   - identifier: a text that identifies the message, or nil for a message without an identifier. If the stream received a message
+    ///     with the same identifier within its duplicate window, it does not store the new message. The method then returns the sequence
+    ///     number of the earlier message.
+    ///   - expecting: the sequence number that the last message with this subject must have. With 0, the stream must not have such a
+    ///     message. With nil, the server does not check this.
     ///
     /// - Throws: the errors of ``NATSClient/request(_:headers:_:timeout:)``; `conflict`, `tryAgain`, `storeFull`, `tooLarge`,
     ///   `serverError`.
@@ -113,20 +116,20 @@ public struct StoredStream: Sendable {
         var deny_delete = false
     }
 
-    /// Creates the stream. Does nothing if it exists with the same settings.
+    /// Creates the stream. This method does nothing if the stream already exists with the same settings.
     ///
     /// - Throws: `otherSettings` if the stream exists with other settings.
     func create(_ settings: Settings) async throws(NATSError) {
         let _: StreamAnswer = try await call("STREAM.CREATE.\(name)", settings, "cannot create stream \(name)")
     }
 
-    /// Creates a stream for messages with any of `subjects`. When the stream reaches its maximum size, it removes its oldest messages. Does
-    /// nothing if the stream exists with the same settings.
+    /// Creates a stream for messages with any of `subjects`. When the stream reaches its maximum size, it removes its oldest messages. This
+    /// method does nothing if the stream already exists with the same settings.
     ///
     /// - Parameters:
     ///   - maximumAge: the time after which a message is removed.
     ///   - maximumBytes: the maximum size of the stream in bytes.
-    ///   - duplicateWindow: how long the stream remembers the identifier of a message.
+    ///   - duplicateWindow: the time in which the stream does not store a second message with the same identifier.
     public func create(
         subjects: [String], maximumAge: Duration, maximumBytes: Int, duplicateWindow: Duration = .seconds(120),
         replicas: Int = 1
