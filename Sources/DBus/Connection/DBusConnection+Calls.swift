@@ -87,8 +87,8 @@ extension DBusConnection {
             ])
     }
 
-    /// Sends a call and passes its result to `finish`. `finish` runs on this actor before the connection processes the next message. If
-    /// the call cannot be sent, `finish` runs before `begin` returns.
+    /// Sends a call and later passes the call's result to `finish`. `finish` runs on this actor before the connection processes the
+    /// next message. If the call cannot be sent, `finish` runs before `begin` returns.
     func begin(
         _ call: DBusMethodCall, ticket: UInt64, timeout: Duration?, finish: @escaping (PendingCalls.CallResult) -> Void
     ) {
@@ -162,8 +162,8 @@ struct PendingCalls {
     }
 
     private var pending: [UInt32: Pending] = [:]
-    /// The time of the next check for timeouts; nil if no check is necessary. The deadlines of all pending calls are at this time or
-    /// later. A reply does not change this time, so the check may find that no call has timed out.
+    /// The time of the next check for timeouts; nil if no check is necessary. No pending call has an earlier deadline. A reply does not
+    /// change this time, so the check may find that no call has timed out.
     private(set) var deadline: ContinuousClock.Instant?
     /// The time when `expire` was last called.
     private var lastLook = ContinuousClock.now

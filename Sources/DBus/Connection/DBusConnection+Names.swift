@@ -2,9 +2,8 @@ extension DBusConnection {
     /// Requests a well-known name, such as `org.example.Service`, for this connection.
     ///
     /// - Parameters:
-    ///   - isReplaceable: whether another connection may take the name from this connection. The other connection must set
-    ///     `replacing`.
-    ///   - replacing: whether to take the name from its current owner. The current owner must have set `isReplaceable`.
+    ///   - isReplaceable: true if another connection may take the name from this connection. The other connection must set `replacing`.
+    ///   - replacing: true to take the name from its current owner. The current owner must have set `isReplaceable`.
     ///
     /// - Throws: `nameTaken` if another connection remains the owner of the name; the errors of `call`.
     public func requestName(
@@ -35,7 +34,7 @@ extension DBusConnection {
         let (stream, feed) = makeStream(of: String?.self)
         let ticket = newTicket()
         feed.yield(.success(owners[name] ?? nil))
-        // This subscription does not add a match rule to the bus, because `track` has added the same rule and never removes it.
+        // Do not add a match rule to the bus for this subscription, because `track` has added the same rule and never removes it.
         subscriptions.add(
             ticket,
             .init(match: .ownerChanges(of: name)) { signal in
@@ -49,9 +48,8 @@ extension DBusConnection {
 
     /// Tracks the owner of a bus name until the connection ends.
     ///
-    /// After this method has returned, `owners[name]` always matches the message that the connection currently processes. It is the
-    /// owner that the name had when the bus sent this message. The reason is that the bus sends all messages in one sequence, including
-    /// the changes of owners, and that the connection processes this sequence in order.
+    /// After this method has returned, `owners[name]` is the owner that the name had when the bus sent the currently processed message.
+    /// The reason: the bus sends messages and changes of owners in one sequence, and the connection processes this sequence in order.
     func track(_ name: String) async throws(DBusError) {
         guard owners[name] == nil else { return }
         let rule = try DBusMatch.ownerChanges(of: name).rule()

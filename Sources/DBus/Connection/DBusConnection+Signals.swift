@@ -56,7 +56,7 @@ struct Subscriptions {
     struct Subscription {
         var match: DBusMatch
         var deliver: (DBusSignal) -> Void
-        /// Runs when the connection ends, with the reason as its argument.
+        /// When the connection ends, it calls `end` with the reason.
         var end: (DBusError) -> Void
     }
 

@@ -8,8 +8,7 @@ extension DBusConnection {
     /// references to the object's handlers.
     ///
     /// - Parameters:
-    ///   - managesObjects: whether the object also has the standard interface ObjectManager, which announces all objects
-    ///     below `path`.
+    ///   - managesObjects: true if the object also has the standard interface ObjectManager, which announces all objects below `path`.
     ///   - caller: the well-known name of the only program that may call the object, such as `org.bluez`. Every other program gets the
     ///     error `AccessDenied`. If `caller` is nil, every program may call the object.
     ///
@@ -38,8 +37,8 @@ extension DBusConnection {
         }
     }
 
-    /// Sets new values of properties. Announces each value as declared in ``DBusProperty/announcement``, even if the new value equals
-    /// the old value.
+    /// Sets new values of properties. The connection announces each value as declared in ``DBusProperty/announcement``, even if the
+    /// value has not changed.
     ///
     /// - Throws: `invalidArguments` if a value has the wrong type or a property is constant; `remote` if the object, the
     ///   interface or a property does not exist; `disconnected`; `resourcesExhausted`.

@@ -95,7 +95,7 @@ public struct DBusIncomingCall: Sendable, Hashable {
     public var member: String
     /// The arguments. Their types match the method's inputs.
     public var arguments: [DBusValue]
-    /// Whether the caller expects a reply. If false, the connection does not send the handler's result or error.
+    /// True if the caller expects a reply. If false, the connection does not send the handler's result or error.
     public var wantsReply: Bool
 }
 

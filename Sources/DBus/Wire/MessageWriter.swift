@@ -50,7 +50,7 @@ enum MessageWriter {
 
     private static let entryCode = CInt(UInt8(ascii: "e"))
 
-    /// Returns the entries, sorted by key if the keys are strings or object paths.
+    /// Returns the entries of a dictionary, sorted by key if the keys are strings or object paths.
     ///
     /// The order must be the same each time: bluetoothd assigns the attribute handles of a GATT application in this order, and centrals
     /// cache the handles.

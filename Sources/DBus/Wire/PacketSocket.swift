@@ -79,8 +79,8 @@ public actor PacketSocket {
         }
     }
 
-    /// Waits for a packet. Then returns all received packets, at most 32. Returns an empty array if the other end was closed. Throws
-    /// `socketClosed`, `socketFailed` and `cancelled`.
+    /// Waits for a packet, and then returns all packets that have arrived, at most 32. Returns an empty array if the other end was
+    /// closed. Throws `socketClosed`, `socketFailed` and `cancelled`.
     func receive() async throws(DBusError) -> [[UInt8]] {
         if scratch.isEmpty { scratch = Array(repeating: 0, count: Self.longestPacket) }
         var packets: [[UInt8]] = []

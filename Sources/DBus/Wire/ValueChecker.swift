@@ -3,10 +3,10 @@ import CDBus
 /// Checks values before they are sent. For some malformed values, libdbus aborts the process. For other malformed values, the bus
 /// closes the connection.
 struct ValueChecker {
-    /// The maximum number of nested containers (D-Bus specification, "Valid Signatures" and "Message Protocol").
+    /// The maximum depth of nested containers (D-Bus specification, "Valid Signatures" and "Message Protocol").
     private static let deepest = 64
     /// The maximum size of all arguments of a message together: 64 MiB. The D-Bus specification limits each array to 64 MiB. If all
-    /// arguments together are within the limit, each array is within the limit.
+    /// arguments together are within this limit, each array is also within it.
     private static let largest = 1 << 26
     /// The maximum number of file descriptors in one message: SCM_MAX_FD of the Linux kernel.
     private static let mostDescriptors = 253

@@ -10,7 +10,7 @@ final class Wire: LoopClient {
     private let connection: OpaquePointer
     private let watches = WatchList()
     private var polled: [OpaquePointer] = []
-    /// Runs on the loop's thread in each round. Returns true if work is left for the next round.
+    /// The function that the loop's thread calls in each round. It returns true if work is left for the next round.
     var onTurn: () -> Bool = { false }
     var deadline: ContinuousClock.Instant?
 
