@@ -8,8 +8,8 @@ package protocol LoopClient: AnyObject {
     var interests: [pollfd] { get }
     /// Receives the results of poll(2), in the order of `interests`.
     func ready(_ entries: ArraySlice<pollfd>)
-    /// Does the work that needs no waiting. Returns true if some of this work is left. The loop then starts the next round without
-    /// waiting.
+    /// Does the object's work that does not have to wait. Returns true if some of this work is left. The loop then starts the next round
+    /// without waiting.
     func turn() -> Bool
     /// The time at which the loop calls `turn` even if no event occurs; nil if there is no such time.
     var deadline: ContinuousClock.Instant? { get }
@@ -164,8 +164,9 @@ package final class EventLoop: SerialExecutor, @unchecked Sendable {
     private static func milliseconds(until deadline: ContinuousClock.Instant) -> CInt {
         let left = ContinuousClock.now.duration(to: deadline)
         guard left > .zero else { return 0 }
-        // The timeout is rounded up, so that the deadline has passed when poll(2) returns. The timeout is at most 60 s, because a larger
-        // number of milliseconds could exceed `CInt`. If the deadline is more than 60 s away, the loop waits again in the next round.
+        // The timeout is rounded up, so that the deadline has passed when poll(2) returns. The timeout is at most 60 s, because the
+        // milliseconds of a long time could exceed `CInt`. If the deadline is more than 60 s away, the loop waits again in the next
+        // round.
         return left > .seconds(60) ? 60_000 : CInt(left / .milliseconds(1)) + 1
     }
 

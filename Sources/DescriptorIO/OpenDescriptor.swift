@@ -144,7 +144,7 @@ package enum DescriptorError: Error, Sendable, Equatable {
     case cancelled
     /// This process closed the descriptor, or there is no more data from the peer.
     case closed
-    /// A system call failed. The values are a text for the error message, such as `read failed`, and the value of errno.
+    /// A system call failed. The values are the start of the error message, such as `read failed`, and errno.
     case system(String, CInt)
 
     /// Returns the system's message for a value of errno.
