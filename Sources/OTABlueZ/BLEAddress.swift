@@ -1,13 +1,13 @@
 public import BlueZ
 
-/// The part of a device address after `ble:`. This part is a Bluetooth address, `name=NAME`, or empty. An empty part selects the only
+/// The part of a device address after `ble:`. It is a Bluetooth address, `name=NAME`, or empty. If it is empty, it selects the only
 /// device in range that advertises an update service.
 public enum BLEAddress: Sendable, Hashable {
     case device(BluetoothAddress)
     case name(String)
     case only
 
-    /// Parses the text. Returns nil if the text does not have one of the three forms.
+    /// Parses the text. Returns nil if the text is not a Bluetooth address, not `name=NAME`, and not empty.
     public init?(_ text: some StringProtocol) {
         if text.isEmpty {
             self = .only

@@ -23,7 +23,7 @@ actor BlueZCommands {
 
     private let connection: DeviceConnection
     private let receive: LinkSink
-    /// Whether this program pairs with the device if the device requires a bond for a request. If false, such a request fails.
+    /// True if this program pairs with the device when a request needs a bond. If false, such a request fails.
     private let pairs: Bool
     private let characteristics: [Channel: GATTCharacteristic]
     private var writers: [Channel: AcquiredWriter] = [:]
@@ -45,7 +45,8 @@ actor BlueZCommands {
             uniquingKeysWith: { first, _ in first })
     }
 
-    /// Performs the commands until the link is lost or closed, or until a value cannot be sent. Returns the reason for the end.
+    /// Performs the commands until the link is lost or closed, or until a value cannot be sent. Returns the reason for the end of the
+    /// link.
     func run(_ link: QueuedLink) async -> LinkError {
         let reason = await withTaskGroup(of: Void.self) { group in
             group.addTask { if let error = await self.perform(link.commands) { link.end(error) } }

@@ -14,7 +14,7 @@ public final class BlueZTransport: Transport {
     /// - Parameters:
     ///   - address: the device, or the rule that selects the device.
     ///   - services: the UUIDs of the update services. ``BLEAddress/only`` selects the device that advertises one of these services.
-    ///   - adapter: the name of the adapter, such as `hci1`. Nil: the first powered adapter.
+    ///   - adapter: the name of the adapter, such as `hci1`; nil for the first powered adapter.
     ///   - responder: answers the pairing requests of a device that requires pairing.
     ///   - links: records the links that this program must end. If this program is killed, another program can read the recorded links
     ///     and end them.
@@ -39,7 +39,7 @@ public final class BlueZTransport: Transport {
     /// - Parameters:
     ///   - client: the client. All links of the transport open over this client.
     ///   - isUrgent: returns true if the next link is urgent. An urgent link opens before the waiting links of other transports that are
-    ///     not urgent. Nil: the links of this transport are not urgent.
+    ///     not urgent. If it is nil, the links of this transport are not urgent.
     package init(
         _ address: BLEAddress, services: Set<UInt128>, adapter: String?, pairing responder: PairingResponder,
         sharing client: SharedBlueZClient, limit: Duration = .seconds(10),

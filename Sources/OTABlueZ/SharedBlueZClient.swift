@@ -5,8 +5,8 @@ package import Logging
 /// A client of bluetoothd for all transports of this program.
 ///
 /// Only one task at a time may connect over an adapter (`AdapterRadio.takeTurn`). Transports with different clients do not know each
-/// other's turns. If two of them connected at the same time, one attempt would fail with `InProgress`, and the repeated attempt would
-/// take more time.
+/// other's turns. If two such transports connected at the same time, one attempt would fail with `InProgress`. The repeated attempt
+/// would take more time.
 package actor SharedBlueZClient {
     private let bus: DBusBus
     private let logger: Logger
@@ -43,7 +43,7 @@ package actor SharedBlueZClient {
     }
 
     /// Returns the name of the adapter that a connection uses; nil if this adapter does not exist or is not powered. If `name` is nil, a
-    /// connection uses the first powered adapter. If `name` is not nil, it uses the adapter with this name.
+    /// connection uses the first powered adapter. Otherwise, a connection uses the adapter with this name.
     package func adapter(_ name: String?) async throws(BlueZError) -> String? {
         let adapters = try await client().adapters
         return adapters.first { $0.isPowered && (name == nil || $0.name == name) }?.name
