@@ -24,17 +24,18 @@ public struct BlueZError: Error, Sendable, Equatable {
         // Errors of a BlueZ object or of an attribute of the device.
         /// A device, service or characteristic does not exist, or no longer exists.
         case noSuchObject = "no-such-object"
-        /// For this operation, the device requires an encrypted link or an authenticated bond.
+        /// The operation needs an encrypted link or an authenticated bond.
         case notPaired = "not-paired"
         case notPermitted = "not-permitted"
-        /// Another program uses the device. Or a program, possibly this one, has acquired the characteristic for exclusive use.
+        /// Another program uses the device, or a program has acquired the characteristic for exclusive use. That program can also be
+        /// this one.
         case acquiredElsewhere = "acquired-elsewhere"
         case invalidLength = "invalid-length"
         /// The device replied with an ATT error. The property `attributeError` contains the error code.
         case attributeError = "attribute-error"
         // Errors of any call.
         case inProgress = "in-progress"
-        /// The requested state exists already. For example, the device is already connected.
+        /// The requested state already exists. For example, the device is already connected.
         case alreadyDone = "already-done"
         case notSupported = "not-supported"
         case invalidArguments = "invalid-arguments"
@@ -99,7 +100,7 @@ extension BlueZError {
             switch name {
             case DBusError.Name.serviceUnknown, DBusError.Name.nameHasNoOwner, "org.freedesktop.systemd1.NoSuchUnit":
                 .serviceUnavailable
-            // The bus sends this error if bluetoothd exits before bluetoothd has replied to the call.
+            // The bus sends this error if bluetoothd exits before it has replied to the call.
             case DBusError.Name.noReply: .serviceUnavailable
             case DBusError.Name.accessDenied: .accessDenied
             case DBusError.Name.unknownObject: .noSuchObject

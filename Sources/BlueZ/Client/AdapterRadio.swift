@@ -14,12 +14,12 @@ actor AdapterRadio {
     private let bus: DBusConnection
     private let logger: Logger
     private var scans: [Int: ScanFilter] = [:]
-    /// The ticket of the task that may connect now. Nil: no task connects, so the scans may run.
+    /// The ticket of the task that may connect now. If it is nil, no task connects, and scans may run.
     private var turn: Int?
     private var queue = TurnQueue<CheckedContinuation<Void, Never>>()
     private var lastTicket = 0
-    /// The services that bluetoothd currently searches for. If the set is empty, bluetoothd searches for all devices. Nil: this program
-    /// has no active discovery.
+    /// The services that bluetoothd currently searches for. If the set is empty, bluetoothd searches for all devices. The value is nil
+    /// if this program has no active discovery.
     private var discovery: Set<BluetoothUUID>?
     private var changes = ChangeQueue()
 
@@ -55,8 +55,8 @@ actor AdapterRadio {
     // MARK: - Connecting
 
     /// Waits for the turn: the exclusive permission in this program to connect over this adapter. Then pauses all scans of this program.
-    /// If bluetoothd refuses to stop the discovery, this method continues nevertheless. If the task is cancelled during the wait, this
-    /// method returns without the turn. Call `endTurn` after each call of this method, even if the task was cancelled.
+    /// This method ignores the error if bluetoothd refuses to stop the discovery. If the task is cancelled during the wait, this method
+    /// returns without the turn. Call `endTurn` after each call of this method, even if the task was cancelled.
     ///
     /// - Parameter isUrgent: true if this task gets the turn before the waiting tasks that are not urgent.
     func takeTurn(_ ticket: Int, isUrgent: Bool = false) async {
@@ -88,15 +88,15 @@ actor AdapterRadio {
 
     // MARK: - Discovery
 
-    /// The services that bluetoothd should search for. If the set is empty, bluetoothd should search for all devices. Nil: no discovery
-    /// should be active.
+    /// The services that bluetoothd should search for. If the set is empty, bluetoothd should search for all devices. The value is nil
+    /// if no discovery should be active.
     private var wanted: Set<BluetoothUUID>? {
         guard turn == nil, !scans.isEmpty else { return nil }
         return scans.values.contains { $0.services.isEmpty }
             ? [] : scans.values.reduce(into: []) { $0.formUnion($1.services) }
     }
 
-    /// Changes bluetoothd's discovery to the wanted services.
+    /// Starts, changes or stops bluetoothd's discovery, so that it searches for the wanted services.
     private func reconcile() async -> Result<Void, BlueZError> { await changes.add { await self.adjust() }.value }
 
     private func adjust() async -> Result<Void, BlueZError> {

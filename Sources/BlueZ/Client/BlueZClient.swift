@@ -15,7 +15,7 @@ public actor BlueZClient {
     nonisolated let links: (any LinkAccount)?
 
     var tree = BlueZObjectTree()
-    /// The error that ended the client. Nil: the client is open.
+    /// The error that ended the client; nil while the client is open.
     private(set) var end: BlueZError?
     /// The names of the adapters that have been powered since the client was opened.
     private var usableAdapters: Set<String> = []
@@ -33,7 +33,7 @@ public actor BlueZClient {
     var connections: [DBusObjectPath: DeviceConnection] = [:]
 
     /// The pairing agent, and the value of `tree.generation` when the agent was created. If bluetoothd stops, `tree.generation` increases,
-    /// and the client needs a new agent. Nil: the client has not created an agent.
+    /// and the client needs a new agent. `agent` is nil if the client has not created an agent.
     private var agent: (generation: Int, PairingAgent)?
 
     private init(_ bus: DBusConnection, _ logger: Logger, _ links: (any LinkAccount)?) {
@@ -97,9 +97,9 @@ public actor BlueZClient {
     /// Whether the client is open.
     package var isOpen: Bool { end == nil }
 
-    /// Returns whether the adapter has been powered at any time since the client was opened.
+    /// Returns true if the adapter was powered at any time since the client was opened.
     ///
-    /// - Parameter name: the name of the adapter. Nil: any adapter.
+    /// - Parameter name: the name of the adapter; nil for any adapter.
     func hasBeenUsable(_ name: String?) -> Bool {
         name.map(usableAdapters.contains) ?? !usableAdapters.isEmpty
     }

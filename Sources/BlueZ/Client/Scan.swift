@@ -1,6 +1,6 @@
 import DBus
 
-/// The events of a running scan. Each iterator first reports the devices that are already present. The sequence throws when
+/// The events of a running scan. Each iterator first reports each device that is already present as `appeared`. The sequence throws when
 /// bluetoothd has stopped or the adapter is not available. The sequence ends without an error when the reading task is cancelled.
 public struct Scan: AsyncSequence, Sendable {
     let client: BlueZClient
@@ -37,9 +37,9 @@ public struct Scan: AsyncSequence, Sendable {
             }
         }
 
-        /// Creates the events for the differences between `devices` and the previous list. A device of the previous list that now has no
-        /// signal strength counts as present and unchanged. The reason is that bluetoothd clears all signal strengths in two cases: when a
-        /// scan pauses, and when the scan of another program ends.
+        /// Creates the events for the differences between `devices` and the previously present devices. A previously present device that
+        /// has no signal strength now counts as present and unchanged. The reason is that bluetoothd clears all signal strengths in two
+        /// cases: when a scan pauses, and when the scan of another program ends.
         private mutating func look(at devices: [BluetoothDevice]) {
             let present = devices.compactMap { $0.rssi == nil ? seen[$0.path] : $0 }
                 .filter { scan.filter.admits($0, known: seen[$0.path] != nil) }
@@ -66,9 +66,10 @@ public struct ScanFilter: Sendable, Hashable {
     /// The services to search for. A device must advertise at least one of these services. If the set is empty, every device matches. If
     /// the set is not empty, the kernel discards each advertising packet that contains none of these services.
     public var services: Set<BluetoothUUID>
-    /// The minimum signal strength in dBm. The scan omits devices with a weaker signal. Nil: the signal strength has no effect.
+    /// The minimum signal strength in dBm. The scan omits devices with a weaker signal. If it is nil, the scan accepts every signal
+    /// strength.
     public var minimumRSSI: Int?
-    /// The name to search for. It must equal the device's own name or the device's alias on this machine. Nil: devices with any
+    /// The name to search for. It must equal the device's own name or the device's alias on this machine. If it is nil, devices with any
     /// name match.
     public var name: String?
 
@@ -78,9 +79,9 @@ public struct ScanFilter: Sendable, Hashable {
         self.name = name
     }
 
-    /// Returns whether the device matches. `known` is true if the device has matched before. For a known device, this method checks only
-    /// the signal strength. The name may have changed, because bluetoothd replaces the advertised name with the name in the GAP service
-    /// after a connection.
+    /// Returns whether the device matches the filter. `known` is true if the device has matched before. For a known device, this method
+    /// checks only the signal strength. The name may have changed since then, because bluetoothd replaces the advertised name with the
+    /// name in the GAP service after a connection.
     func admits(_ device: BluetoothDevice, known: Bool) -> Bool {
         guard let rssi = device.rssi, rssi >= minimumRSSI ?? .min else { return false }
         return known
@@ -94,7 +95,7 @@ extension BlueZClient {
     ///
     /// Scans and connections over one adapter do not disturb each other, because all scans pause while this client connects.
     ///
-    /// - Parameter adapter: the name of the adapter, such as `hci1`. Nil: the first powered adapter.
+    /// - Parameter adapter: the name of the adapter, such as `hci1`; nil for the first powered adapter.
     ///
     /// - Throws: the errors of `body`; ``BlueZError/Code/serviceUnavailable``, ``BlueZError/Code/noSuchAdapter``,
     ///   ``BlueZError/Code/adapterOff``.

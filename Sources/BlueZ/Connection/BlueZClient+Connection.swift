@@ -11,8 +11,8 @@ extension BlueZClient {
     ///
     /// If this program is killed, bluetoothd keeps the link. ``LinkAccount`` describes how another program can end the link.
     ///
-    /// - Parameter responder: answers the pairing requests of this device. Nil: this program does not answer pairing requests, but
-    ///   agents of other programs can answer.
+    /// - Parameter responder: answers the pairing requests of this device. If it is nil, this program does not answer pairing
+    ///   requests, but agents of other programs can.
     ///
     /// - Throws: the errors of `body` and of ``ConnectionRequest/admits``; ``BlueZError/Code/busUnavailable``,
     ///   ``BlueZError/Code/serviceUnavailable``, ``BlueZError/Code/noSuchAdapter``, ``BlueZError/Code/adapterOff``,
@@ -167,8 +167,8 @@ extension BlueZClient {
                 case .fail(let error): return .failure(error)
                 }
             }
-            // Start a timer if no timer is running, or if the running timer would fire after the deadline. A timer that fires
-            // before the deadline is not a problem: its event runs this code again, and this code starts the next timer.
+            // Start a timer if no timer is running, or if the running timer would fire after the deadline. A timer may fire before
+            // the deadline: its event runs this code again, and this code starts the next timer.
             guard let deadline = machine.deadline,
                 armed.map({ deadline < $0 || $0 <= start.duration(to: .now) }) ?? true
             else { continue }

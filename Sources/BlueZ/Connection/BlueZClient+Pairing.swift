@@ -9,7 +9,7 @@ extension BlueZClient {
     /// default agent belongs to the program that was the last one to call this method, or `withConnection` with a responder. After a
     /// restart of bluetoothd, the agent is registered again.
     ///
-    /// - Parameter adapter: the name of the adapter, such as `hci1`. Nil: the first powered adapter.
+    /// - Parameter adapter: the name of the adapter, such as `hci1`; nil for the first powered adapter.
     ///
     /// - Throws: the errors of `body`; ``BlueZError/Code/serviceUnavailable``, ``BlueZError/Code/noSuchAdapter``,
     ///   ``BlueZError/Code/adapterOff``, and the errors of the registration.

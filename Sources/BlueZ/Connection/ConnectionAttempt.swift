@@ -14,7 +14,7 @@ actor ConnectionAttempt {
     private var scan: (radio: AdapterRadio, ticket: Int)?
     private var turn: (radio: AdapterRadio, ticket: Int)?
     private var agent: (PairingAgent, ticket: Int)?
-    /// The device whose link this program must end; nil if there is no such link. `client.links` has a record of this link.
+    /// The device whose link this program must end; nil if there is no such link. `client.links` contains the record of this link.
     private var opened: DBusObjectPath?
     /// The tasks that release resources. These tasks complete even if the attempt is cancelled.
     private var endings: [Task<Void, Never>] = []
@@ -62,8 +62,8 @@ actor ConnectionAttempt {
         _ = try await client.call("connect to \(target)", device, BlueZName.device, "Connect", timeout: .seconds(60))
     }
 
-    /// Registers the responder for this device. Call this method only after the scan, so that agents of other programs can answer
-    /// pairing requests during the scan.
+    /// Registers the responder for this device. Call this method only after the scan. During the scan, agents of other programs can then
+    /// still answer pairing requests.
     private func register(_ responder: PairingResponder, for device: DBusObjectPath) async throws(BlueZError) {
         let agent = await client.pairingAgent()
         let (ticket, registration) = await agent.add(responder, for: device)

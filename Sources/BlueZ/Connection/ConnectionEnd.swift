@@ -7,8 +7,8 @@ public struct ConnectionEnd: Sendable, Equatable {
     public let error: BlueZError
 }
 
-/// The reason for the end of a link. bluetoothd reports the reason since BlueZ 5.83. With an older version, this program knows only
-/// some reasons, and reports all other reasons as `unknown`.
+/// The reason for the end of a link. bluetoothd reports the reason since BlueZ 5.83. With an older bluetoothd, this program can
+/// determine only some reasons. The reason is then `unknown` in all other cases.
 public enum DisconnectReason: String, Sendable {
     case unknown
     /// This program ended the link.

@@ -15,13 +15,13 @@ package struct ConnectionMachine: Sendable {
         /// the matching devices. If only one device matches, the machine connects to this device. If several devices match, the
         /// attempt fails.
         case scanning(until: Duration, decision: Duration?)
-        /// Waits for the result of `ConnectionRequest.admits` for the found device.
+        /// Waits until `ConnectionRequest.admits` has accepted or refused the found device.
         case admitting
-        /// Waits until the call has ended the device's earlier link, or has removed the device from bluetoothd.
+        /// Waits for the result of a call that ends the device's earlier link, or that removes the device from bluetoothd.
         case clearing(Call, until: Duration)
         /// Waits for the turn to connect (`AdapterRadio.takeTurn`). This phase has no deadline. `until` is the deadline of the next
-        /// phase, `connecting`. Nil: the phase `connecting` gets the full time limit. After a temporary error of `Connect`, `until`
-        /// is not nil, because the new attempt keeps the deadline of the failed attempt.
+        /// phase, `connecting`. If `until` is nil, the phase `connecting` gets the full time limit. After a temporary error of
+        /// `Connect`, `until` is not nil, because the new attempt keeps the deadline of the failed attempt.
         case queueing(until: Duration?)
         case connecting(until: Duration)
         /// Waits until the time `at`, and then connects again. `until` has the same meaning as in `queueing`.
@@ -68,7 +68,8 @@ package struct ConnectionMachine: Sendable {
         case yieldTurn
         /// Ends the device's link, or the attempt to connect to the device. No event reports the result.
         case releaseLink(DBusObjectPath)
-        /// Records that this program must end the device's next link, because the link of another program has ended.
+        /// The device's shared link has ended. Record that this program must end the device's next link, because this program opens
+        /// that link.
         case own(DBusObjectPath)
         case ready(DBusObjectPath)
         /// Reports the error that ended the attempt, or that ended the link after `ready`. No action follows.
@@ -93,7 +94,7 @@ package struct ConnectionMachine: Sendable {
     var generation = 0
     var repetitionsLeft = Self.repetitions
     var hasRefreshedCache = false
-    /// The services that the device advertised before the connection.
+    /// The UUIDs of the services that bluetoothd reported for the device before the connection, such as the advertised services.
     var advertised: Set<BluetoothUUID> = []
     /// Whether bluetoothd knew services of the device before the connection.
     var hadServices = false
@@ -108,7 +109,7 @@ package struct ConnectionMachine: Sendable {
 
     package init(_ request: ConnectionRequest) { self.request = request }
 
-    /// The time at which `handle` must be called with `deadlinePassed`. Nil: the current phase has no deadline.
+    /// The time at which the caller must call `handle` with `deadlinePassed`; nil if the current phase has no deadline.
     package var deadline: Duration? {
         switch phase {
         case .idle, .admitting, .queueing, .ready, .failed: nil

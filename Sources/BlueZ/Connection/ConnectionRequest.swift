@@ -1,7 +1,7 @@
 /// The parameters of a connection.
 public struct ConnectionRequest: Sendable {
     public var target: DeviceTarget
-    /// The name of the adapter to use, such as `hci1`. Nil: the first powered adapter.
+    /// The name of the adapter to use, such as `hci1`; nil for the first powered adapter.
     public var adapter: String?
     /// The services that the device should have. This library uses them to detect an old attribute table in bluetoothd's cache. A
     /// table counts as old in two cases:
@@ -13,22 +13,22 @@ public struct ConnectionRequest: Sendable {
     /// table. Exceptions: this library does not remove a paired device, or a device with a link of another program. A missing
     /// service is not an error.
     public var services: Set<BluetoothUUID>
-    /// Whether to end the link of another program to the device, for exclusive use of the device. If false, this program shares a
+    /// True to end another program's link to the device, so that only this program uses the device. If false, this program shares a
     /// link that exists already. A shared link stays connected when this program ends its use of the link.
     public var takesOver: Bool
-    /// Whether to remove the device from bluetoothd before the connection, so that bluetoothd reads the device's attributes again.
-    /// The removal also deletes the bond.
+    /// True to remove the device from bluetoothd before the connection, so that bluetoothd reads the device's attributes again. The
+    /// removal also deletes the bond.
     public var refreshesCache: Bool
     /// Checks the found device before this library connects to the device. If this function throws an error, the connection attempt
-    /// fails with this error. Nil: every device is accepted.
+    /// fails with this error. If it is nil, every device is accepted.
     public var admits: (@Sendable (BluetoothDevice) async throws(BlueZError) -> Void)?
     /// The time limit of each step. The steps are: wait for the adapter, scan, end an earlier link, connect, discover the services.
     package var limit = Duration.seconds(10)
     /// Returns true if this attempt is urgent. An urgent attempt connects before the waiting attempts of this program that are not
-    /// urgent. Nil: this attempt is not urgent.
+    /// urgent. If the function is nil, this attempt is not urgent.
     package var isUrgent: (@Sendable () -> Bool)?
-    /// Whether to wait until bluetoothd runs and the adapter is powered. `BlueZClient` sets the value to true if the adapter
-    /// has been powered before, because such an adapter probably becomes available again.
+    /// True to wait until bluetoothd runs and the adapter is powered. `BlueZClient` sets the value to true if the adapter has been
+    /// powered before, because such an adapter probably becomes available again.
     package var waitsForAdapter = false
 
     public init(

@@ -14,11 +14,11 @@ public actor DeviceConnection {
     /// The ATT MTU of the link in bytes. A write or a notification carries at most MTU − 3 bytes. If bluetoothd does not report the
     /// MTU, the value is 23, the minimum.
     public nonisolated let mtu: Int
-    /// Whether another program has opened the link. If so, this program does not end the link.
+    /// True if another program has opened the link. This program then does not end the link.
     public nonisolated let isShared: Bool
 
     private let client: BlueZClient
-    /// The end of the link. Nil: the link is connected.
+    /// The end of the link; nil while the link is connected.
     public private(set) var ended: ConnectionEnd?
     private var waitingForEnd: [AsyncStream<ConnectionEnd>.Continuation] = []
     private var calls: [Int: Task<[DBusValue], any Error>] = [:]
@@ -146,8 +146,8 @@ extension DeviceConnection {
         _ = try await call(characteristic, "write", "WriteValue", [.bytes(value), ["type": "request"]])
     }
 
-    /// Writes the values without response, in this order. Returns when bluetoothd has queued all values. If bluetoothd refuses a
-    /// value, it may have accepted later values, because up to 16 calls are in flight at the same time.
+    /// Writes the values without response, in this order. Returns when bluetoothd has queued all values. If bluetoothd refuses a value,
+    /// it may already have accepted later values, because up to 16 calls are in flight at the same time.
     public func send(_ values: [[UInt8]], to characteristic: GATTCharacteristic) async throws(BlueZError) {
         // Several calls are in flight at once, so that a value does not wait for the reply to the previous value.
         var rest = values[...]
@@ -177,7 +177,7 @@ extension DeviceConnection {
 
     /// Subscribes to notifications or indications of the characteristic. Returns when the device has confirmed the subscription.
     ///
-    /// - Parameter overSocket: whether to ask bluetoothd for a socket. A socket is faster than D-Bus signals. If bluetoothd provides no
+    /// - Parameter overSocket: true to ask bluetoothd for a socket. A socket is faster than D-Bus signals. If bluetoothd provides no
     ///   socket, this method uses D-Bus signals. Pass false if the device may require a bond and no program answers the pairing request.
     ///   The reason is a bug of BlueZ 5.66: if the link ends before the bond exists, bluetoothd never releases the socket. bluetoothd
     ///   then provides no further socket for the characteristic, and crashes when the device is removed.
@@ -266,11 +266,11 @@ extension DeviceConnection {
 }
 
 extension DeviceConnection {
-    /// Pairs with the device. The responder of the connection or of the adapter answers the pairing requests
-    /// (``PairingResponder``). Does nothing if a bond exists.
+    /// Pairs with the device. The responder of the connection or of the adapter answers the pairing requests (``PairingResponder``). This
+    /// method does nothing if a bond already exists.
     ///
-    /// - Parameter authenticated: whether to accept the new bond only if this program has answered a passkey request or a comparison. If
-    ///   the device has neither a display nor a keyboard, bluetoothd creates an unauthenticated bond without a request. This method then
+    /// - Parameter authenticated: true to accept the new bond only if this program has answered a passkey request or a comparison. If the
+    ///   device has neither a display nor a keyboard, bluetoothd creates an unauthenticated bond without a request. This method then
     ///   removes the device, and with it the bond and the link. BlueZ does not report whether an existing bond is authenticated, so an
     ///   existing bond is accepted.
     ///

@@ -38,8 +38,8 @@ extension BlueZObjectTree {
         }
     }
 
-    /// Returns the MTU of the link in bytes. Nil: bluetoothd does not report the MTU. All characteristics of a device report the
-    /// same MTU.
+    /// Returns the MTU of the link in bytes; nil if bluetoothd does not report the MTU. All characteristics of a device report the same
+    /// MTU.
     package func mtu(of device: DBusObjectPath) -> Int? {
         services(of: device).flatMap { characteristics(of: $0.path) }.lazy.compactMap(\.mtu).first
     }

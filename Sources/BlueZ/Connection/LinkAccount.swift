@@ -13,8 +13,8 @@ public protocol LinkAccount: Sendable {
 }
 
 extension BlueZClient {
-    /// Asks bluetoothd to end the links to these devices, and to stop pending attempts to connect to these devices. Returns when the
-    /// requests are sent, before the links are down. Devices that do not exist or are not connected are ignored.
+    /// Asks bluetoothd to end the links to these devices, and to stop pending attempts to connect to these devices. This method
+    /// returns when the requests are sent, before the links are down. It ignores devices that do not exist or are not connected.
     ///
     /// - Throws: ``BlueZError/Code/busUnavailable``, ``BlueZError/Code/accessDenied``, ``BlueZError/Code/cancelled``.
     public static func endLinks(
@@ -32,7 +32,7 @@ extension BlueZClient {
 
 extension DBusConnection {
     /// Asks bluetoothd to end a link, but does not wait for the end. bluetoothd ends the link after 2 s, because it first gives its
-    /// profiles time to stop. This program may exit before that.
+    /// profiles time to stop. This program may exit before the link has ended.
     func releaseLink(_ device: DBusObjectPath) async {
         try? callWithoutReply(BlueZName.service, device, BlueZName.device, "Disconnect")
         // The bus handles messages in order. Therefore a reply to `GetId` shows that the bus has received `Disconnect`.

@@ -15,7 +15,7 @@ actor PairingAgent {
 
     private struct Entry {
         var ticket: Int
-        /// The path of a device, or of an adapter.
+        /// The path of the device or the adapter to which the responder belongs.
         var device: DBusObjectPath
         var responder: PairingResponder
     }
@@ -29,7 +29,7 @@ actor PairingAgent {
     private let onQuestion: @Sendable (DBusObjectPath, _ wasAnswered: Bool) async -> Void
     private var entries: [Entry] = []
     private var lastTicket = 0
-    /// The I/O capability with which the agent is registered. Nil: the agent is not registered.
+    /// The I/O capability with which the agent is registered; nil if the agent is not registered.
     private var registered: String?
     private var changes = ChangeQueue()
     /// The task that answers the current request. bluetoothd sends one request at a time, and may cancel the request.
@@ -88,7 +88,7 @@ actor PairingAgent {
         }
     }
 
-    /// The I/O capability that the responders need. Nil: no responder exists. bluetoothd uses one agent with one capability for all
+    /// The I/O capability that the responders need; nil if no responder exists. bluetoothd uses one agent with one capability for all
     /// devices. If the responders have different capabilities, the agent uses "KeyboardDisplay", which permits all answers.
     private var capability: String? {
         guard let first = entries.first?.responder.capability else { return nil }
@@ -171,12 +171,13 @@ actor PairingAgent {
 /// determines whether the bond is authenticated (Core Specification, Vol 3, Part H, 2.3.2). If `passkey` is not nil, this machine can
 /// enter digits. If `confirmation` is not nil, this machine can show a number and accept "yes" or "no".
 public struct PairingResponder: Sendable {
-    /// Returns the passkey that the device shows, from 0 to 999 999 (six digits). The function returns nil to refuse the pairing.
+    /// Returns the passkey that the device shows, from 0 to 999 999 (six digits). If the function returns nil, the agent refuses the
+    /// pairing.
     public var passkey: (@Sendable (BluetoothDevice) async -> UInt32?)?
-    /// Returns true if the user confirms that the device shows the second argument, a number with six digits. If false, the pairing is
-    /// refused.
+    /// Returns true if the user confirms that the device shows the second argument, a number with six digits. If the function returns
+    /// false, the agent refuses the pairing.
     public var confirmation: (@Sendable (BluetoothDevice, UInt32) async -> Bool)?
-    /// True for ``refusing``. If true, this program must not start a pairing.
+    /// True for ``refusing``. With such a responder, this program must not start a pairing.
     package private(set) var refusesAll = false
     /// Whether this responder accepts a pairing without a passkey and without a comparison.
     private(set) var acceptsUnauthenticated = true

@@ -102,8 +102,8 @@ package struct BlueZObjectTree: Sendable, Equatable {
     /// Returns the number of ended links to the device.
     package func endedLinks(of device: DBusObjectPath) -> Int { endedLinks[device] ?? 0 }
 
-    /// Returns whether one particular link to the device is connected. `endedLinks` identifies the link: it is the value of
-    /// `endedLinks(of:)` before the end of the link. If `endedLinks(of:)` has changed, the link has ended, even if the device is
+    /// Returns whether one particular link to the device is still connected. The parameter `endedLinks` identifies the link: it is
+    /// the value of `endedLinks(of:)` during this link. If that value has changed, the link has ended, even if the device is
     /// connected again.
     package func isConnected(_ device: DBusObjectPath, since endedLinks: Int) -> Bool {
         devices[device]?.isConnected == true && self.endedLinks(of: device) == endedLinks
@@ -153,7 +153,7 @@ package struct CharacteristicRecord: Sendable, Equatable {
     package let service: DBusObjectPath
     package let uuid: BluetoothUUID
     package let flags: Set<String>
-    /// The MTU in bytes. Nil: bluetoothd does not report the MTU, because the device is not connected or bluetoothd is too old.
+    /// The MTU in bytes; nil if bluetoothd does not report it, because the device is not connected or bluetoothd is too old.
     package let mtu: Int?
 
     init(_ path: DBusObjectPath, _ properties: PropertyReader) throws(MalformedObject) {

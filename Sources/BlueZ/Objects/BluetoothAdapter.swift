@@ -34,7 +34,7 @@ extension BlueZObjectTree {
 
     /// Returns the first powered adapter with this name.
     ///
-    /// - Parameter name: the name of the adapter. Nil: any adapter.
+    /// - Parameter name: the name of the adapter; nil for any adapter.
     ///
     /// - Throws: `serviceUnavailable`; `adapterOff` if all matching adapters are off; `noSuchAdapter` if no adapter matches.
     package func usableAdapter(_ name: String?) throws(BlueZError) -> BluetoothAdapter {

@@ -2,8 +2,8 @@ import DBus
 
 /// The 48-bit address of a device or an adapter.
 public struct BluetoothAddress: Hashable, Sendable {
-    /// The type of a device's address. A random address is static or private: a static address can change only when the device
-    /// restarts, and a private address changes every few minutes.
+    /// The type of a device's address. A random address is static or private. A static address can change only when the device
+    /// restarts. A private address changes every few minutes.
     public enum Kind: String, Sendable {
         case `public`
         case random

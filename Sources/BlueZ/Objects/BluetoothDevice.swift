@@ -11,8 +11,8 @@ public struct BluetoothDevice: Sendable, Equatable {
     public let name: String?
     /// The device's name on this machine. If no user has set an alias, the alias equals `name`.
     public let alias: String?
-    /// The signal strength in dBm. bluetoothd clears the value at the end of each scan. Nil: bluetoothd has received no packet from
-    /// the device since it last cleared the value.
+    /// The signal strength in dBm. bluetoothd clears the value at the end of each scan. The value is nil if bluetoothd has received
+    /// no packet from the device since then.
     public let rssi: Int?
     /// The transmit power in dBm, as the device reports it.
     public let transmitPower: Int?
@@ -23,7 +23,7 @@ public struct BluetoothDevice: Sendable, Equatable {
     public let manufacturerData: [UInt16: [UInt8]]
     public let isConnected: Bool
     public let isPaired: Bool
-    /// Whether bluetoothd has the device's attribute table. The value is also true if the table is from an earlier connection.
+    /// True if bluetoothd has the device's attribute table, even if the table is from an earlier connection.
     public let areServicesResolved: Bool
 
     init(_ path: DBusObjectPath, _ properties: PropertyReader) throws(MalformedObject) {

@@ -4,8 +4,9 @@ public struct BluetoothUUID: Hashable, Sendable {
     private static let base: UInt128 = 0x1000_8000_0080_5f9b_34fb
     private static let groups = [8, 4, 4, 4, 12]
 
-    /// The halves of the number. The UUID does not store the number itself. Reason: `UInt128` has an alignment of 16 bytes. In a debug
-    /// build of Swift 6.3.1, an asynchronous closure that captures a value with this alignment can crash when it resumes.
+    /// The upper and the lower 64 bits of `value`. This type does not store the `UInt128` itself, because that type has an alignment
+    /// of 16 bytes. In a debug build of Swift 6.3.1, an asynchronous closure that captures a value with this alignment can crash when
+    /// it resumes.
     private let high, low: UInt64
 
     /// The UUID as a number. The first digit of the text form is the most significant digit.
@@ -36,7 +37,7 @@ public struct BluetoothUUID: Hashable, Sendable {
         }
     }
 
-    /// The number that the Bluetooth SIG has assigned. Nil: the UUID is not derived from the Bluetooth base UUID.
+    /// The number that the Bluetooth SIG has assigned; nil if the UUID is not derived from the Bluetooth base UUID.
     public var assigned: UInt32? {
         value & (UInt128.max >> 32) == Self.base ? UInt32(truncatingIfNeeded: value >> 96) : nil
     }

@@ -8,13 +8,13 @@ public struct Advertisement: Sendable, Hashable {
     public var serviceData: [BluetoothUUID: [UInt8]]
     /// The manufacturer data for each company identifier. The Bluetooth SIG assigns the identifiers.
     public var manufacturerData: [UInt16: [UInt8]]
-    /// Whether to set the flag "general discoverable". Many scanners ignore an advertisement without this flag.
+    /// True to set the flag "general discoverable". Many scanners ignore an advertisement without this flag.
     public var isDiscoverable: Bool
     /// The range of the advertising interval. The adapter chooses an interval in this range. The bounds must be between 20 ms and
-    /// 10.24 s (legacy advertising), and are rounded to milliseconds. Nil: the kernel's default, 1.28 s.
+    /// 10.24 s (legacy advertising), and are rounded to milliseconds. Without a range, the kernel uses its default, 1.28 s.
     public var interval: ClosedRange<Duration>?
-    /// The requested transmit power in dBm, from −127 to 20. An adapter without extended advertising ignores the request. Nil: the
-    /// adapter's default.
+    /// The requested transmit power in dBm, from −127 to 20. An adapter without extended advertising ignores the request. If it is
+    /// nil, the adapter uses its default.
     public var transmitPower: Int?
 
     public init(

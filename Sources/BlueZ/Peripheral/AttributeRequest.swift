@@ -40,7 +40,7 @@ public final class WriteRequest: Sendable {
     public let offset: Int
     /// The written bytes, at most 512.
     public let value: [UInt8]
-    /// The ATT MTU of the link in bytes. Nil: bluetoothd did not report the MTU.
+    /// The ATT MTU of the link in bytes; nil if bluetoothd did not report the MTU.
     public let mtu: Int?
     /// The maximum length in bytes of a notification that arrives complete at this central: MTU − 5, and at most 512. If the MTU is
     /// unknown, the minimum MTU of 23 applies.
@@ -49,7 +49,7 @@ public final class WriteRequest: Sendable {
     /// 5.66 adds a length field of two bytes to each notification, even if a packet contains only one notification. BlueZ truncates a value
     /// that does not fit in the remaining bytes.
     public var maximumNotificationLength: Int { min(max(23, mtu ?? 23) - 5, 512) }
-    /// The pending answer. Nil: bluetoothd does not wait for an answer.
+    /// The pending answer; nil if bluetoothd does not wait for an answer.
     private let answer: PeripheralAnswer<Void>?
 
     init(

@@ -18,10 +18,10 @@ package struct ConnectionTable: Sendable {
 
     private struct Entry {
         let connection: PeripheralConnection
-        /// True if the device has read or written a value. Such a device is a central of this machine. The table also contains devices
-        /// without such an access: peripherals to which this machine has connected, and centrals that have only connected.
+        /// True if the device has read or written a value, and therefore is a central. The table also contains other devices: peripherals
+        /// to which this machine has connected, and centrals that have not accessed a value yet.
         var isCentral = false
-        /// The time of the event `disconnected`. Nil: the link is connected.
+        /// The time of the event `disconnected`; nil while the link is connected.
         var end: Duration?
     }
 
@@ -41,7 +41,7 @@ package struct ConnectionTable: Sendable {
     }
 
     /// The device with the newest connection. The peripheral reports writes through a socket as writes of this device, because a socket
-    /// does not identify the sender. Nil: the table is empty.
+    /// does not identify the sender. The value is nil if the table is empty.
     package var newest: DBusObjectPath? {
         entries.max { $0.value.connection.number < $1.value.connection.number }?.key
     }
@@ -84,8 +84,8 @@ package struct ConnectionTable: Sendable {
         return end { _ in true }
     }
 
-    /// Records that notifications of an attribute were turned on or off. Returns an event for each connected device. A device whose
-    /// link has already ended gets no event.
+    /// Records that notifications of an attribute were turned on or off. If this is a change, returns an event for each device whose link
+    /// has not ended.
     package mutating func notifications(of attribute: LocalAttribute, on: Bool) -> [Change] {
         let isNews = on ? notifying.insert(attribute).inserted : notifying.remove(attribute) != nil
         guard isNews else { return [] }

@@ -86,8 +86,8 @@ extension Peripheral {
         } catch { throw BlueZError(error, "advertise over \(adapter.lastElement)") }
     }
 
-    /// Registers all services and advertisements that are not registered. Ignores an error if bluetoothd or the adapter is not available,
-    /// because the registration is then possible later.
+    /// Registers all services and advertisements that are not registered. Ignores an error if bluetoothd or the adapter is not available.
+    /// The registration can then succeed later.
     private func registerOrWait() async throws(BlueZError) {
         do throws(BlueZError) { try await registerAll() } catch {
             guard [.serviceUnavailable, .adapterOff, .noSuchObject].contains(error.code) else { throw error }
@@ -111,8 +111,8 @@ extension Peripheral {
         try await registration.changes.add { await self.exchange(number, advertisement) }.value.get()
     }
 
-    /// Replaces the advertisement. The new advertisement is not registered yet. It would be simpler to change the properties of the
-    /// registered advertisement, but bluetoothd does not report whether it accepts such a change.
+    /// Replaces the advertisement. The new advertisement is not registered yet. This method does not change the properties of the
+    /// registered advertisement, because bluetoothd does not report whether it accepts such a change.
     private func exchange(_ number: Int, _ advertisement: Advertisement) async -> Result<Void, BlueZError> {
         guard let path = await retractAdvertisement(number) else { return .success(()) }
         do throws(BlueZError) { try await export(advertisement, number, path) } catch { return .failure(error) }

@@ -4,8 +4,8 @@ import Logging
 /// The services that this machine offers over one adapter. A peripheral is valid only in the body of
 /// ``BlueZClient/withPeripheral(over:offering:_:)``.
 ///
-/// ``events`` contains all events in the order of bluetoothd's reports. Reads and writes are in the order in which they arrived over
-/// the air, because bluetoothd reports all of them over one bus connection. Writes through a socket are the exception
+/// ``events`` contains all events in the order of bluetoothd's reports. Reads and writes are in the order in which they arrived over the
+/// air, because bluetoothd reports all of them over one bus connection. Writes through a socket can be in another order
 /// (``LocalCharacteristic/Socket/write``).
 ///
 /// After a restart of bluetoothd, or when a removed adapter exists again, the peripheral registers its services and advertisements again.
@@ -226,7 +226,7 @@ extension BlueZClient {
     /// Offers services over an adapter while `body` runs. This method always removes the services when `body` has returned or has
     /// thrown an error.
     ///
-    /// - Parameter adapter: the name of the adapter, such as `hci1`. Nil: the first powered adapter. A client can offer only one set
+    /// - Parameter adapter: the name of the adapter, such as `hci1`; nil for the first powered adapter. A client can offer only one set
     ///   of services per adapter at a time.
     ///
     /// - Throws: the errors of `body`; ``BlueZError/Code/busUnavailable``, ``BlueZError/Code/serviceUnavailable``,

@@ -3,7 +3,7 @@ public enum PeripheralEvent: Sendable {
     case connected(PeripheralConnection)
     /// A central disconnected. This event comes after all other events of the connection.
     case disconnected(PeripheralConnection)
-    /// A central turned notifications or indications on or off. bluetoothd does not report the central that did this. Therefore the
+    /// A central turned notifications or indications on or off. bluetoothd does not report which central did this. Therefore the
     /// peripheral sends one event for each connected central. If a central connects while notifications or indications are on, the
     /// peripheral sends an event for this central, too.
     case subscribed(PeripheralConnection, LocalAttribute, on: Bool)
