@@ -12,8 +12,8 @@ struct Wiring {
     ///
     /// - Parameters:
     ///   - trust: the trusted keys of the virtual device that a push to `sim:` creates; nil if the task does not create a device.
-    ///   - bases: the images that the device may run; nil if the task needs none.
-    ///   - usedTime: returns the part of the time of `--timeout` that has passed before the task.
+    ///   - bases: the possible running images of the device, as bases of a delta; nil if the task sends no delta.
+    ///   - usedTime: returns the time since the start of the command, which counts towards `--timeout`.
     /// - Throws: the error of the task; `Failure` with the code `interrupted` after a signal.
     func perform(
         _ task: UpdateTask<VerifiedUpdate>, on target: DeviceOptions, trust: TrustStore? = nil,

@@ -49,8 +49,9 @@ package enum Completions {
     /// The bash function that completes the arguments of otaflash. bash splits words at `:` and `=`, so argument-parser's function would
     /// not see an address as one word.
     ///
-    /// The bash function joins the split words, splits `--OPTION=VALUE` into option and value, and calls argument-parser's function. From
-    /// each completion, it removes the text up to the last `:` or `=`, because bash replaces only the text after this character.
+    /// The bash function joins the split words, splits `--OPTION=VALUE` into option and value, and calls argument-parser's function. bash
+    /// replaces only the text after the last `:` or `=` of the typed word. So the bash function removes the text before it from each
+    /// completion.
     private static let bashAddresses = #"""
         _otaflash_with_addresses() {
             local -a joined=()

@@ -33,8 +33,8 @@ struct Status: DeviceCommand {
             resume: resume(outcome.report.device))
     }
 
-    /// Returns the command line that resumes a partial upload. If the device decodes differences, the command line contains `--base`, so
-    /// that the push can send a difference.
+    /// Returns the command line that resumes a partial upload. If the device decodes deltas, the command line contains `--base`, so that
+    /// the push can send a delta.
     private func resume(_ device: DeviceDescription) -> String {
         var invocation = Invocation(command: "push", file: "BUNDLE", target)
         if device.largestBase ?? 0 > 0 { invocation.options = ["--base", "RUNNING_BUNDLE"] }

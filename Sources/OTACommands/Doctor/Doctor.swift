@@ -105,7 +105,7 @@ package struct Check: Encodable, Sendable, Equatable {
         case ok
         /// A push works, but a setting makes the push slower or less reliable.
         case slow
-        /// A push over the checked transport cannot work.
+        /// The requirement is not met. A push that needs it fails.
         case missing
         /// The check was not possible, because another required part is missing.
         case unknown

@@ -14,7 +14,7 @@ package struct Failure: Error, Sendable {
     package var code: String
     /// The description of the failure, without a full stop.
     package var message: String
-    /// The next steps for the user, one for each line. otaflash does not wrap these lines.
+    /// The next steps for the user. otaflash prints each element on its own line, without wrapping.
     package var hints: [String]
     package var exit: ExitStatus
     /// The usage text of the command. It is shown below the message. JSON output does not contain it.

@@ -74,8 +74,8 @@ struct PackagedImage: Encodable, Sendable {
     let imageNumber: UInt32
     /// The name of the image's file in the package; nil if the image is not from a package.
     let name: String?
-    /// The board name in the package's manifest; nil if the manifest does not contain one. The manifest is not signed, so the name proves
-    /// nothing.
+    /// The board name in the package's manifest; nil if the manifest does not contain one. The manifest is not signed, so the name can be
+    /// false.
     let board: String?
     let image: ImageSummary
 

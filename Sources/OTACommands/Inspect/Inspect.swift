@@ -113,8 +113,8 @@ struct Inspect: Command {
         console.note("the base \(title) is for the product \(other), the bundle is for \(product)")
     }
 
-    /// Returns the failure for a file that contains only a manifest. `detect(prefix:)` takes it for a bundle, because a bundle begins with
-    /// its manifest.
+    /// Returns the failure for a file that contains only a manifest. For such a file, `detect(prefix:)` returns `bundle`, because a bundle
+    /// begins with its manifest.
     private func unsignedManifest() -> Failure {
         Failure(
             BundleError.Code.truncated.rawValue, .malformed,

@@ -185,8 +185,8 @@ struct Verify: Command {
 
     /// Verifies the bundle of the previous release, and checks that devices with the previous release can install `bundle`.
     ///
-    /// The previous bundle must be signed by a trusted key, too, because a comparison with a forged bundle proves nothing. If both bundles
-    /// have the same manifest, they are the same release, and the comparison is not necessary.
+    /// A trusted key must have signed the previous bundle, too, because a forged bundle could name any version. If both bundles have the
+    /// same manifest, they are the same release, and the comparison is not necessary.
     private func checked(
         _ bundle: VerifiedBundle, after name: String, trust: TrustStore, _ console: Console
     ) throws -> VerifyAnswer.Previous {

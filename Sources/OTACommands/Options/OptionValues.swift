@@ -64,7 +64,7 @@ package enum WholeNumber {
 extension ParsableArguments {
     /// Parses the value of a text option.
     ///
-    /// - Throws: a usage failure. Its message contains the value, and its hint the expected format.
+    /// - Throws: a usage failure. The message contains the value. The hint contains the expected format.
     static func read<Value>(
         _ text: String, _ option: String, _ rule: String, _ parse: (String) -> Value?
     ) throws(Failure) -> Value {

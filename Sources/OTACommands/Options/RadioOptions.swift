@@ -2,7 +2,7 @@ import ArgumentParser
 import BlueZ
 import Glibc
 
-/// The option that answers the pairing of a device.
+/// The option with the passkey for a device that requires pairing.
 struct PasskeyOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
@@ -32,7 +32,7 @@ struct RadioOptions: ParsableArguments {
 
     init() {}
 
-    /// The options without a command line.
+    /// Creates the options from values, not from a command line.
     init(adapter: String?, _ pairing: PasskeyOptions) {
         own = AdapterOptions()
         own.adapter = adapter

@@ -9,7 +9,7 @@ package struct JUnitReport {
 
     package struct Case {
         enum Outcome {
-            /// The lines are a result for the user.
+            /// The lines of the result for the user; empty if this case has no result.
             case passed([TerminalLine])
             case failed(Failure)
             case skipped(String)

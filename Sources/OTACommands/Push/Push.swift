@@ -194,7 +194,7 @@ struct Push: DeviceCommand {
             isDryRun: flags.contains(.dryRun), isPlain: flags.contains(.plain))
     }
 
-    /// Finds the images that the device may run; nil with `--plain`, which needs none.
+    /// Finds the possible running images of the device, as bases of deltas. Returns nil with `--plain`.
     ///
     /// - Parameter usedTime: returns the time since the start of the command.
     /// - Throws: `timedOut` if the time of `--timeout` has passed.

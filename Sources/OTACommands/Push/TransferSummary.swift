@@ -25,7 +25,7 @@ struct TransferSummary: Encodable, Sendable {
     let resumedFrom, imageBytes, sentBytes, resentBytes: Int
     /// `lzma2` if at least a part of the image was encoded; `plain` if no part was encoded.
     let encoding: String
-    /// Nil if the image was not sent as the difference from a base.
+    /// The base of the delta; nil if the image was not sent as a delta.
     let base: Base?
     /// The number of encoded bytes that the device decoded; nil if nothing was encoded.
     let encodedBytes: Int?

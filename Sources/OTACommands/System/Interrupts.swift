@@ -65,7 +65,7 @@ package enum Interrupts {
         sem_post(heard)
     }
 
-    /// Runs `body` with SIGINT, SIGTERM and SIGHUP blocked, so that a signal does not leave incomplete files.
+    /// Runs `body` with SIGINT, SIGTERM and SIGHUP blocked in this thread, so that a signal does not leave incomplete files.
     static func deferringSignals<Result>(_ body: () throws -> Result) rethrows -> Result {
         var signals = sigset_t()
         var before = sigset_t()

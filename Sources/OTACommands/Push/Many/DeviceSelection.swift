@@ -89,7 +89,7 @@ struct DeviceSelection: ParsableArguments {
 
     /// Returns the devices to update, in the order of `found`.
     ///
-    /// - Parameter product: the product of the devices.
+    /// - Parameter product: the product that a device must report.
     func selected(_ found: [ScannedDevice], product: String) -> [ScannedDevice] {
         let matching = found.filter { device in
             guard device.product == product else { return false }

@@ -11,7 +11,7 @@ struct ManyPush {
     let options: UpdateOptions
     let targets: PushTargets
     let trust: TrustStore
-    /// The images that the devices may run; nil: the push needs none.
+    /// The possible running images of the devices, as bases of deltas; nil with `--plain`.
     let bases: BaseImages?
     /// Returns the time since the start of the command. `--timeout` limits the whole command.
     let usedTime: @Sendable () -> Duration

@@ -6,7 +6,7 @@ import OTAUpdate
 struct ManyPushAnswer: CommandAnswer {
     /// The result of one device.
     struct Entry: Encodable, Sendable {
-        /// The address that the user gave.
+        /// The address that the user gave, or with `--all` the address that the scan found.
         let given: String
         /// The Bluetooth adapter of the device; nil if the push does not use several adapters.
         var adapter: String?

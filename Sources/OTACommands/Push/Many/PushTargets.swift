@@ -56,12 +56,12 @@ struct PushTargets: ParsableArguments {
         throw ValidationError("One device uses one adapter: give --adapter once, or several devices.")
     }
 
-    /// True for a push to several devices. A push with `--all` or `--device-file` counts as one, even if it has only one device.
+    /// True for a push to several devices. This includes every push with `--all` or `--device-file`, even to only one device.
     var areMany: Bool { selection.all || deviceFile != nil || device.count > 1 }
 
     private static let mostDevices = 1000
 
-    /// The options of a push to one device. For a push to several devices, these are the options that all devices share.
+    /// The options of a push to one device. A push to several devices uses only the shared options in it, such as the time limit.
     var one: DeviceOptions { options(for: device.first ?? "") }
 
     /// Returns the options of the push to one of the devices.
@@ -150,7 +150,7 @@ struct PushOrder: ParsableArguments {
 }
 
 extension RadioOptions {
-    /// The options of a push without Bluetooth options.
+    /// The empty options, for a device that is not reached over Bluetooth.
     fileprivate static var none: RadioOptions {
         var pairing = PasskeyOptions()
         pairing.passkey = nil
