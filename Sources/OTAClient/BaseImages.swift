@@ -5,14 +5,14 @@ public import SystemPackage
 
 /// The images that a device may run at present. They are read from files and folders.
 ///
-/// If the device runs one of these images, a push uses this image as the base: the push sends only the difference between the base and the
-/// new image (docs/smaller-updates.md). A base needs no signature. The device compares the digest of its running image with the digest of
-/// the base before it accepts a difference.
+/// If the device runs one of these images, a push uses this image as the base: the push sends a delta, only the differences between the
+/// base and the new image (docs/smaller-updates.md). A base needs no signature. The device compares the digest of its running image with
+/// the digest of the base before it accepts a delta.
 public struct BaseImages: Sendable {
     /// The images in the order of the paths. `BaseImage.id` is the position in this array.
     public private(set) var images: [BaseImage] = []
-    /// The ids of the images whose files the user named in the command. The other images are from folders or from the default paths. If a push
-    /// does not offer a named image to the device, it can report the reason in a note.
+    /// The ids of the images whose files the user named in the command. The other images are from folders or from the default paths. If a
+    /// push does not offer a named image to the device, the push can report the reason in a note.
     package private(set) var named: Set<Int> = []
     private var files: [FilePath] = []
     /// The id of the image in each file.
@@ -25,7 +25,7 @@ public struct BaseImages: Sendable {
     ///     names the product and the version of its image. They are used in the order of their file names. Folders inside a folder are not
     ///     searched.
     ///   - areChosen: true if the user named the paths in the current command; false for ``defaultPaths``.
-    ///   - note: receives a message for each path that cannot be used.
+    ///   - note: receives the messages about unusable paths and files, at most four for one folder.
     ///   - isStopped: returns true to end the search. The images that were found before remain.
     public init(
         in paths: [FilePath], areChosen: Bool = true, note: (String) -> Void = { _ in },
@@ -204,7 +204,7 @@ public struct BaseImages: Sendable {
 /// The reason why a file is not used as a base.
 private struct BaseError: Error {
     let context: String
-    /// True if the path is a folder, a device or a pipe.
+    /// True if the path is not a regular file: a folder, a device or a pipe. Inside a folder, such a path causes no note.
     var isFolder = false
 
     init(context: String) { self.context = context }

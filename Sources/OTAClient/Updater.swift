@@ -55,7 +55,7 @@ public struct Updater: Sendable {
         ///
         /// A push to `sim:` creates the virtual device if it does not exist. A dry run never creates it.
         public var keysOfNewDevice: TrustStore?
-        /// The images that the device may run; nil: no image is known. If the device runs one of these images and decodes differences, a
+        /// The possible running images of the device; nil: no image is known. If the device runs one of these images and decodes deltas, a
         /// push uses this image as the base. A push replaces the value of `UpdateOptions.bases` with these images.
         public var bases: BaseImages?
         /// The folder of the virtual devices; nil: the folder of the command `otaflash`.

@@ -27,7 +27,7 @@ package struct VirtualDevices {
     /// Locks a virtual device.
     ///
     /// The lock file is in the folder of the virtual devices, so every process that uses the device finds the lock. The name of the lock
-    /// file begins with a dot. The name of a device cannot begin with a dot, so the two names always differ.
+    /// file begins with a dot. The name of a device cannot begin with a dot, so no device has the name of a lock file.
     ///
     /// - Parameter mayBeMissing: true if the caller will create a missing device. If false, a missing device is an error, and no lock file
     ///   is created. So a mistyped name leaves no file.

@@ -6,6 +6,7 @@ package import OTAUpdate
 /// All events go through one mailbox to one loop. The loop owns all mutable state except the queue. A lock protects the queue, because each
 /// push asks the queue directly for permission before its first change on the device.
 package struct PushPool<Value: Sendable>: Sendable {
+    /// An event of the pool. Each event except `limited` contains the index of the device.
     package enum Event: Sendable {
         case started(Int)
         case progress(Int, UpdateProgress, Duration)

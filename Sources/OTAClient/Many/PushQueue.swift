@@ -119,8 +119,9 @@ package struct PushQueue: Sendable {
     /// The lowered limits of the lanes.
     private var limits: [Lane: Int] = [:]
     private var updated = 0
-    /// True if a device could not be reached while the queue looked for the first devices.
+    /// True if a connection has failed. More devices may then connect before the first devices are updated (`isWanted(_:)`).
     private var isSearchWide = false
+    /// The shortest time limit of a trial that an updated device has reported; nil: no device has reported a limit.
     private var shortestTrial: Duration?
     /// True if no further device starts.
     package private(set) var isHalted = false
@@ -272,6 +273,6 @@ package struct PushQueue: Sendable {
         order.insert(index, at: order.prefix { devices[$0].hasAnswered }.count)
     }
 
-    /// Starts no further device.
+    /// Prevents the start of further devices.
     package mutating func halt() { isHalted = true }
 }
