@@ -34,7 +34,7 @@ public struct RetryPolicy: Sendable, Equatable {
         return wait(random: &random)
     }
 
-    /// Resets the count after progress.
+    /// Resets the count of failed attempts after progress.
     public mutating func progressed() { failures = 0 }
 
     /// Extends the search for a restarting device after the loss of a link, because the device may have restarted once more.

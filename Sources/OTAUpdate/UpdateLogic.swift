@@ -54,7 +54,7 @@ public enum UpdateAction: Sendable, Equatable {
 public struct EncodingRequest: Sendable, Equatable {
     /// The position of the first image byte to encode, in bytes.
     public var offset: Int
-    /// The image that the device may run. Nil: the image is only compressed.
+    /// The base of the delta: a possible running image of the device. Nil: the image is only compressed.
     public var base: BaseImage?
 
     public init(offset: Int, base: BaseImage? = nil) {
@@ -104,7 +104,7 @@ public enum UpdateProgress: Sendable, Equatable {
 /// A phase of an update, as the progress reports name it.
 public enum UpdatePhase: String, Sendable, CaseIterable {
     case connect
-    /// Read the device's status, and check that the bundle fits the device.
+    /// Read the device's status, and check that the device can install the update.
     case preflight
     /// Send the envelope (manifest and signatures), which the device verifies.
     case envelope

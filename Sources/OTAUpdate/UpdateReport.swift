@@ -87,7 +87,7 @@ public struct ErasedSlot: Sendable, Equatable {
 public enum ImageEncoding: String, Sendable, CaseIterable {
     /// The image bytes themselves.
     case plain
-    /// An LZMA2 stream (docs/ota-profile.md, "Encoded images"): the compressed image, or the difference from a base.
+    /// An LZMA2 stream (docs/ota-profile.md, "Encoded images"): the compressed image, or a delta.
     case lzma2
 }
 
@@ -123,7 +123,7 @@ public struct TransferReport: Sendable, Equatable {
     public var resentBytes = 0
     /// `lzma2` if this run sent at least a part of the image encoded; `plain` if not.
     public var encoding = ImageEncoding.plain
-    /// The base of the encoded image; nil if this run sent no part of the image as the difference from a base.
+    /// The base of the encoded image; nil if this run sent no part of the image as a delta.
     public var base: BaseImage?
     /// The number of encoded bytes that this run sent and that the device did not lose. Bytes that were sent again are counted only once.
     public var encodedBytes = 0

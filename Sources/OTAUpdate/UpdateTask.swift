@@ -88,10 +88,10 @@ public struct UpdateOptions: Sendable, Equatable {
     ///
     /// Only the GATT OTA profile has encoded images.
     public var isPlain: Bool
-    /// The images that the device may run. If the device accepts one of them as the base, the session sends only the difference from this
+    /// The possible running images of the device. If the device accepts one of them as the base, the session sends the delta from this
     /// base.
     ///
-    /// The session tries at most three of them. If the device accepts none of them, the session sends the compressed image.
+    /// The session offers at most three bases. If the device accepts none of them, the session sends the compressed image.
     public var bases: [BaseImage]
 
     public init(
