@@ -3,10 +3,10 @@ import OTAUpdate
 
 /// Chooses the form in which a push sends the image, and holds the encoded image until the push needs it.
 ///
-/// The push tries the forms in this order: as the difference from a base (at most three bases), compressed without a base, and plain. A
+/// The push tries the forms in this order: as a delta (at most three bases), compressed without a base, and plain. A
 /// form that failed is not tried again.
 struct EncodingChoice {
-    /// An encoded form of the image. If `base` is not nil, the form is the difference from the base. If `base` is nil, the form is the
+    /// An encoded form of the image. If `base` is not nil, the form is the delta from the base. If `base` is nil, the form is the
     /// compressed image.
     struct Form: Equatable {
         var base: BaseImage?
@@ -120,8 +120,9 @@ struct EncodingChoice {
         return ready.stream
     }
 
-    /// Stores the result of the encoder. If the result shows that the current form cannot be used or is not smaller than the plain image,
-    /// removes the form. If `result` is nil, there is no encoder, so removes all forms.
+    /// Stores the result of the encoder. Removes the current form if the encoder failed or if the encoded image is not small enough
+    /// (`worthwhilePercent`). If the file of a base cannot be read, replaces this base. If `result` is nil, there is no encoder. Then
+    /// removes all forms.
     ///
     /// - Returns: a message for the user about an error; nil if there is no error.
     mutating func receive(
@@ -147,7 +148,7 @@ struct EncodingChoice {
             drop(.notDecoded)
             return "the image cannot be encoded: \(context)"
         case .failure(.baseUnreadable(let context))?:
-            // No file is read again after such a failure, so the number of these requests is limited.
+            // Do not count this request. No file is read again after such a failure, so the number of files limits these requests.
             requests -= 1
             replaceUnreadable(form)
             return noteAboutUnreadable(context)
@@ -155,7 +156,8 @@ struct EncodingChoice {
         return nil
     }
 
-    /// Replaces the current form, because the file of its base cannot be read. A damaged file must not prevent the use of an intact one.
+    /// Replaces the base of the current form by the same image in another file, or by a base of `reserve`. Call this function if the file
+    /// of the base cannot be read.
     private mutating func replaceUnreadable(_ form: Form) {
         guard let base = form.base else { return drop(.notDecoded) }
         if let copy = copies.firstIndex(where: base.hasSameImage) {

@@ -2,7 +2,7 @@ import OTAFirmware
 import OTASigning
 import OTAUpdate
 
-/// The transfer of an encoded image in a push. The encoded image is the difference from the running image, or the compressed image.
+/// The transfer of an encoded image in a push. The encoded image is the delta from the running image, or the compressed image.
 ///
 /// A failure of an encoded image does not fail the push. After such a failure, the push continues at the device's offset with the next form
 /// of ``EncodingChoice``. The last form is the plain image.
@@ -134,7 +134,7 @@ extension ProfileConversation {
         if let snapshot { finish(.wouldUpdate(plan), snapshot.description) }
     }
 
-    /// Reports the form of the transfer that starts at `offset`, if the user does not know it yet.
+    /// Reports the form of the transfer that starts at `offset`, unless this form was reported before.
     mutating func reportForm(from offset: Int) {
         guard let push, let transfer, offset < push.image.count else { return }
         if transfer.positions != nil {

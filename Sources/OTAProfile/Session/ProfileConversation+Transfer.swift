@@ -340,10 +340,11 @@ extension ProfileConversation {
     /// Begins the transfer of an object again after a position mismatch or a flash error.
     ///
     /// A position mismatch and a flash error both count as mismatches. After the first mismatch, the transfer of the image continues at the
-    /// last acknowledged offset. After the second mismatch, the transfer starts at 0. The third mismatch fails the session.
+    /// last acknowledged offset. After the second mismatch, the transfer starts at 0. The third mismatch fails the session. If
+    /// an encoded form is left at the third mismatch of the image, the push sends the plain image from 0 instead.
     ///
     /// - Parameters:
-    ///   - code: the error code for the third mismatch.
+    ///   - code: the error code with which the session fails.
     ///   - context: the description of the mismatch for the user.
     mutating func mismatched(_ object: TransferObject, as code: UpdateError.Code, _ context: String) {
         if let transfer, transfer.object == .image { push?.note(transfer) }

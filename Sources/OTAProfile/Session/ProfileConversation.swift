@@ -62,7 +62,8 @@ package struct ProfileConversation: Conversation {
 
     /// Creates a conversation that performs an `UpdateTask`.
     ///
-    /// - Parameter namedBases: the ids of the bases whose files the user named. A note reports a named base that is not offered.
+    /// - Parameter namedBases: the ids of the bases whose files the user named. If such a base is not offered, a note can report the
+    ///   reason.
     /// - Throws: `unsupportedDevice` for `UpdateOptions.Ending.uploadOnly`, which the profile does not support.
     package init(_ task: UpdateTask<VerifiedBundle>, namedBases: Set<Int> = []) throws(UpdateError) {
         self.task = task
@@ -148,7 +149,7 @@ package struct ProfileConversation: Conversation {
     }
 
     package mutating func linkEnded() {
-        // A failed attempt to connect gives no sign that the encoded image is the cause.
+        // Do not count a failed attempt to connect, because it does not show that the encoded image is the cause.
         let wasOpen = if case .idle = state { false } else { true }
         state = .idle
         exchange = nil
