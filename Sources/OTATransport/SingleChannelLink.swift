@@ -15,7 +15,7 @@ public final class SingleChannelLink<Pipe: ValuePipe>: Sendable {
     /// Creates a link over an open pipe.
     ///
     /// - Parameters:
-    ///   - channel: the channel of the pipe's values.
+    ///   - channel: the only channel of the link. All values of the pipe belong to it.
     ///   - maximumValueLength: the maximum length of a value, in bytes.
     ///   - receive: receives the events of the link.
     public init(
