@@ -15,7 +15,7 @@ package actor UDPListener {
     /// Opens a socket and binds the socket to an address.
     ///
     /// - Parameter address: an address of this computer. Port 0 selects any free port.
-    /// - Throws: `noSuchDevice` if the host cannot be resolved or is another machine, `unavailable` if the socket cannot be bound.
+    /// - Throws: `noSuchDevice` if the host cannot be resolved or is another computer, `unavailable` if the socket cannot be bound.
     package init(at address: UDPAddress) async throws(LinkError) {
         let thread: LoopThread
         do throws(DescriptorError) { thread = try LoopThread() } catch {
