@@ -5,7 +5,7 @@ import OTAFirmware
 struct LzmaOptions {
     /// The preset dictionary: the base, followed by the image's bytes before the first encoded byte.
     let dictionary: [UInt8]
-    /// The largest distance of a match, in bytes.
+    /// The dictionary size for liblzma: the largest distance of a match, in bytes.
     private let size: UInt32
     private let finder: lzma_match_finder
 
