@@ -14,7 +14,7 @@ struct RunnerLoop<Session: UpdateLogic, TransportType: Transport, C: Clock> wher
     private let start: C.Instant
 
     private var link: (any Link)?
-    /// The number of the current link. It increases with each new link (`RunnerMessage`).
+    /// The number of the current link (`RunnerMessage`). `leave()` increases it.
     private var connection = 0
     /// The instant of the earliest pending timer; nil if no timer is pending.
     private var armed: C.Instant?
