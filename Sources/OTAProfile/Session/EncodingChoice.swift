@@ -11,8 +11,8 @@ struct EncodingChoice {
     struct Form: Equatable {
         var base: BaseImage?
 
-        /// Two forms are equal if their bases have the same image. The file of a base can change, because a push reads another file with the
-        /// same image if a file cannot be read.
+        /// Two forms are equal if their bases have the same image. The bases can be different files with this image, because a push reads
+        /// another file if the first file cannot be read.
         static func == (left: Form, right: Form) -> Bool {
             guard let base = left.base, let other = right.base else { return left.base == nil && right.base == nil }
             return base.hasSameImage(as: other)
