@@ -15,13 +15,13 @@ package struct AttestationEnvelope: Sendable, Hashable {
     /// The maximum number of signatures.
     package static let maximumSignatures = 8
 
-    /// The JSON text of the statement. Each signature covers a prefix and then exactly these bytes (`signedBytes(of:)`).
+    /// The JSON text of the statement. Each signature covers a DSSE prefix followed by exactly these bytes (`signedBytes(of:)`).
     package let payload: [UInt8]
     package let signatures: [Signature]
 
     /// Signs a statement.
     ///
-    /// - Throws: `signer-protocol` if the signer returns an invalid signature; the errors of the signer.
+    /// - Throws: `signer-protocol` if `key` returns an invalid signature; the errors of `key`.
     package init(signing statement: Statement, with key: any Signer) throws(KeyError) {
         payload = statement.json.text
         let signature = try key.imageSigner.verifiedSignature(of: Self.signedBytes(of: payload))
@@ -92,8 +92,8 @@ package struct AttestationEnvelope: Sendable, Hashable {
 
     /// Decodes Base64 in the standard alphabet or in the URL-safe alphabet (RFC 4648, sections 4 and 5). DSSE requires both.
     ///
-    /// - Returns: nil if `text` is not a Base64 string or mixes both alphabets. The last character can contain bits that belong to no byte.
-    ///   The result is also nil if these bits are not zero, because a correct encoder sets them to zero.
+    /// - Returns: nil if `text` is not a Base64 string or mixes both alphabets. The last character can have bits that are not used for a
+    ///   byte. The result is also nil if these bits are not zero, because a correct encoder sets them to zero.
     private static func bytes(ofBase64 text: JSON?) -> [UInt8]? {
         guard var text = (text?.string?.utf8).map(Array.init) else { return nil }
         let (plus, slash) = (UInt8(ascii: "+"), UInt8(ascii: "/"))

@@ -1,6 +1,6 @@
 internal import OTAFirmware
 
-/// A JSON value (RFC 8259), as the envelopes and statements of attestations contain it.
+/// A JSON value (RFC 8259). The envelopes and statements of attestations are JSON.
 ///
 /// The parser refuses an object that contains a name twice, because two programs could use different members of the object. The decoders of
 /// Foundation accept such an object, so this module has its own parser. A number is stored as its text, so that a copy of the number has

@@ -8,8 +8,8 @@ package struct Statement: Sendable, Hashable {
     package struct Subject: Sendable, Hashable {
         /// The name of the file, only for messages. The digest identifies the file.
         package let name: String?
-        /// The SHA-256 of the file. The value is nil if the subject has only digests of other algorithms. otaflash does not compare these
-        /// digests.
+        /// The SHA-256 of the file. The value is nil if the subject has only digests of other algorithms. otaflash does not use digests
+        /// of other algorithms.
         package let digest: SHA256Digest?
 
         package init(name: String, digest: SHA256Digest) {

@@ -146,13 +146,13 @@ extension FileDescriptor.OpenOptions {
 }
 
 extension Errno {
-    /// The special hint for a write that failed with this error. The value is nil if this error has no special hint. The caller then uses
-    /// its own hint.
+    /// The hint for a write that failed because the file became too large. The value is nil for every other error. The caller then uses its
+    /// own hint.
     var writeHint: String? {
         self == .fileTooLarge ? "raise the maximum size of a file: ulimit -f unlimited" : nil
     }
 
-    /// Whether open(2) returns this error if the file system does not support `O_TMPFILE`.
+    /// Whether this error of open(2) can mean that the file system does not support `O_TMPFILE`.
     var lacksTemporaryFiles: Bool { [Errno.notSupported, .isDirectory, .invalidArgument].contains(self) }
 }
 

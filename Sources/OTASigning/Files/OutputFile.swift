@@ -10,8 +10,8 @@ package final class OutputFile {
     let path: FilePath
     private let replaces: Bool
     private let permissions: FilePermissions
-    /// The version of the existing file at `path` when this object was created. The value is nil if no file existed or if the output is a
-    /// stream. If `commit()` finds a different version at `path`, it does not replace the file and throws `output-changed`.
+    /// The file at `path` when this object was created (`Version`). The value is nil if no file existed or if the output is a stream. If
+    /// `commit()` finds a different version at `path`, `commit()` does not replace the file and throws `output-changed`.
     private let replaced: Version?
     private let file: OpenFile
     private var temporary: FilePath?

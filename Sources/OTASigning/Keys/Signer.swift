@@ -1,8 +1,8 @@
 /// An Ed25519 key pair that signs bundles and MCUboot images. The private key can be in memory (``PrivateKey``), or in a place that it
 /// never leaves, such as a hardware token.
 ///
-/// ``BundleSigner`` and ``MCUbootSigner`` verify each signature with `publicKey` before they write it, so a faulty signer cannot produce a
-/// file with an invalid signature.
+/// ``BundleSigner`` and ``MCUbootSigner`` verify each signature with `publicKey` before they write the signature. A faulty signer therefore
+/// cannot produce a file with an invalid signature.
 public protocol Signer: Sendable {
     var publicKey: PublicKey { get }
 

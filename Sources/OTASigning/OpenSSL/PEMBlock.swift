@@ -119,7 +119,7 @@ extension OpenSSLFailure {
     fileprivate var isEnd: Bool { holds(library: ERR_LIB_PEM, anyOf: PEM_R_NO_START_LINE) }
 }
 
-/// Owns a memory BIO, which is a buffer of libcrypto. The PEM functions of libcrypto read from a BIO or write to it, as with a file.
+/// Owns a memory BIO, which is a buffer of libcrypto. The PEM functions of libcrypto read from a BIO or write to a BIO, as with a file.
 struct MemoryBIO: ~Copyable {
     let pointer: OpaquePointer
 

@@ -1,7 +1,7 @@
 internal import OTAFirmware
 
-/// The values of a manifest, except the format and the digest of the image. The format and the digest have fixed lengths, so the length of
-/// the manifest is known before the image is read.
+/// The values of a manifest, except the format and the digest of the image. These two values are known only after the image was read. Both
+/// have fixed lengths, so the length of the manifest is known earlier.
 struct ManifestDraft {
     private let release: Release
     private let product: ProductName

@@ -11,7 +11,7 @@ public enum SigningError: Error, Sendable, Equatable {
         case imageTooLarge = "image-too-large"
         /// The input file changed while the signer read it.
         case imageChanged = "image-changed"
-        // The next errors concern the values of the release.
+        // The next errors concern the values for the manifest (`Release`).
         case productRequired = "product-required"
         case versionRequired = "version-required"
         case productMismatch = "product-mismatch"
@@ -38,12 +38,12 @@ public enum SigningError: Error, Sendable, Equatable {
         case writeFailed = "write-failed"
     }
 
-    /// The signer refused the input, the values of the release, the keys or the output. `context` describes the problem for the user,
-    /// without a full stop at the end. `hint` is the recommended next step. It is nil if there is no recommendation.
+    /// The signer refused the input, the values of the ``Release``, the keys or the output. `context` describes the problem for the user,
+    /// without a full stop at the end. `hint` is the recommended next step. `hint` is nil if there is no recommendation.
     case refused(Code, context: String, hint: String? = nil)
     case image(ImageError)
     case intelHex(IntelHexError)
-    /// The values of the release are not valid in a manifest, or the input file is not a valid bundle.
+    /// The values of the ``Release`` are not valid in a manifest, or the input file is not a valid bundle.
     case bundle(BundleError)
     case key(KeyError)
 

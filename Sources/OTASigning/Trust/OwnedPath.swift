@@ -13,7 +13,7 @@ enum OwnedPath {
     /// the file, because they could then replace or change the file. The exception is a sticky folder before the end of the path, such as
     /// `/tmp`: in a sticky folder, other users cannot replace the caller's files.
     ///
-    /// A path through `/proc` is an error, because `/proc/self/cwd` leads to the current directory, which can contain files from a
+    /// A path through `/proc` is an error, because `/proc/self/cwd` leads to the current directory. This directory can contain files from a
     /// stranger. For example, if the caller unpacked an archive in this directory, the unpacked files belong to the caller and would pass
     /// the check.
     ///

@@ -40,6 +40,7 @@ struct MCUbootSignature {
     /// - Parameters:
     ///   - signature: the TLV with the signature.
     ///   - digest: the TLV with the image's digest; nil if the image has no digest.
+    ///   - isPure: whether the signature covers the image's bytes instead of a digest.
     /// - Throws: `unsupported-signature` if otaflash does not support the algorithm, the combination of the algorithm and the digest, or a
     ///   pure signature with this algorithm.
     private static func algorithm(

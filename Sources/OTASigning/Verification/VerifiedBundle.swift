@@ -35,7 +35,7 @@ public struct VerifiedBundle: Sendable {
 }
 
 extension VerifiedBundle {
-    /// Checks that devices that run the release in `previous` can install this bundle.
+    /// Checks that a device that runs the release in `previous` can install this bundle.
     ///
     /// - Throws: `wrong-product` for another product; `version-not-raised` if the version is not newer; `counter-lowered` if the security
     ///   counter is lower; `no-common-signer` if no trusted key signed both bundles; `requires-newer` if this bundle requires a newer
@@ -74,7 +74,7 @@ extension VerifiedBundle {
     }
 }
 
-/// The results of the checks of one signature in a bundle.
+/// The result of the verification of one signature in a bundle.
 public struct SignatureReport: Sendable, Equatable {
     public let keyID: KeyID
     public let algorithm: BundleSignature.Algorithm

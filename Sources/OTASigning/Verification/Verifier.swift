@@ -1,7 +1,6 @@
 public import OTAFirmware
 
-/// Verifies bundles (docs/bundle-format.md, "Signatures") and MCUboot images. It uses the keys of a trust store and the conditions of a
-/// policy.
+/// Verifies bundles (docs/bundle-format.md, "Signatures") and MCUboot images with the keys of a trust store and the conditions of a policy.
 public struct Verifier: Sendable {
     public let trust: TrustStore
     public let policy: TrustPolicy
@@ -16,7 +15,7 @@ public struct Verifier: Sendable {
     /// 1. The manifest contains no unknown critical field.
     /// 2. At least one signature by a trusted key is valid, and no signature by a trusted key is invalid. A key counts as trusted only if
     ///    its scope covers the bundle.
-    /// 3. The image's digest matches the manifest.
+    /// 3. The image's size and digest match the manifest.
     /// 4. The policy accepts the bundle. This check comes last, because its error messages contain values of the manifest, and only a
     ///    manifest with valid signatures is authentic.
     ///
