@@ -111,7 +111,9 @@ package struct SMPError: Error, Sendable, Equatable {
 }
 
 extension SMPError {
-    /// Returns the error with which the session fails if the device answered `request` with this SMP error.
+    /// Returns the session's error for this SMP error.
+    ///
+    /// - Parameter request: the request that the device refused with this SMP error.
     func update(_ request: SMPRequest) -> UpdateError {
         UpdateError(
             updateCode, "the device refused \(request.name): \(meaning)", isMarkedForBoot: (group, code) == (1, 28))

@@ -49,7 +49,7 @@ package struct SMPFrame: Sendable, Equatable {
 
     /// Parses bytes that are exactly one packet. The body is not decoded.
     ///
-    /// - Throws: ``SMPFrameError`` if the header is malformed, or if its length field does not fit the number of bytes.
+    /// - Throws: ``SMPFrameError`` if the header is malformed, or if its length field does not match the number of bytes.
     package init(parsing bytes: [UInt8]) throws(SMPFrameError) {
         guard bytes.count >= Self.headerLength else {
             throw SMPFrameError(context: "\(bytes.count) bytes are too short for an SMP header (\(Hex.encode(bytes)))")
@@ -101,11 +101,11 @@ package struct SMPFrameError: Error, Equatable {
     }
 }
 
-/// Assembles packets from received values. A device may split a packet into several values at any byte.
+/// Assembles packets from received values, such as GATT notifications. A device may split a packet into several values at any byte.
 ///
 /// The length field in the header shows where a packet ends, but no byte marks the start of a packet. So if a value is lost, the assembler
-/// takes wrong bytes for the start of the next packet, and reads all later packets wrongly. The caller then needs a new link and a new
-/// assembler.
+/// interprets wrong bytes as the header of the next packet. All later packets are then wrong, too. The caller then needs a new link and a
+/// new assembler.
 package struct SMPFrameAssembler {
     private var collected: [UInt8] = []
 

@@ -23,8 +23,8 @@ package struct SMPImageList: Sendable, Equatable {
 
         package init() {}
     }
-    /// The maximum number of entries. It limits the work that a hostile device can cause. A real device has few image numbers, and two
-    /// slots for each image number.
+    /// The maximum number of entries. The limit bounds the work that a hostile device can cause. A real device has few image numbers, and
+    /// two slots for each image number.
     private static let most = 32
 
     package var entries: [Entry]

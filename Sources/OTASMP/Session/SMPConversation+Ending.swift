@@ -2,7 +2,7 @@ import OTAUpdate
 
 /// The last part of a push (marks, restart and confirmation), and the tasks `UpdateTask.confirm` and `UpdateTask.discard`.
 extension SMPConversation {
-    /// The minimum time from the answer to a restart request until the next restart request.
+    /// The minimum time between two restart requests. It begins when the answer to the first request arrives or times out.
     ///
     /// After a device has accepted a restart request, it may still answer other requests for a short time. So an image list that arrives
     /// in this time does not show that the restart failed.
@@ -16,7 +16,7 @@ extension SMPConversation {
     /// The maximum length of the restart window. The window begins with the first restart request. It ends when an image list of the
     /// device shows that the new images run.
     ///
-    /// In this time, a bootloader can swap images of 2 MB page by page.
+    /// A bootloader that swaps images of 2 MB page by page does not need more time than this.
     private static let longestReturn = Duration.seconds(180)
     /// The maximum number of requests to mark or confirm an image in a session.
     ///

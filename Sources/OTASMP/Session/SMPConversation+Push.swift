@@ -40,13 +40,13 @@ struct SMPPush {
     /// The time at which this session sent the first chunk; nil if no chunk was sent.
     var firstByteAt: Duration?
 
-    /// True if an image list showed that all images run and that at least one image is on trial.
+    /// True if an image list showed that all images of the push run and that at least one of them is on trial.
     var sawTrial = false
     /// True after the answer to an erase request, until the device reports the first offset of the upload.
     var expectsEmptySlot = false
     /// The images whose upload began in this session.
     var begun: Set<Int> = []
-    /// A base whose file the user named; nil if the user named none.
+    /// A base that the user named; nil if the user named no base. A note reports that SMP does not use the base.
     var unusedBase: BaseImage?
     /// True after this session began an upload, or requested a mark, a restart or a confirmation.
     var hasActed = false

@@ -63,7 +63,7 @@ package struct SMPConversation: Conversation {
     private var state = State.idle
     /// The requests that wait for their answers, in the order of sending.
     ///
-    /// Several requests wait at the same time only if they are queries or echo requests, and the device has several buffers.
+    /// Several requests wait at the same time only if they are queries to a device with several buffers, or echo requests of a test.
     private var exchanges: [Exchange] = []
     /// The current upload; nil if no upload is in progress on this link.
     var upload: SMPUpload?
@@ -71,7 +71,7 @@ package struct SMPConversation: Conversation {
     /// The SMP version of the requests.
     private var version = SMPFrame.Version.second
     var device = SMPDevice()
-    /// True while the conversation sends the queries that precede an upload, and waits for their answers.
+    /// True from the first query that precedes an upload until all these queries have been answered.
     var isSurveying = false
     /// The current test; nil if no echo request of a test waits for its answer.
     var probe: SMPProbe?
@@ -91,7 +91,8 @@ package struct SMPConversation: Conversation {
     /// The first image list of the session; nil if no list has arrived.
     var first: SMPImageList?
 
-    /// - Parameter namedBases: the ids of the bases whose files the user named. A note reports that SMP does not use them.
+    /// - Parameter namedBases: the ids of the bases that the user named. For the first of these bases, a note reports that SMP does not
+    ///   use bases.
     /// - Throws: `unsupportedDevice` for `UpdateTask.identify`, which SMP does not support.
     package init(_ task: UpdateTask<[SMPImage]>, namedBases: Set<Int> = []) throws(UpdateError) {
         self.task = task
@@ -175,7 +176,7 @@ package struct SMPConversation: Conversation {
         if restart == .asked { restart = .under(since: shared.now) }
     }
 
-    /// Closes an unusable link. The session then reconnects, as after a lost link.
+    /// Closes a link that cannot be used any more. The session then reconnects, as after a lost link.
     mutating func breakLink(_ reason: LinkError) { reconnect(.afterLoss(reason)) }
 
     mutating func fail(_ error: SMPFrameError) { fail(UpdateError(.protocolViolation, error.context)) }

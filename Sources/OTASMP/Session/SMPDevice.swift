@@ -1,4 +1,4 @@
-/// The features of a device, as far as the session knows them, and the state of the tests (``SMPProbe``) that detect some of them.
+/// The known features of a device, and the state of the tests (``SMPProbe``) that detect some features.
 struct SMPDevice {
     /// The assumed size of a buffer in bytes if the device does not report its buffers.
     ///
@@ -7,7 +7,7 @@ struct SMPDevice {
     /// An echo request is shorter than the device's buffer by this number of bytes. The reason is that the answer is longer than the
     /// request, and must also fit in a buffer.
     private static let echoMargin = 16
-    /// The maximum number of reassembly tests. A test also counts if the link is lost before the answer.
+    /// The maximum number of reassembly tests. A test counts even if the link is lost before the answer.
     static let mostProbes = 2
     /// The maximum number of packets in flight if the device does not report its buffers.
     ///
@@ -34,7 +34,7 @@ struct SMPDevice {
     var longestValue = 0
     /// The number of packets that the device accepted at the same time in a test; 1 before the first successful test.
     var room = 1
-    /// The number of packets in the last test of `room`.
+    /// The number of packets in the last test that determines `room`.
     var triedRoom = 1
     /// The window of the last upload; nil if no answer to a chunk has arrived. The next upload starts with this window.
     var window: SMPWindow?

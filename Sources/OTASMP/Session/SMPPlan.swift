@@ -53,8 +53,8 @@ struct SMPPlan {
         }
         if first(.pending) != nil { return .restart }
         guard let trial = first(.onTrial), let digest = digest(of: trial) else {
-            // All images run and are confirmed. If another image is marked for the next boot, it would replace one of them. In this
-            // case, `blocker` has the error.
+            // All images run and are confirmed. If another image is marked for the next boot, that image would replace one of them. In
+            // this case, `blocker` has the error.
             return blocker.map { .blocked($0) } ?? .finish
         }
         return ending == .trial ? .leaveOnTrial : .confirm(trial, digest: digest)

@@ -19,7 +19,7 @@ struct SMPTarget {
     /// Compares the fields of the manifest with the properties of the device.
     ///
     /// - Returns: the fields that cannot be checked, by their names in the JSON form of a manifest.
-    /// - Throws: `wrongImageFormat` if the image has another version than the manifest. `wrongProduct` if the product does not fit the
+    /// - Throws: `wrongImageFormat` if the image has another version than the manifest. `wrongProduct` if the product does not match the
     ///   board. `requiresNewer` if the previous version is lower than the required version.
     func uncheckedFields() throws(UpdateError) -> [String] {
         try checkImageVersion()
@@ -50,7 +50,7 @@ struct SMPTarget {
     /// Compares the manifest's product with the board.
     ///
     /// - Returns: false if the device does not report its board.
-    /// - Throws: `wrongProduct` if the product does not fit the board.
+    /// - Throws: `wrongProduct` if the product does not match the board.
     func checkProduct() throws(UpdateError) -> Bool {
         guard let board, !board.isEmpty else { return false }
         guard Self.names(ofBoard: board).contains(manifest.product.text) else {

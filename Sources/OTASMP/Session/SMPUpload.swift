@@ -4,7 +4,7 @@
 /// So an answer shows that each earlier chunk was answered or lost.
 ///
 /// After a lost chunk, the device drops all later chunks in flight. The upload waits for the answers to these chunks before it sends chunks
-/// again. The reason is that only the last of these answers has the offset at which the upload continues.
+/// again, because only the last of these answers has the offset at which the upload continues.
 package struct SMPUpload {
     /// The effect of an answer or a timeout on the upload.
     package enum Verdict: Equatable {
@@ -53,13 +53,13 @@ package struct SMPUpload {
     package private(set) var window: SMPWindow
     /// The chunks in flight, from the oldest to the newest.
     private var inFlight: [Sent] = []
-    /// The offset in the device's last answer.
+    /// The offset that the device reported last; 0 before the first answer.
     package private(set) var acknowledgedOffset = 0
     /// The offset of the next chunk.
     package private(set) var sentOffset = 0
     /// True after the last byte of the image was sent.
     private var wasSent = false
-    /// True after the device accepted the first chunk, which has the image's properties.
+    /// True after the device accepted the first chunk, which has the image's properties. False again if the device loses the upload.
     package private(set) var isOpen = false
     /// True if an answer showed that a chunk was lost or refused, and later chunks are still in flight. The device drops these later
     /// chunks. So the upload waits until all of them are answered or have timed out.
