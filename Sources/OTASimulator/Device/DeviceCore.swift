@@ -167,8 +167,8 @@ extension DeviceCore {
         return (Int(device.pointee.held_offset), Int(device.pointee.object_size))
     }
 
-    /// The image in the core's newest record, if an update could resume the reception of this image. The values are the digest of the
-    /// image's manifest, and the number of image bytes that are in the slot according to the record.
+    /// The partly received image in the core's newest record, if an update could resume it. The values are the digest of the image's
+    /// manifest, and the number of image bytes that are in the slot according to the record.
     ///
     /// Nil if the core has no record of an image. After a complete update, the newest record still describes the installed image. Therefore
     /// the value is also nil if an image runs on trial, or if the record describes the running image.

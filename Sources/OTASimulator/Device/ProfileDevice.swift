@@ -37,8 +37,8 @@ extension VirtualDevice {
         try VirtualBootloader(flash: flash).install(image, version: version, securityCounter: securityCounter)
     }
 
-    /// The image in the core's newest record, if an update could resume the reception of this image. The values are the digest of the
-    /// image's manifest, and the recorded bytes in the slot. A later update with the same manifest resumes after these bytes.
+    /// The partly received image in the core's newest record, if an update could resume it. The values are the digest of the image's
+    /// manifest, and the recorded bytes in the slot. A later update with the same manifest resumes after these bytes.
     ///
     /// Nil if the device does not run, if the flash cannot be read, or if the core has no record that an update could resume.
     public var recordedImage: (manifest: SHA256Digest, bytes: [UInt8])? {

@@ -57,7 +57,7 @@ public protocol SimulatedDevice: AnyObject, Sendable {
     /// - Parameters:
     ///   - cuts: the power cuts.
     ///   - worn: the operation numbers of the worn writes.
-    /// - Returns: the number of flash operations so far.
+    /// - Returns: the number of flash operations before this call.
     func schedule(_ cuts: [PowerCut], worn: [Int]) -> Int
     /// Schedules flash faults: errors and wrong data without a loss of power. The operation numbers count from this call: 1 is the next
     /// flash operation.

@@ -19,8 +19,8 @@ public final class VirtualFlash {
     public var powerCuts: [PowerCut] = []
     /// The scheduled faults. The flash removes each fault when the fault happens.
     public var faults: [FlashFault] = []
-    /// The numbers of worn writes. A worn write stores one wrong bit and reports success, as a worn flash does. A number has an effect only
-    /// if the operation with this number is a write to a slot.
+    /// The operation numbers (`operationCount`) of worn writes. A worn write stores one wrong bit and reports success, as a worn flash
+    /// does. A number has an effect only if the operation with this number is a write to a slot.
     var wornPrograms: Set<Int> = []
     /// Whether the flash has power. A power cut sets the value to false. The owner of the flash sets the value to true when the power
     /// returns.
@@ -65,7 +65,7 @@ public final class VirtualFlash {
 
     /// Schedules power cuts and worn writes. The operation numbers count from this call: 1 is the next operation.
     ///
-    /// - Parameter worn: the numbers for `wornPrograms`.
+    /// - Parameter worn: the operation numbers of the worn writes (`wornPrograms`).
     /// - Returns: the number of operations so far.
     func schedule(_ cuts: [PowerCut], worn: [Int]) -> Int {
         wornPrograms.formUnion(worn.map { operationCount + $0 })

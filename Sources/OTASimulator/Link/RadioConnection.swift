@@ -30,7 +30,7 @@ final class RadioConnection {
     let receive: LinkSink
     /// A stream that yields an element when an idle connection must run again.
     let wakes: AsyncStream<Void>
-    /// A stream with one element: the reason for the end of the connection.
+    /// A stream with one element: the reason why the connection ended.
     let ends: AsyncStream<LinkError>
 
     private let wake: AsyncStream<Void>.Continuation
@@ -125,8 +125,8 @@ final class RadioConnection {
 
     func wakeIfIdle() { if isIdle { wake.yield() } }
 
-    /// If a fault of the image transfer is due, applies the fault and breaks the connection. Also breaks the connection if the device has
-    /// discarded it, for example at a restart. Call this function after each call to the device.
+    /// If a fault of the image transfer is due (`FaultCounter.imageReached`), applies the fault and breaks the connection. Also breaks the
+    /// connection if the device has ended it, for example at a restart. Call this function after each call to the device.
     func checkDevice(at now: Duration) {
         guard isOpen else { return }
         if let (offset, size) = world.device.imageReception, let fault = world.faults.imageReached(offset, of: size) {

@@ -13,8 +13,8 @@ public final class SimulatedTransport<C: Clock>: Transport, Sendable where C.Dur
 
     /// Creates a transport to `device`.
     ///
-    /// While a link is open, only the transport may call functions of the device. At any time, other code may read the device's properties
-    /// that are for tests, such as `running`.
+    /// While a link is open, only the transport may call functions of the device. Other code may read the device's properties for tests,
+    /// such as `running`, at any time.
     public init(
         device: some SimulatedDevice, clock: C, radio: RadioModel = RadioModel(), faults: FaultPlan = FaultPlan(),
         seed: UInt64 = 1

@@ -31,7 +31,7 @@ final class SMPServer {
     private var releasedAt = Duration.zero
     private(set) var packets = 0
     private(set) var longestQueue = 0
-    /// The number of values that the server dropped because no buffer was free for a new packet.
+    /// The number of values that the server dropped because no buffer was free for a new packet, since the boot.
     private(set) var overflows = 0
 
     init(_ configuration: VirtualSMPConfiguration, _ slots: SMPSlots) {

@@ -10,7 +10,7 @@ public struct VirtualSMPConfiguration: Sendable {
         case progressive
     }
 
-    /// The Ed25519 keys that the bootloader trusts. The creation of a device adds the key of the factory image to these keys.
+    /// The Ed25519 keys that the bootloader trusts. When a new device is created, the key of its factory image is added.
     public var trustedKeys: [PublicKey]
     /// The ECDSA and RSA keys that the bootloader also trusts.
     public var otherTrustedKeys: [ImagePublicKey] = []
