@@ -20,8 +20,8 @@ static enum ota_status fetch(struct ota_device *device, uint32_t from, uint8_t *
     uint32_t base_size = device->config->decoder->base_size;
     if (from < base_size) {
         *count = ota_min(*count, base_size - from);
-        /* If the base cannot be read, the host can still send the image in another form. It does this after a second
-         * OTA_NOT_DECODED. So do not return OTA_FLASH_FAILED. */
+        /* If the base cannot be read, the host can still send the image in another form. The host does this after a
+         * second OTA_NOT_DECODED. So do not return OTA_FLASH_FAILED. */
         return port->read(device->context, OTA_AREA_BASE, from, to, *count) ? OTA_OK : OTA_NOT_DECODED;
     }
     from -= base_size;

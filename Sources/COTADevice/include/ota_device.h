@@ -33,8 +33,8 @@
 extern "C" {
 #endif
 
-/* The maximum number of connections. Only one of them updates the device at a time. The others may read, and the core
- * answers most of their requests with "busy". */
+/* The maximum number of connections. Only one of them updates the device at a time. During the update, the other
+ * connections can read Info, Progress and Version. The core answers all their requests except IDENTIFY with "busy". */
 #ifndef OTA_MAX_CONNECTIONS
 #define OTA_MAX_CONNECTIONS 4
 #endif
@@ -340,9 +340,10 @@ uint32_t ota_largest_image(const struct ota_config *config);
 enum ota_start_error ota_device_start(struct ota_device *device, const struct ota_config *config,
                                       const struct ota_port *port, void *context, uint8_t *page, uint32_t now);
 
-/* Adds a connection. `connection` is the stack's handle. Each read of Info on this connection returns the value of this
- * moment, even if the value changes later. Returns false if there are already OTA_MAX_CONNECTIONS connections. In this
- * case the core answers reads and Control writes of this connection with OTA_ATT_INSUFFICIENT_RESOURCES. */
+/* Adds a connection. `connection` is the stack's handle. Each read of Info on this connection returns the value at the
+ * time of this call, even if the value changes later. Returns false if there are already OTA_MAX_CONNECTIONS
+ * connections. In this case the core answers reads and Control writes of this connection with
+ * OTA_ATT_INSUFFICIENT_RESOURCES. */
 bool ota_device_connected(struct ota_device *device, uint16_t connection, uint32_t now);
 
 /* Removes a connection. Call this function only after the calls for all earlier writes of the connection. */
