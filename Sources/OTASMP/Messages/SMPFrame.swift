@@ -33,7 +33,7 @@ package struct SMPFrame: Sendable, Equatable {
     package var sequence: UInt8
     /// The number of the command in its group.
     package var command: UInt8
-    /// The CBOR map as bytes.
+    /// The body: an encoded CBOR map.
     package var body: [UInt8]
 
     package init(

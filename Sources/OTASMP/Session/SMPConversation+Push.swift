@@ -16,7 +16,7 @@ struct SMPPush {
     var underWay: Int?
     /// The images that the device has received completely in this session.
     var complete: Set<Int> = []
-    /// True after the first image list of the push.
+    /// True after the push has handled its first image list.
     var hasBegun = false
     /// True after the bundle's fields were compared with the device (``SMPTarget``).
     var isTargetChecked = false

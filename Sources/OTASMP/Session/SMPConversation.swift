@@ -23,7 +23,7 @@ package struct SMPConversation: Conversation {
     enum Step {
         /// Send the request. The device may answer *busy* until `busyEnd`. After this time, the answer *busy* fails the session.
         case ask(SMPRequest, busyEnd: Duration)
-        /// Send chunks.
+        /// Send the next chunks of the upload.
         case upload
         /// Send the echo requests of a test (``SMPProbe``).
         case probe
@@ -33,7 +33,7 @@ package struct SMPConversation: Conversation {
         let request: SMPRequest
         /// The sequence number. All attempts have the same number, so that a late answer to an earlier attempt is also accepted.
         let sequence: UInt8
-        /// The time of the first attempt.
+        /// The time at which the first attempt was sent.
         let since: Duration
         /// The time until which the device may answer *busy*. After this time, the answer *busy* fails the session.
         let busyEnd: Duration
@@ -73,9 +73,9 @@ package struct SMPConversation: Conversation {
     var device = SMPDevice()
     /// True from the first query that precedes an upload until all these queries have been answered.
     var isSurveying = false
-    /// The current test; nil if no echo request of a test waits for its answer.
+    /// The current test with echo requests; nil if no test waits for an answer.
     var probe: SMPProbe?
-    /// The queries to send next, in order.
+    /// The queries that the conversation has not sent yet, in the order of sending.
     var questions: [SMPRequest] = []
     /// The image list of the current link. Nil if no list has arrived, or if the images on the device may have changed since the last list.
     var list: SMPImageList?
@@ -86,7 +86,7 @@ package struct SMPConversation: Conversation {
     var restarts = 0
     /// True after the first confirm request was sent. The device may have confirmed the image even if no answer arrived.
     var hasConfirmed = false
-    /// The number of requests to mark or confirm an image.
+    /// The number of requests to mark or confirm an image that were sent in this session.
     var marks = 0
     /// The first image list of the session; nil if no list has arrived.
     var first: SMPImageList?

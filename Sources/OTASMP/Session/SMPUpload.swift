@@ -22,7 +22,7 @@ package struct SMPUpload {
     /// A chunk in flight.
     private struct Sent {
         var sequence: UInt8
-        /// The offset after the chunk, in bytes.
+        /// The offset of the first byte after the chunk.
         var end: Int
         /// The time from which the answer time of the chunk is measured. It is the later of two times: the time at which the chunk was
         /// sent, and the time of the last answer to an earlier chunk.
