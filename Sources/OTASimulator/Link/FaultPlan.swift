@@ -17,7 +17,7 @@ public struct FaultPlan: Sendable, Equatable {
     public var notificationLoss = 0.0
     /// The probability (0...1) that the device's Bluetooth stack refuses a notification, as if no buffer were free.
     public var notificationRefusal = 0.0
-    /// The time between the end of a link and the device's return into reach, if a fault of this plan has broken the link.
+    /// After a fault of this plan has broken the link, the device is out of reach for this time.
     public var outOfReach: Duration = .zero
     /// The numbers of events to the host. The link breaks after each of these events. `SimulationStatistics.hostEvents` counts all events
     /// to the host.
