@@ -8,8 +8,8 @@ public struct BundleSignature: Sendable, Hashable {
     public static let encodedLength = 76
 
     public let algorithm: Algorithm
-    /// The identifier of the public key that verifies the signature. The identifier does not prove the identity of the signer, because
-    /// anybody can write a key id into a file.
+    /// The identifier of the public key that verifies the signature. The identifier alone does not show that the owner of the key signed,
+    /// because anybody can write a key id into a file.
     public let keyID: KeyID
     /// The Ed25519 signature, 64 bytes.
     public let signature: [UInt8]
@@ -52,8 +52,8 @@ extension KeyID {
 /// The identifier of a public key: the first 8 bytes of a SHA-256. For an Ed25519 key, the SHA-256 covers the 32 raw key bytes. ECDSA and
 /// RSA keys can only sign MCUboot images. For these keys, `OTASigning.ImagePublicKey.id` documents the covered bytes.
 ///
-/// A verifier uses the identifier to find the public key of a signature. The identifier alone proves nothing: only a verified signature
-/// proves that the owner of the key signed.
+/// A verifier uses the identifier to find the public key of a signature. Only a verified signature shows that the owner of the key signed.
+/// The identifier alone does not show this.
 public struct KeyID: Hashable, Comparable, Sendable, CustomStringConvertible {
     /// The 8 bytes of the identifier.
     public let bytes: [UInt8]

@@ -4,7 +4,7 @@
 /// consists only of the image's bytes before `offset`. The stream is raw LZMA2 with lc = lp = pb = 0, and it does not contain the end mark
 /// (a zero byte). The device decodes the stream during the reception (docs/ota-profile.md).
 public struct EncodedImage: Sendable, Equatable {
-    /// The end of an LZMA2 chunk, as a position in the image and in the stream. The next chunk starts at these positions.
+    /// The end of an LZMA2 chunk: its position in the image, and its position in the stream. The next chunk starts at these positions.
     public struct Chunk: Sendable, Equatable {
         /// The end of the chunk's decoded bytes, in bytes from the start of the image.
         public var imageEnd: Int
@@ -52,7 +52,7 @@ public enum EncodingFailure: Error, Sendable, Equatable {
 ///
 /// The value contains only the description of the image. The bytes are read from the file when the encoder needs them.
 public struct BaseImage: Sendable, Equatable {
-    /// The position of this value in the list of bases. This number selects the bytes of the image when the encoder needs them.
+    /// The index of this value in the host's list of bases. The encoder selects the bytes of the image by this number.
     public var id: Int
     /// The size of the image in bytes.
     public var size: Int

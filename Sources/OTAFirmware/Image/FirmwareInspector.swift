@@ -3,9 +3,9 @@
 /// The caller passes the image in blocks of any size. The inspector stores headers and other metadata, but not the program. Therefore the
 /// caller can inspect a large file without the whole file in memory.
 ///
-/// The magic at the start of the image determines the format: ESP-IDF application image (0xE9) or MCUboot image (0x96f3b83d). An image with
-/// another start is raw. The inspector refuses a damaged ESP-IDF or MCUboot image. If the caller requires the format `raw`, the inspector
-/// ignores the magic and does not check the image.
+/// The magic at the start of the image determines the format: ESP-IDF application image (0xE9) or MCUboot image (0x96f3b83d). An image
+/// with any other start is raw. The inspector refuses a damaged ESP-IDF or MCUboot image. If the caller requires the format `raw`, the
+/// inspector ignores the magic and does not check the image.
 public struct FirmwareInspector {
     private let format: ImageFormat?
     private let makeHash: () -> any IncrementalHash

@@ -29,7 +29,7 @@ public struct MCUbootImage: Sendable, Hashable {
     /// Whether the body is encrypted. Only the device can check the digest of an encrypted image.
     public var isEncrypted: Bool { flags & MCUbootHeader.encryptionFlags != 0 }
 
-    /// Whether the bootloader can start the image. For example, the bootloader cannot start an image for a second processor.
+    /// Whether the bootloader can start the image, according to the flags. For example, it cannot start an image for a second processor.
     public var isBootable: Bool { flags & MCUbootHeader.notBootableFlag == 0 }
 
     /// The security counter of the image. A bootloader with rollback protection refuses an image whose counter is lower than the counter of

@@ -1,6 +1,6 @@
 /// The parameters of a new MCUboot image. Each parameter corresponds to options of imgtool, MCUboot's signing tool.
 public struct MCUbootLayout: Sendable, Hashable {
-    /// The bytes from the end of the image to the end of the slot.
+    /// The contents of the file from the end of the image to the end of the slot.
     public enum Filling: Sendable, Hashable {
         /// The file ends with the image.
         case none
