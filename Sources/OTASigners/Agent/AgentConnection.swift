@@ -6,7 +6,7 @@ struct AgentConnection: ~Copyable {
     enum Failure: Error {
         /// The agent cannot be reached, or the connection failed. The value is the `errno` of the failed system call.
         case system(CInt)
-        /// The path of the socket is longer than the system permits.
+        /// The path of the socket does not fit into the system's address structure (`sockaddr_un`).
         case pathTooLong
         /// The agent did not answer within the time limit.
         case timeout

@@ -48,7 +48,7 @@ package enum AgentMessage {
         writer.write(Kind.sign)
         writer.write(string: blob(of: key))
         writer.write(string: message)
-        // The flags. They are 0, because flags only select the digest of an RSA signature.
+        // The flags. They only select the digest of an RSA signature, so they are 0.
         writer.write(UInt32(0), .bigEndian)
         return writer.bytes
     }

@@ -62,7 +62,7 @@ public struct AgentSigner: Signer {
 /// An SSH agent. The environment variable `SSH_AUTH_SOCK` contains the path of the agent's socket.
 public struct SSHAgent: Sendable {
     private let path: String
-    /// The time limits for the list of keys (`listLimit`) and for a signature (`signLimit`).
+    /// The time limits for a request of the key list (`listLimit`) and for a request of a signature (`signLimit`).
     private let listLimit: Duration
     private let signLimit: Duration
 

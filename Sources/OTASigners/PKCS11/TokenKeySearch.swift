@@ -95,7 +95,7 @@ struct TokenKey {
     }
 }
 
-/// Searches a token for the private key that a URI selects. Exactly one usable private key must fit the URI.
+/// Searches a token for the private key that a URI selects. Exactly one private key with an accepted algorithm must match the URI.
 struct TokenKeySearch {
     private let session: TokenSession
     private let uri: TokenURI
@@ -109,8 +109,8 @@ struct TokenKeySearch {
 
     /// Returns the only private key that matches the URI and has one of the accepted algorithms.
     ///
-    /// - Throws: `no-such-key` if no key matches the URI; `ambiguous-key` if several keys with an accepted algorithm match; `wrong-algorithm` if
-    ///   only keys of other algorithms fit; `signer-failed`.
+    /// - Throws: `no-such-key` if no key matches the URI; `ambiguous-key` if several keys with an accepted algorithm match;
+    ///   `wrong-algorithm` if only keys of other algorithms match; `signer-failed`.
     func key() throws(KeyError) -> TokenKey {
         let all: [TokenKey]
         do {

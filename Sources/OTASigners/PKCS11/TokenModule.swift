@@ -68,8 +68,8 @@ final class TokenModule {
 
     /// Calls a function of the module.
     ///
-    /// - Parameter function: the member of the function list. If the module does not implement the function, this member is nil, and the
-    ///   error is `functionNotSupported`.
+    /// - Parameter function: the member of the function list. The member is nil if the module does not implement the function.
+    /// - Throws: `functionNotSupported` if the member is nil; every result of the function except CKR_OK.
     func call<Function>(
         _ function: KeyPath<CK_FUNCTION_LIST, Function?>, _ body: (Function) -> CK_RV
     ) throws(ReturnValue) {
@@ -144,8 +144,7 @@ struct TokenDescription {
         return Array(value.utf8) == Array(wanted.utf8)
     }
 
-    /// Reads a text from a field of fixed length. The rest of the field contains blanks (PKCS#11 2.40, 3.2), or with some modules zero
-    /// bytes.
+    /// Reads a text from a field of fixed length. Blanks follow the text (PKCS#11 2.40, 3.2). With some modules, zero bytes follow.
     private static func text<Field>(_ field: Field) -> String {
         withUnsafeBytes(of: field) { bytes in
             let padding: (UInt8) -> Bool = { $0 == 0x20 || $0 == 0 }

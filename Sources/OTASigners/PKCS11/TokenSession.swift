@@ -38,8 +38,8 @@ final class TokenSession {
             throw KeyError(.tokenUnavailable, "\(module.path): C_GetSlotList: \(error)")
         }
         var found = all.filter { $0.matches(uri) }
-        // If several tokens fit, ignore the tokens that cannot sign. For example, p11-kit's trust module offers tokens that contain only
-        // certificates.
+        // If several tokens match the URI, ignore the tokens that cannot sign. For example, p11-kit's trust module offers tokens that
+        // contain only certificates.
         if found.count > 1 {
             found.removeAll { !module.supports(CKM_EDDSA, in: $0.slot) && !module.supports(CKM_ECDSA, in: $0.slot) }
         }

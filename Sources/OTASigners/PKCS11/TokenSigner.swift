@@ -87,8 +87,8 @@ private struct BundleTokenSigner: Signer {
     func sign(_ message: [UInt8]) throws(KeyError) -> [UInt8] { try key.sign(message) }
 }
 
-/// Finds and creates keys in tokens. Use one object of this class for all keys: it loads each PKCS#11 module only once, and logs in to each
-/// token only once.
+/// Finds and creates keys in tokens. Use one object of this class for all keys. The object loads each PKCS#11 module only once, and logs in
+/// to each token only once.
 public final class Tokens {
     private let source: any PINSource
     private let defaultModule: String?
@@ -108,7 +108,7 @@ public final class Tokens {
 
     /// Finds a private key and logs in to its token.
     ///
-    /// - Parameter algorithms: the accepted algorithms. If several keys fit the URI, keys of other algorithms are ignored.
+    /// - Parameter algorithms: the accepted algorithms. If several keys match the URI, keys of other algorithms are ignored.
     /// - Throws: `KeyError`; the errors of the source of the PIN.
     public func signer(
         at uri: TokenURI, for algorithms: Set<ImagePublicKey.Algorithm> = [.ed25519, .ecdsaP256]

@@ -49,8 +49,8 @@ public struct ProgramSigner: Signer {
         return signature
     }
 
-    /// Returns the signature of 64 bytes. The output can contain the raw bytes, or their Base64 or hex digits with white space. For any
-    /// other output, the result is nil.
+    /// Returns the signature in the program's output. The output can be the 64 raw bytes, or their Base64 or hex digits with white space.
+    /// Returns nil for any other output.
     package static func signature(in output: [UInt8]) -> [UInt8]? {
         SignatureEncoding.decodings(of: output).first { $0.count == 64 }
     }
