@@ -6,7 +6,7 @@ package struct Footprint: Sendable {
     package let memory: Int
     package let descriptors: Int
 
-    /// Measures the process with the ID `process`; nil for the current process.
+    /// Measures the process with the ID `process`. If `process` is nil, measures the current process.
     package init(of process: pid_t? = nil) {
         let folder = "/proc/\(process.map(String.init) ?? "self")"
         memory = Self.residentPages(folder) * sysconf(Int32(_SC_PAGESIZE))
