@@ -11,7 +11,7 @@ extension UInt8 {
 }
 
 extension Unicode.Scalar {
-    /// True for a scalar that can be a part of a command to a terminal, and for a scalar that can be invisible on a terminal.
+    /// True if the scalar can be a part of a command to a terminal, or can be invisible on a terminal.
     ///
     /// These scalars are C0 and C1 controls, DEL, line and paragraph separators, bidirectional controls, and all other invisible
     /// characters (`Default_Ignorable_Code_Point`, Unicode Standard Annex 44).
@@ -24,7 +24,7 @@ extension Unicode.Scalar {
 }
 
 extension String {
-    /// Whether all scalars of the text are printable.
+    /// Whether the text contains no unprintable scalar (`isUnprintable`).
     package var isPrintable: Bool { !unicodeScalars.contains(where: \.isUnprintable) }
 
     /// The text with an escape, such as `\n` or `\u{1B}`, in place of each unprintable scalar. The result has one line.

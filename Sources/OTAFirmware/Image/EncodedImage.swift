@@ -25,7 +25,7 @@ public struct EncodedImage: Sendable, Equatable {
 
     /// The position of the first decoded byte, in bytes from the start of the image.
     public var offset: Int
-    /// The stream.
+    /// The LZMA2 stream.
     public var bytes: [UInt8]
     /// The chunks in the order of the stream. In the last chunk, `imageEnd` is the size of the image, and `streamEnd` is the length of
     /// `bytes`. The list is empty if `offset` is the size of the image.
@@ -64,7 +64,7 @@ public struct BaseImage: Sendable, Equatable {
     public var product: ProductName?
     /// The version in the manifest of the bundle. Nil if the image is not in a bundle.
     public var version: SemanticVersion?
-    /// The name of the file, for messages.
+    /// The name of the file that contains the image, for messages.
     public var name: String
 
     public init(

@@ -163,8 +163,9 @@ package struct SMPChunk: Sendable, Equatable {
     package static func capacity(opening: Opening? = nil, offset: Int, longest: Int) -> Int {
         let empty = SMPRequest.upload(SMPChunk(opening: opening, offset: offset, data: []))
         let room = longest - empty.frame(sequence: 0, version: .second).bytes.count
-        // The CBOR head of a byte string is one byte long for up to 23 bytes of data, two bytes long for up to 255, and three bytes long
-        // for up to 65535. The empty packet already contains a head of one byte, so only the additional bytes of the head are subtracted.
+        // The CBOR head of a byte string has one byte for up to 23 bytes of data. It has two bytes for up to 255 bytes of data, and three
+        // bytes for up to 65535 bytes of data. The empty packet already contains a head of one byte, so only the additional bytes of the
+        // head are subtracted.
         return [(23, 0), (255, 1), (65535, 2)].map { min($0.0, room - $0.1) }.max() ?? 0
     }
 }

@@ -3,8 +3,8 @@
 /// The device drops a chunk with an unexpected offset, and answers with the expected offset. Answers arrive in the order of the chunks.
 /// So an answer shows that each earlier chunk was answered or lost.
 ///
-/// After a lost chunk, the device drops all later chunks in flight. The upload waits for the answers to these chunks before it sends chunks
-/// again, because only the last of these answers has the offset at which the upload continues.
+/// After a lost chunk, the device drops all later chunks in flight. Only the answer to the last of these chunks has the offset at which the
+/// upload continues. So the upload waits for all these answers before it sends chunks again.
 package struct SMPUpload {
     /// The effect of an answer or a timeout on the upload.
     package enum Verdict: Equatable {

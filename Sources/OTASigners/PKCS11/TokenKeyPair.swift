@@ -34,7 +34,7 @@ struct TokenKeyPair {
         setIdentifier(publicKey.id.bytes, orKeep: random)
     }
 
-    /// Removes both objects from the token. Errors are ignored.
+    /// Removes the private key and the public key from the token. Errors are ignored.
     func destroy() {
         try? privateObject.destroy()
         try? publicObject.destroy()

@@ -126,7 +126,7 @@ struct TokenDescription {
     /// The token in messages, such as `"release" (serial 4e94338e28c6cbc1)`.
     var title: String { "\"\(label)\" (serial \(serial))" }
 
-    /// The hint to create a key pair in this token.
+    /// The hint of an error, with the command that creates a key pair in this token.
     var keygenHint: String {
         let uri = "pkcs11:token=\(TokenURI.encode(label.utf8));object=fw"
         return "create an Ed25519 key in the token: otaflash keygen NAME --in \(uri.shellQuoted)"

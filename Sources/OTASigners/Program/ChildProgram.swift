@@ -196,7 +196,7 @@ struct ChildProgram {
 
 /// Forwards SIGINT, SIGTERM and SIGHUP to the program that ``ChildProgram`` runs.
 private enum ForwardedSignals {
-    /// Allows only one program at a time.
+    /// The lock that allows only one program of `ChildProgram` to run at a time.
     static let lock = Lock()
     static let process = Atomic<pid_t>(0)
     private static let received = Atomic<Int32>(0)

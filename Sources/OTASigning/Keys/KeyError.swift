@@ -84,8 +84,8 @@ extension String {
         return "'" + split(separator: "'", omittingEmptySubsequences: false).joined(separator: "'\\''") + "'"
     }
 
-    /// The string in the shell's quotes `$'…'` (POSIX.1-2024, 2.2.4). Every octal escape has exactly three digits, because the shell could
-    /// read the next character of the string as a further digit of a shorter escape.
+    /// The string in the shell's quotes `$'…'` (POSIX.1-2024, 2.2.4). Every octal escape has exactly three digits. After a shorter escape,
+    /// the shell could read the next character of the string as a further digit.
     private var ansiQuoted: String {
         var word = "$'"
         for scalar in unicodeScalars {

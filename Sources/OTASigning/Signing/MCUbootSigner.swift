@@ -104,7 +104,7 @@ public struct MCUbootSigner: Sendable {
     ///
     /// With the scheme `pure`, the result is the signed part of the image. With the other schemes, the result is the digest of the signed
     /// part. An Ed25519 key signs the result as a message. For an ECDSA or RSA key, the result is already the SHA-256 digest that these
-    /// algorithms sign, so the signing program must not compute a second digest.
+    /// algorithms sign. The signing program must not compute a second digest.
     ///
     /// This method does not check that the image fits into the slot, because the length of the signature is not yet known.
     ///

@@ -91,8 +91,8 @@ enum OwnedPath {
         }
         let type = status.st_mode & S_IFMT
         guard type != S_IFLNK else { return true }
-        // A sticky folder may be writable, because other users cannot rename or delete the files and folders of root and of the caller in a
-        // sticky folder. The next call of this function checks that the next file or folder on the path belongs to root or to the caller.
+        // A sticky folder may be writable: in a sticky folder, other users cannot rename or delete the files and folders of root and of the
+        // caller. The next call of this function checks that the next file or folder on the path belongs to root or to the caller.
         let isSticky = type == S_IFDIR && status.st_mode & S_ISVTX != 0 && !isLast
         if status.st_mode & (S_IWGRP | S_IWOTH) != 0, !isSticky, !writable.contains(place) { writable.append(place) }
         return false

@@ -2,8 +2,8 @@ internal import OTAFirmware
 
 /// The signature of an MCUboot image, parsed from the image's TLVs. The signature is not verified yet.
 ///
-/// An image with two signatures, two keys or two digests is an error, because the bootloader could use one of the two and otaflash the
-/// other.
+/// An image with two signatures, two keys or two digests is an error. The bootloader could use one of the two, and otaflash could use the
+/// other one.
 struct MCUbootSignature {
     /// The signature algorithm.
     let algorithm: ImagePublicKey.Algorithm
@@ -83,7 +83,7 @@ struct MCUbootSignature {
     }
 
     /// Checks that the protected area contains no digest, key or signature TLV. A correct image contains these TLVs only after the
-    /// protected area. If the protected area contained a second copy, the bootloader could use one copy and otaflash the other.
+    /// protected area. If the protected area contained a second copy, the bootloader and otaflash could use different copies.
     ///
     /// - Throws: `ambiguous-image`.
     private static func checkPlaces(in image: MCUbootImage) throws(VerificationError) {

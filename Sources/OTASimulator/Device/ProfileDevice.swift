@@ -58,7 +58,7 @@ extension VirtualDevice {
 extension DeviceCore: VirtualFirmware {
     /// The part of the state that a restart does not reset.
     public final class Memory {
-        /// The durations of all IDENTIFY requests in seconds.
+        /// The duration of each IDENTIFY request so far, in seconds.
         var identifications: [Int] = []
     }
 

@@ -9,7 +9,7 @@ public protocol SimulatedDevice: AnyObject, Sendable {
     var channels: Set<Channel> { get }
     /// The characteristic that receives the bytes of the image.
     var dataChannel: Channel { get }
-    /// The latest time that a caller passed to the device.
+    /// The latest time that a caller passed to the device, measured from the device's first power-up.
     var now: Duration { get }
 
     /// Sets the closures for notifications and restarts.

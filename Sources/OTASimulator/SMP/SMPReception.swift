@@ -11,7 +11,7 @@ struct SMPReception {
     /// The number of received bytes. This number includes bytes that wait in RAM until they fill a write unit.
     private(set) var offset = 0
     private var unwritten: [UInt8] = []
-    /// The number of erased bytes, counted from the start of the slot.
+    /// The number of bytes at the start of the slot that are erased or were erased before they were written.
     private var erased: Int
 
     /// Creates the state of a new upload.

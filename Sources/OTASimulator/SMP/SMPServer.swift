@@ -5,8 +5,8 @@ import OTAUpdate
 /// The SMP server of a virtual device during one boot. The server has few buffers for waiting packets, and answers one packet at a time.
 /// This is the observed behaviour of Zephyr's server.
 ///
-/// The server and the host each have their own copy of the protocol's constants, so that tests detect an error in one of the two copies.
-/// The server and the host share only the code that decodes CBOR and encodes CBOR scalars. Tests check the shared code against frames from
+/// The server and the host have separate copies of the protocol's constants, so that tests detect an error in one of the copies. The server
+/// and the host share only the code that decodes CBOR and encodes CBOR scalars. Tests check the shared code against frames from
 /// other implementations.
 final class SMPServer {
     /// The fields of an answer.
