@@ -194,7 +194,7 @@ import Testing
             ),
             ("demo", ["oven.otaf"], "oven.otaf: it is for the product oven, the device is acme-gateway"),
             ("demo", ["releases"], nil), ("demo", ["1.0.1.otaf", "1.0.0.otaf"], nil),
-            ("base", ["1.0.0.otaf"], "1.0.0.otaf: the device cannot use a base; the image is sent compressed"),
+            ("base", ["1.0.0.otaf"], "1.0.0.otaf: the device cannot use a base, so it gets no delta"),
             ("encodings", ["1.0.0.otaf"], "1.0.0.otaf: the device does not accept encoded images"),
         ] as [(String, [String], String?)] {
             let run = try await sandbox.run(

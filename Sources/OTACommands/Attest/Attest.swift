@@ -8,7 +8,7 @@ import SystemPackage
 struct Attest: Command {
     static let name = "attest"
     static let configuration = CommandConfiguration(
-        commandName: name, abstract: "Sign a statement about the build or the software components of a bundle.",
+        commandName: name, abstract: "Sign a statement about the build or the components of a bundle.",
         discussion: """
             attest signs a statement about a bundle and appends it to a separate file. The bundle does not change. Each line of \
             the file is one signed statement: an in-toto statement in a DSSE envelope. 'otaflash verify <bundle> --attestation \

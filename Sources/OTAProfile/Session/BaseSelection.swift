@@ -26,7 +26,7 @@ struct BaseSelection {
         let named = bases.filter { namedBases.contains($0.id) }
         guard largest > 0 else {
             if let base = candidates.first ?? named.first {
-                notes = [Self.note(base, "the device cannot use a base; the image is sent compressed")]
+                notes = [Self.note(base, "the device cannot use a base, so it gets no delta")]
             }
             return
         }
