@@ -119,7 +119,8 @@ public struct BaseImages: Sendable {
             throw .baseUnreadable(context: "\(base.name): \(error.context)")
         }
         guard SHA256.digest(of: bytes) == base.digest else {
-            throw .baseUnreadable(context: "\(base.name): the file has changed since the push began, so the push continues without it")
+            throw .baseUnreadable(
+                context: "\(base.name): the file has changed since the push began, so the push continues without it")
         }
         return bytes
     }
