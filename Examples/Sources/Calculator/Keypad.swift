@@ -125,11 +125,15 @@ public struct Keypad: Sendable {
 extension Keypad.Key {
     /// The meaning of a typed character. Nil: the character has no meaning.
     public init?(_ character: Character) {
+        // A character such as "1" with an accent compares between "0" and "9", but is no ASCII digit.
+        if let code = character.asciiValue, (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(code) {
+            self = .digit(code - UInt8(ascii: "0"))
+            return
+        }
         switch character {
         case "c": self = .connect
         case "d": self = .disconnect
         case "q": self = .quit
-        case "0"..."9": self = .digit(UInt8(character.asciiValue ?? 0) - UInt8(ascii: "0"))
         default:
             guard let operation = Calculation.Operation(symbol: String(character)) else { return nil }
             self = .operation(operation)

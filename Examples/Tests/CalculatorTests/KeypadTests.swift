@@ -78,4 +78,11 @@ struct KeypadTests {
         #expect(!showsDigits && keypad.screen.first == "Disconnecting…")
         #expect(type("q") == [.quit])
     }
+
+    @Test(
+        "a character that only starts with a digit is not a key",
+        arguments: ["1\u{FE0F}\u{20E3}", "5\u{301}", "\u{664}", "\u{FF15}", "/", ":"] as [Character])
+    func notDigits(character: Character) {
+        #expect(Keypad.Key(character) == nil)
+    }
 }
