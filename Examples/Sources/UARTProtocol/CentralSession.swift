@@ -7,7 +7,7 @@ public struct ImageDownload: Sendable {
     /// The size and the SHA-256 of the whole image. Nil: the peripheral has not sent them yet.
     public private(set) var announced: (size: Int, digest: SHA256Digest)?
     /// Whether the peripheral has answered the last request.
-    private var isAnswered = false
+    fileprivate var isAnswered = false
 
     public init() {}
 
@@ -172,14 +172,15 @@ public struct CentralSession: Sendable {
         }
     }
 
-    /// Runs a step of the transfer, which returns whether the image is complete. Data after a failed transfer is ignored.
+    /// Runs a step of the transfer, which returns whether the image is complete. Data after a failed transfer and data before the answer to
+    /// the request are ignored, and give the peripheral no more time.
     private mutating func transfer(
         at now: Duration, _ step: (inout ImageDownload) throws(ImageError) -> Bool
     ) -> [Event] {
         guard var current = download else { return [] }
         do throws(ImageError) {
             let isComplete = try step(&current)
-            guard let announced = current.announced else { return [] }
+            guard current.isAnswered, let announced = current.announced else { return [] }
             (download, answerDue) = (current, now + Channel.answerTime)
             let progress = Event.progress(received: current.bytes.count, size: announced.size)
             guard isComplete else { return [progress] }

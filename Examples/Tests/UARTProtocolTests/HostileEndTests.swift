@@ -5,6 +5,12 @@ import UARTProtocol
 /// Returns a central that a peripheral has greeted, and the channel of the peripheral.
 func greeted() throws -> (CentralSession, Channel) {
     var central = CentralSession(conversation: 1)
+    let peer = try greet(&central)
+    return (central, peer)
+}
+
+/// Starts a link at the time 0, and greets the central. Returns the channel of the peripheral.
+func greet(_ central: inout CentralSession) throws -> Channel {
     var peer = Channel(valueLength: 493)
     central.begin(valueLength: 493, at: .zero)
     for value in try central.output(at: .zero) { _ = try peer.receive(value, at: .zero) }
@@ -12,7 +18,7 @@ func greeted() throws -> (CentralSession, Channel) {
     var events: [CentralSession.Event] = []
     for value in try peer.output(at: .zero) { events += try central.receive(value, at: .zero) }
     #expect(events == [.ready, .toggle(false)])
-    return (central, peer)
+    return peer
 }
 
 @Suite("UART: an end that does not follow the protocol")
@@ -132,6 +138,28 @@ struct HostileEndTests {
             #expect(try central.wake(at: stall + .seconds(15)) == [.imageFailed(.noAnswer)])
             #expect(central.download == nil && central.deadline == nil && central.send("b"))
         }
+    }
+
+    @Test("after a cut link, image bytes without an answer to the request do not extend the time of the transfer")
+    func bytesWithoutAnswer() throws {
+        var (central, peer) = try greeted()
+        central.requestImage(at: .zero)
+        for value in try central.output(at: .zero) { _ = try peer.receive(value, at: .zero) }
+        peer.send(Message.image(size: 2000, offset: 0, SHA256.digest(of: PNG.generate(size: 2000))).bytes)
+        peer.send(Message.imageData([1, 2]).bytes)
+        for value in try peer.output(at: .zero) { _ = try central.receive(value, at: .zero) }
+        #expect(central.download?.bytes == [1, 2])
+        peer = try greet(&central)
+        #expect(central.deadline == .seconds(15))
+        for value in try central.output(at: .zero) { _ = try peer.receive(value, at: .zero) }
+        _ = try central.receive(Frame(.ack, 2).bytes, at: .zero)
+        for time in [.seconds(5), .seconds(10), .seconds(14)] as [Duration] {
+            peer.send(Message.imageData([3]).bytes)
+            for value in try peer.output(at: time) { #expect(try central.receive(value, at: time) == []) }
+            for value in try central.output(at: time) { _ = try peer.receive(value, at: time) }
+        }
+        #expect(central.deadline == .seconds(15))
+        #expect(try central.wake(at: .seconds(15)) == [.imageFailed(.noAnswer)])
     }
 
     @Test("a peripheral that starts the image again and again is refused")
