@@ -152,7 +152,8 @@ public struct CentralSession: Sendable {
             return [.ready, .toggle(toggle)]
         }
         if case .refusal(let refusal) = message {
-            if refusal == .noImage { endTransfer() }
+            // Before the greeting, only the limit of the greeting is running, and there is no request on this link.
+            if hasGreeted, refusal == .noImage { endTransfer() }
             return [.refused(refusal)]
         }
         guard hasGreeted else { throw .malformed }

@@ -117,6 +117,20 @@ struct HostileEndTests {
         #expect(throws: ChannelError.noGreeting) { try central.wake(at: .seconds(16)) }
     }
 
+    @Test("a peripheral that sends a refusal instead of the greeting is given up after 15 s, also on a later link")
+    func refusalInsteadOfGreeting() throws {
+        var (central, _) = try greeted()
+        central.requestImage(at: .zero)
+        central.begin(valueLength: 493, at: .seconds(1))
+        var peer = Channel(valueLength: 493)
+        for value in try central.output(at: .seconds(1)) { _ = try peer.receive(value, at: .seconds(1)) }
+        peer.send(Message.refusal(.noImage).bytes)
+        var events: [CentralSession.Event] = []
+        for value in try peer.output(at: .seconds(2)) { events += try central.receive(value, at: .seconds(2)) }
+        #expect(events == [.refused(.noImage)] && central.deadline == .seconds(16))
+        #expect(throws: ChannelError.noGreeting) { try central.wake(at: .seconds(16)) }
+    }
+
     @Test("a transfer fails 15 s after the last byte of the image, and the conversation continues")
     func stalledImage() throws {
         let bytes = PNG.generate(size: 2000)
