@@ -65,7 +65,8 @@ class UART:
             if body[1:9] != self.conversation:
                 self.conversation, self.received = body[1:9], 0
             if not self.options.silent:
-                self.end.send(bytes([HELLO_ACK, self.options.protocol, self.toggle]) + struct.pack("<I", self.received))
+                answer = bytes([HELLO_ACK, self.options.protocol]) + self.conversation
+                self.end.send(answer + struct.pack("<BI", self.toggle, self.received))
             return
         self.received += kind in (TEXT, TOGGLE)
         if kind == TEXT:

@@ -405,7 +405,7 @@ async def use_with_bleak(address, far, image):
             end.send(wire.hello(5, received))
             end.output()
             await has(lambda: heard)
-            assert heard.pop(0) == (wire.HELLO_ACK, wire.hello_ack(0, number)), heard
+            assert heard.pop(0) == (wire.HELLO_ACK, wire.hello_ack(0, number, 5)), heard
             if number == 0:
                 end.send(bytes([wire.TEXT]) + "Grüße".encode())
                 end.send(download.request())

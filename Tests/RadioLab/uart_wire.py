@@ -27,9 +27,9 @@ def hello(conversation=1, received=0):
     return struct.pack("<BBQI", HELLO, 1, conversation, received)
 
 
-def hello_ack(toggle, received):
+def hello_ack(toggle, received, conversation=1):
     """The content of the answer to hello."""
-    return struct.pack("<BBI", 1, toggle, received)
+    return struct.pack("<BQBI", 1, conversation, toggle, received)
 
 
 class End:

@@ -79,6 +79,8 @@ public struct CentralSession: Sendable {
     /// The number of texts that the peripheral has sent in this conversation.
     private var received: UInt32 = 0
     private var hasGreeted = false
+    /// Whether the first data frame of this link has arrived.
+    private var isServed = false
     /// The time at which an answer of the peripheral is too late. Nil: the central does not wait for an answer.
     private var answerDue: Duration?
 
@@ -89,7 +91,7 @@ public struct CentralSession: Sendable {
     /// the peripheral has not received.
     public mutating func begin(valueLength: Int, at now: Duration) {
         channel = Channel(valueLength: valueLength)
-        hasGreeted = false
+        (hasGreeted, isServed) = (false, false)
         answerDue = now + Channel.answerTime
         channel.send(Message.hello(version: Message.version, conversation: conversation, received: received).bytes)
     }
@@ -136,15 +138,35 @@ public struct CentralSession: Sendable {
 
     /// Accepts a value that the peripheral has notified on TX.
     public mutating func receive(_ value: [UInt8], at now: Duration) throws(ChannelError) -> [Event] {
+        guard isForThisCentral(value) else { return [] }
         let bytes = try channel.receive(value, at: now)
         outbox.confirm(in: &channel)
         guard let bytes else { return [] }
         do throws(Refusal) { return try events(of: Message(bytes: bytes), at: now) } catch { return [.refused(error)] }
     }
 
+    /// Whether a value is not a data frame of another central's link. The notifications go to all subscribed centrals. The first data frame
+    /// for this central is the start of a greeting with the number of its conversation, a greeting in another version, or a refusal.
+    ///
+    /// An ACK for another central can confirm only Hello, because texts wait for the greeting.
+    private mutating func isForThisCentral(_ value: [UInt8]) -> Bool {
+        guard !isServed, let frame = try? Frame(bytes: value), case .data(_, _, let data) = frame.kind else {
+            return true
+        }
+        let greeting = Message.helloAck(
+            version: Message.version, conversation: conversation, toggle: false, received: 0
+        ).bytes.prefix(10)
+        isServed =
+            frame.sequence == 0
+            && (data.starts(with: greeting) || data.first == Message.refusal(.malformed).bytes[0]
+                || data.first == greeting[0] && data.dropFirst().first != Message.version)
+        return isServed
+    }
+
     private mutating func events(of message: Message, at now: Duration) throws(Refusal) -> [Event] {
-        if case .helloAck(let version, let toggle, let received) = message {
+        if case .helloAck(let version, let number, let toggle, let received) = message {
             guard version == Message.version else { throw .unknownVersion }
+            guard number == conversation else { return [] }
             guard !hasGreeted else { throw .malformed }
             (hasGreeted, answerDue) = (true, nil)
             outbox.resume(after: received)

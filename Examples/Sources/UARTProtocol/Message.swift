@@ -5,9 +5,9 @@ public enum Message: Sendable, Hashable {
     /// 1: the central greets. The protocol version (1 byte), the number of the conversation (8 bytes), and the number of texts that the
     /// central has received in it (4 bytes).
     case hello(version: UInt8, conversation: UInt64, received: UInt32)
-    /// 2: the peripheral answers. The protocol version (1 byte), the toggle (1 byte: 1 if it is on, otherwise 0), and the number of texts
-    /// and requests of the toggle that the peripheral has received in the conversation (4 bytes).
-    case helloAck(version: UInt8, toggle: Bool, received: UInt32)
+    /// 2: the peripheral answers. The protocol version (1 byte), the number of the conversation (8 bytes), the toggle (1 byte: 1 if it is
+    /// on, otherwise 0), and the number of texts and requests of the toggle that the peripheral has received in the conversation (4 bytes).
+    case helloAck(version: UInt8, conversation: UInt64, toggle: Bool, received: UInt32)
     /// 3: text in UTF-8.
     case text(String)
     /// 4: from the central: turn the toggle on (1) or off (0). From the peripheral: the state of the toggle.
@@ -31,8 +31,10 @@ public enum Message: Sendable, Hashable {
             self = .hello(
                 version: bytes[1], conversation: Self.number(data.dropFirst()),
                 received: Self.number(data.dropFirst(9)))
-        case (2, 6) where bytes[2] <= 1:
-            self = .helloAck(version: bytes[1], toggle: bytes[2] == 1, received: Self.number(data.dropFirst(2)))
+        case (2, 14) where bytes[10] <= 1:
+            self = .helloAck(
+                version: bytes[1], conversation: Self.number(data.dropFirst()), toggle: bytes[10] == 1,
+                received: Self.number(data.dropFirst(10)))
         case (3, _):
             guard let text = String(validating: data, as: UTF8.self) else { throw .malformed }
             self = .text(text)
@@ -52,8 +54,8 @@ public enum Message: Sendable, Hashable {
         switch self {
         case .hello(let version, let conversation, let received):
             [1, version] + Self.bytes(of: conversation) + Self.bytes(of: received)
-        case .helloAck(let version, let toggle, let received):
-            [2, version, toggle ? 1 : 0] + Self.bytes(of: received)
+        case .helloAck(let version, let conversation, let toggle, let received):
+            [2, version] + Self.bytes(of: conversation) + [toggle ? 1 : 0] + Self.bytes(of: received)
         case .text(let text): [3] + text.utf8
         case .toggle(let on): [4, on ? 1 : 0]
         case .getImage(let offset, let digest): [5] + Self.bytes(of: offset) + (digest?.bytes ?? [])

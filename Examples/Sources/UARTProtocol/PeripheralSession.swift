@@ -179,7 +179,8 @@ public struct PeripheralSession: Sendable {
         var current = known ?? Conversation(number: number, outbox: Outbox())
         current.outbox.resume(after: received)
         conversations = (conversations.filter { $0.number != number } + [current]).suffix(Self.memory)
-        answer(.helloAck(version: Message.version, toggle: toggle, received: current.received))
+        answer(
+            .helloAck(version: Message.version, conversation: number, toggle: toggle, received: current.received))
     }
 
     /// Returns the values to notify on TX now. Call this method also at the ``deadline``. Throws ``ChannelError/noGreeting``.

@@ -91,7 +91,7 @@ struct CutTests {
             var peer = Channel(valueLength: 242)
             central.begin(valueLength: 242, at: .zero)
             for value in try central.output(at: .zero) { _ = try peer.receive(value, at: .zero) }
-            peer.send(Message.helloAck(version: 1, toggle: false, received: received).bytes)
+            peer.send(Message.helloAck(version: 1, conversation: 1, toggle: false, received: received).bytes)
             for value in try peer.output(at: .zero) { _ = try central.receive(value, at: .zero) }
             for sequence in 1...5 as ClosedRange<UInt16> {
                 _ = try central.receive(Frame(.ack, sequence).bytes, at: .zero)

@@ -14,7 +14,7 @@ func greet(_ central: inout CentralSession) throws -> Channel {
     var peer = Channel(valueLength: 493)
     central.begin(valueLength: 493, at: .zero)
     for value in try central.output(at: .zero) { _ = try peer.receive(value, at: .zero) }
-    peer.send(Message.helloAck(version: 1, toggle: false, received: 0).bytes)
+    peer.send(Message.helloAck(version: 1, conversation: 1, toggle: false, received: 0).bytes)
     var events: [CentralSession.Event] = []
     for value in try peer.output(at: .zero) { events += try central.receive(value, at: .zero) }
     #expect(events == [.ready, .toggle(false)])
@@ -75,6 +75,37 @@ struct HostileEndTests {
         #expect(!other.send(String(repeating: "x", count: 4096)) && other.send(String(repeating: "x", count: 4095)))
     }
 
+    @Test(
+        "a central ignores the greeting, the messages and the confirmations for another central", arguments: [18, 242])
+    func otherCentralsGreeting(valueLength: Int) throws {
+        var central = CentralSession(conversation: 1)
+        #expect(central.send("a") == true)
+        central.begin(valueLength: 20, at: .zero)
+        var own = Channel(valueLength: valueLength)
+        for value in try central.output(at: .zero) { _ = try own.receive(value, at: .zero) }
+        // The peripheral serves the central of the conversation 2.
+        var other = Channel(valueLength: valueLength)
+        let greeting = Message.helloAck(version: 1, conversation: 2, toggle: true, received: 9)
+        for message in [greeting, .text("b"), .toggle(true)] { other.send(message.bytes) }
+        for value in try other.output(at: .zero) { #expect(try central.receive(value, at: .zero) == []) }
+        for number in 1...9 as ClosedRange<UInt16> {
+            #expect(try central.receive(Frame(.ack, number).bytes, at: .zero) == [])
+        }
+        #expect(try central.output(at: .zero) == [] && central.undelivered == 1)
+        // Then the other link ends, and the peripheral serves this central.
+        own.send(Message.helloAck(version: 1, conversation: 1, toggle: false, received: 0).bytes)
+        var events: [CentralSession.Event] = []
+        for value in try own.output(at: .zero) { events += try central.receive(value, at: .zero) }
+        #expect(events == [.ready, .toggle(false)])
+        var heard: [[UInt8]] = []
+        for value in try central.output(at: .zero) {
+            if let bytes = try own.receive(value, at: .zero) { heard.append(bytes) }
+        }
+        #expect(heard == [Message.text("a").bytes] && central.undelivered == 1)
+        for value in try own.output(at: .zero) { _ = try central.receive(value, at: .zero) }
+        #expect(central.undelivered == 0)
+    }
+
     @Test("a second greeting on one link is refused by both ends")
     func secondGreeting() throws {
         var flood = Flood()
@@ -82,7 +113,7 @@ struct HostileEndTests {
         #expect(try flood.send(Self.hello) == [.refused(.malformed)])
         var (central, peer) = try greeted()
         central.requestImage(at: .zero)
-        for _ in 0..<500 { peer.send(Message.helloAck(version: 1, toggle: true, received: 0).bytes) }
+        for _ in 0..<500 { peer.send(Message.helloAck(version: 1, conversation: 1, toggle: true, received: 0).bytes) }
         var (events, sent) = ([CentralSession.Event](), 0)
         for _ in 0..<20 {
             for value in try peer.output(at: .zero) { events += try central.receive(value, at: .zero) }
