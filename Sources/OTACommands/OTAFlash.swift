@@ -29,7 +29,7 @@ struct RootCommand: RootGroup {
             \(firstRun)
 
             The commands fleet, gateway, release, rollout and device update a fleet of devices in \
-            stages. They are in the program otaflash-fleet: otaflash rollout --help
+            stages. They require the program otaflash-fleet. Example: otaflash rollout --help
 
             'otaflash --version' prints the version.
             'otaflash --generate-completion-script bash' prints completions for a shell

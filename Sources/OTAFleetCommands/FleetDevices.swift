@@ -34,12 +34,20 @@ struct FleetDevices: Command {
     static let configuration = CommandConfiguration(
         commandName: "devices", abstract: "List the devices of the fleet, with their states.",
         discussion: """
-            A device has a record after its first update in a rollout. The records are from the gateways and are not signed.
+            The list has the devices that a rollout has started to update, and the held devices. The gateways write these records \
+            without a signature. The states:
+
+              idle      the device has not been updated yet
+              running   a gateway updates the device
+              waiting   the last attempt did not end with a result; another attempt follows
+              done      the device runs the image of the rollout
+              given-up  the update has failed, and the rollout does not try it again
+              held      an operator excludes the device from all rollouts
 
             Example: otaflash fleet devices --state given-up
             """)
 
-    @Option(help: ArgumentHelp("Show only the devices in this state.", valueName: "state"))
+    @Option(help: ArgumentHelp("Show only the devices in this state. Default: all states.", valueName: "state"))
     var state: DeviceRecord.State?
 
     @OptionGroup var store: StoreOptions

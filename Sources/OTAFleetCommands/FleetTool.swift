@@ -55,7 +55,7 @@ struct RolloutGroup: CommandGroupWithHint {
 struct GatewayGroup: CommandGroupWithHint {
     static let hint = "otaflash gateway run --name NAME --device ADDRESS"
     static let configuration = CommandConfiguration(
-        commandName: "gateway", abstract: "Update the devices near this machine, as the rollouts request.",
+        commandName: "gateway", abstract: "Update the devices near this machine that a rollout selects.",
         subcommands: [GatewayRun.self])
 }
 

@@ -11,10 +11,11 @@ struct ReleasePublish: Command {
     static let configuration = CommandConfiguration(
         commandName: "publish", abstract: "Publish a bundle for rollouts.",
         discussion: """
-            publish verifies the bundle, writes it to the store, and signs its record with the operator's key. It prints the ID of \
-            the release. If the same bundle is already published, publish changes nothing.
+            publish verifies the bundle, and writes it to the store. It adds a release, signed with the operator's private key \
+            (--key), and prints its ID. If the same bundle is already published, publish changes nothing.
 
-            Example: otaflash release publish app.bin.otaf --key ops.pem --trust release.pub.pem
+            Example: otaflash release publish app.bin.otaf --key ops.pem \\
+                       --trust release.pub.pem
             """)
 
     @Argument(help: "A bundle (app.bin.otaf).", completion: .file())

@@ -43,8 +43,7 @@ public protocol FleetStore: Sendable {
         of bucket: Bucket, _ body: (RecordChanges) async throws -> Result
     ) async throws -> Result
 
-    /// Stores an object under its digest. If the object already exists, the call succeeds. A local store then replaces the bytes, because
-    /// they can be damaged. A NATS store keeps them.
+    /// Stores an object under its digest. If the object already exists, the call succeeds, and replaces damaged bytes.
     ///
     /// If the call throws `unavailable`, it is unknown whether the object was stored. The caller can safely repeat the call.
     ///

@@ -79,6 +79,8 @@ struct ObjectStoreTests {
             _ = try await store.stream.store([1], subject: subject)
             await #expect(throws: NATSError(.corruptObject, "")) { _ = try await store.get("digest") }
             await #expect(throws: NATSError(.tooLarge, "")) { _ = try await store.get("size", limit: 199_999) }
+            _ = try await store.put(Self.content(200_000), name: "size")
+            #expect(try await store.get("size") == Self.content(200_000), "the next put repairs the object")
         }
     }
 

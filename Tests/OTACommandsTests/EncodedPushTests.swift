@@ -212,13 +212,16 @@ import Testing
 
     @Test("a push whose encoded image occupies the device for too long continues plain")
     func busyDecoder() async throws {
-        let sandbox = try await Self.sandbox()
-        let run = try await sandbox.push(
-            "sim:?pace=virtual&mtu=100&interval=7.5ms&seed=419356&per-event=2&drop-at=0.015&reset-at=0.565&flash=1",
-            "--base", "1.0.0.otaf", bundle: "1.1.0.otaf")
+        let device =
+            "sim:?pace=virtual&mtu=100&interval=7.5ms&seed=419356&per-event=2&drop-at=0.015&reset-at=0.565&flash=1"
+        let run = try await Self.sandbox().push(device, "--base", "1.0.0.otaf", bundle: "1.1.0.otaf")
         #expect(run.exit == 0, "\(run.err)")
         let transfer = try run.json().transfer
         #expect(transfer?.encoding?.string == "lzma2" && transfer?.plain_because?.string == "no-progress", "\(run.out)")
+        let text = try await Self.sandbox().run(
+            "push", "1.1.0.otaf", "--device", device, "--trust", "release.pub.pem", "--base", "1.0.0.otaf")
+        #expect(
+            text.out.contains("in two forms: ") && text.out.contains("; the rest plain (no progress)."), "\(text.out)")
     }
 
     @Test("a dry run reports the encoded bytes and the base of the push")

@@ -13,8 +13,8 @@
 #define OTA_MCUBOOT_TRAILER(page_size, write_unit, max_sectors) \
     ((3u * (max_sectors) * (write_unit) + OTA_MCUBOOT_FLAGS(write_unit) + (page_size)-1u) / (page_size) * (page_size))
 
-/* The value of `ota_config.largest_image` for MCUboot's swap modes, in bytes: the slot without the trailer and without
- * the extra page that swap using move needs. */
+/* The value of `ota_config.largest_image` for MCUboot's swap modes, in bytes: the size of the slot minus the trailer and
+ * minus one page. The mode "swap using move" needs this page. */
 #define OTA_MCUBOOT_LARGEST_IMAGE(slot_size, page_size, write_unit, max_sectors) \
     ((slot_size)-OTA_MCUBOOT_TRAILER(page_size, write_unit, max_sectors) - (page_size))
 

@@ -35,8 +35,8 @@ public struct ObjectStore: Sendable {
         try await stream.create(settings)
     }
 
-    /// Stores an object. This method does nothing if the store has a description with the same name, size and digest. It does not check the
-    /// chunks of that object. An object with another size or digest is replaced.
+    /// Stores an object. This method writes nothing if the store has an intact object with the same name, size and digest. Any other object
+    /// with this name is replaced.
     ///
     /// If this method throws an error, an earlier object with this name is unchanged. Exception: if ``NATSError/isOutcomeUnknown`` is true,
     /// the new object may have replaced the earlier one.
@@ -46,7 +46,9 @@ public struct ObjectStore: Sendable {
     public func put(_ bytes: [UInt8], name object: String) async throws(NATSError) -> ObjectDescription {
         guard let digest = SHA256.digest(bytes) else { throw NATSError(.resourcesExhausted, "no memory for a SHA-256") }
         let earlier = try await description(of: object)
-        if let earlier, earlier.size == bytes.count, earlier.digest == digest { return earlier }
+        if let earlier, earlier.size == bytes.count, earlier.digest == digest, try await isIntact(object) {
+            return earlier
+        }
 
         let identifier = NATSConnection.randomToken()
         var chunks = 0
@@ -69,6 +71,14 @@ public struct ObjectStore: Sendable {
             // chunks only use space, because no client reads chunks without a description.
             if !error.isOutcomeUnknown { try? await stream.purge(subject: chunkSubject(identifier)) }
             throw error
+        }
+    }
+
+    /// Returns false if the chunks of an object do not match its description, for example because the server has lost chunks.
+    private func isIntact(_ object: String) async throws(NATSError) -> Bool {
+        do throws(NATSError) { return try await get(object) != nil } catch {
+            guard error.code == .corruptObject else { throw error }
+            return false
         }
     }
 

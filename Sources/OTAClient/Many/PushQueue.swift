@@ -123,7 +123,7 @@ package struct PushQueue: Sendable {
     private var isSearchWide = false
     /// The shortest time limit of a trial that an updated device has reported; nil: no device has reported a limit.
     private var shortestTrial: Duration?
-    /// True if no further device starts.
+    /// True after a halt: the queue starts no further push, even if devices wait.
     package private(set) var isHalted = false
 
     /// Creates a queue. The device with the strongest signal starts first. Devices without a signal strength follow in the given order.

@@ -15,7 +15,7 @@ package struct TrustOptions: ParsableArguments {
         help: ArgumentHelp(
             "A trusted public key, or a folder with trusted keys (*.pub.pem); repeatable. Default: the paths in $OTAFLASH_TRUST, "
                 + "separated by ':'; if $OTAFLASH_TRUST is not set, the folder ~/.config/otaflash/trust. A text file "
-                + "KEY.pub.pem.scope in the same folder limits the files that the key may sign. Each of its lines is optional: 'product = NAME' "
+                + "KEY.pub.pem.scope in the same folder limits the trust to some files. Its lines can be 'product = NAME' "
                 + "(repeatable), and 'format = bundle' or 'format = mcuboot'.",
             valueName: "path"),
         completion: .file())

@@ -71,8 +71,11 @@ struct TransferSummary: Encodable, Sendable {
         efficiency = linkBound.flatMap { bound in rate.map { Figures.rounded($0 / bound) } }
     }
 
-    /// The form of the image in one word, for a table: `delta`, `compressed` or `plain`.
-    var form: String { encodedBytes == nil ? "plain" : base == nil ? "compressed" : "delta" }
+    /// The form of the image, for a table: `delta`, `compressed` or `plain`; `delta+plain` or `compressed+plain` if the last part was plain.
+    var form: String {
+        guard encodedBytes != nil else { return "plain" }
+        return (base == nil ? "compressed" : "delta") + (plainBecause == nil ? "" : "+plain")
+    }
 
     /// The sentences for the user; an empty array if nothing was sent.
     var sentences: [String] {
@@ -85,7 +88,14 @@ struct TransferSummary: Encodable, Sendable {
         if let encodedBytes {
             let form = base.map { "as a delta from \($0.title)" } ?? "compressed"
             let speed = linkBytesPerSecond.map { " at \(Figures.rate($0))" } ?? ""
-            lines.append("The image was sent \(form): \(Figures.bytes(encodedBytes))\(speed)\(maximum).")
+            if let plainBecause {
+                let reason = plainBecause.map { $0 == "-" ? " " : String($0) }.joined()
+                lines.append(
+                    "The image was sent in two forms: \(form), \(Figures.bytes(encodedBytes)); the rest plain (\(reason)). "
+                        + "In all, \(Figures.bytes(sentBytes))\(speed)\(maximum).")
+            } else {
+                lines.append("The image was sent \(form): \(Figures.bytes(encodedBytes))\(speed)\(maximum).")
+            }
         }
         let troubles = [Self.count(gaps, "gap"), Self.count(disconnects, "lost link")].compactMap { $0 }
         if !troubles.isEmpty {

@@ -70,7 +70,8 @@ enum TerminalPrompt {
     }
 
     /// Restores the echo and discards the typed characters, even while the process is in the background. In the background, `tcsetattr`
-    /// causes SIGTTOU, and with a handler for SIGTTOU it fails each time. While SIGTTOU is blocked, `tcsetattr` succeeds.
+    /// causes SIGTTOU. `PromptSignals` has a handler for SIGTTOU, so each call would fail with EINTR. Therefore this function blocks
+    /// SIGTTOU.
     private static func restore(_ before: termios, of terminal: Int32) {
         var blocked = sigset_t()
         var unblocked = sigset_t()

@@ -73,7 +73,7 @@ public struct EspressifApplication: Sendable, Hashable {
     /// The value of the first four bytes, little-endian.
     private static let magic: UInt32 = 0xABCD_5432
 
-    /// The security version, a counter that the anti-rollback protection of ESP-IDF compares.
+    /// The security version: the counter of the anti-rollback protection of ESP-IDF.
     public let secureVersion: UInt32
     /// The version of the application, which can be any text, for example `v5.1-12-gabc` or `1`.
     public let version: String

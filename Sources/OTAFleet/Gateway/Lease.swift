@@ -73,8 +73,7 @@ public struct LeaseWatch: Sendable, Hashable {
 /// If several gateways hear a device, the gateway with the strongest signal waits for the shortest time, and usually gets the lease. The
 /// waiting time also has a random part, for gateways that receive the device with the same signal strength.
 public enum Contention {
-    /// Returns the waiting time. It is 50 ms for each decibel by which the signal is weaker than −40 dBm, for at most 90 decibels. A random
-    /// part of at most 50 ms is added.
+    /// Returns the waiting time: 50 ms for each decibel below −40 dBm, at most 4.5 s (90 decibels), and a random part of at most 50 ms.
     ///
     /// - Parameters:
     ///   - rssi: the signal strength in dBm; nil if the transport has no radio. The waiting time then has only the random part.

@@ -15,13 +15,13 @@ struct GatewayRun: Command {
     static let name = "gateway run"
     static let isLong = true
     static let configuration = CommandConfiguration(
-        commandName: "run", abstract: "Update devices as the rollouts request.",
+        commandName: "run", abstract: "Update the devices near this machine that a rollout selects.",
         discussion: """
             The gateway runs until Ctrl-C or SIGTERM. Then it interrupts the updates whose devices have not marked the new image for \
             boot, waits for the others, and exits with 0. A second signal ends it at once.
 
-            With a store on this machine, the gateway also is the controller of the rollouts that 'rollout create' starts on this \
-            machine. The controller's key is created at the first use, in the state folder.
+            The gateway is also the controller of the rollouts that 'rollout create' starts on this machine: it starts their stages. \
+            The controller's key is created at the first use, in the state folder.
 
             Example: otaflash gateway run --name desk --device udp:192.168.1.20 \\
                        --trust release.pub.pem --operators ops.pub.pem
@@ -46,7 +46,7 @@ struct GatewayRun: Command {
     var deviceFile: String?
 
     @Option(
-        help: ArgumentHelp("The maximum number of updates at the same time.", valueName: "number"),
+        help: ArgumentHelp("The maximum number of updates at the same time; default: 4.", valueName: "number"),
         transform: WholeNumber.in(1...100))
     var atOnce = 4
 

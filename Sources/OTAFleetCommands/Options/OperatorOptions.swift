@@ -9,8 +9,9 @@ import SystemPackage
 struct OperatorOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            "A public key of an operator, or a folder with such keys (*.pub.pem); repeatable. Default: the folder "
-                + "~/.config/otaflash/operators. If it does not exist, a command with --key trusts only the key of --key.",
+            "Accept only releases and rollouts that one of these operators has signed: a public key, or a folder with public keys "
+                + "(*.pub.pem); repeatable. Default: the folder ~/.config/otaflash/operators. Without this folder, a command with --key "
+                + "accepts only its own key, and other commands fail.",
             valueName: "path"),
         completion: .file())
     var operators: [String] = []

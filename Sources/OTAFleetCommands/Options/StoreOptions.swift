@@ -12,7 +12,7 @@ import SystemPackage
 struct StoreOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            "The file of the store, on a disk of this machine; default: fleet.db in the state folder.",
+            "The file of the store, on a disk of this machine; default: ~/.local/state/otaflash/fleet/fleet.db.",
             valueName: "file"),
         completion: .file())
     var store: String?

@@ -29,7 +29,7 @@ struct RolloutChangeOptions: ParsableArguments {
 struct RolloutPause: Command {
     static let name = "rollout pause"
     static let configuration = CommandConfiguration(
-        commandName: "pause", abstract: "Start no new updates of a rollout.",
+        commandName: "pause", abstract: "Pause a rollout: start no new updates.",
         discussion: """
             Updates that are under way end normally.
 

@@ -12,9 +12,9 @@ struct RolloutCreate: Command {
     static let configuration = CommandConfiguration(
         commandName: "create", abstract: "Start to update many devices in stages.",
         discussion: """
-            Each stage admits more devices. The next stage starts when enough devices of the stage have ended (min), enough of them \
-            are updated (the percentage of --advance), and this has been true for the time of soak. The rollout halts when too many \
-            devices fail (--halt).
+            Each stage admits more devices. A device has finished when it is updated, or when its update has failed. The next stage \
+            starts when --advance is met: at least min devices of the stage have finished, this percentage of them is updated, and \
+            both stay true for the soak time. The rollout halts when too many devices fail (--halt).
 
             Example: otaflash rollout create spring --release 0f1e2d3c4b5a6978 \\
                        --select product=demo,running='<1.4.0' --stages 1%,10%,100% \\
@@ -35,25 +35,25 @@ struct RolloutCreate: Command {
 
     @Option(
         help: ArgumentHelp(
-            "The stages, separated by commas: a percentage of the devices, group=NAME, or devices=ID+ID (example: 1%,10%,100%).",
+            "The stages, separated by commas. Each is a percentage of all selected devices, group=NAME, or devices=ID+ID (example: 1%,10%,100%). A stage also has the devices of the stages before it.",
             valueName: "list"))
     var stages = "100%"
 
     @Option(
         help: ArgumentHelp(
-            "The conditions for the next stage: the percentage of updated devices, the number of devices that must have ended (min), "
-                + "and how long both must be true (soak: a number with s, m, h or d).",
+            "The conditions for the next stage: the percentage of updated devices, the number of devices that must have finished (min), "
+                + "and the soak time (a number with s, m, h or d).",
             valueName: "conditions"))
     var advance = "95%,min=1,soak=0"
 
     @Option(
         help: ArgumentHelp(
-            "Halt the rollout if more than this percentage of the ended devices have failed, and at least min devices have ended.",
+            "Halt the rollout if more than this percentage of the finished devices have failed, and at least min devices have finished.",
             valueName: "conditions"))
     var halt = "5%,min=10"
 
     @Option(
-        help: ArgumentHelp("The maximum number of attempts for each device.", valueName: "number"),
+        help: ArgumentHelp("The maximum number of attempts for each device; default: 3.", valueName: "number"),
         transform: WholeNumber.in(1...1000))
     var attempts = 3
 
@@ -64,7 +64,7 @@ struct RolloutCreate: Command {
 
     @Option(
         help: ArgumentHelp(
-            "The public key of a controller; repeatable. Default: the key of the controller on this machine.",
+            "The public key of a controller, which may start the stages of this rollout; repeatable. Default: the key of the controller on this machine.",
             valueName: "file"),
         completion: .file())
     var controller: [String] = []

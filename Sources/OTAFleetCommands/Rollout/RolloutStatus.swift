@@ -9,9 +9,9 @@ struct RolloutStatus: Command {
     static let configuration = CommandConfiguration(
         commandName: "status", abstract: "Show the progress of a rollout.",
         discussion: """
-            With --wait, the exit status shows the end of the rollout: 0 if it is complete, 78 if it is halted, and 75 if it is \
-            paused or aborted, or after the time of --timeout. The wait ends with 0 when the last stage is in force and all known \
-            devices have ended, for 10 s. A gateway can still find more devices later, and also updates them.
+            With --wait, the exit status is 0 if the rollout is complete, 78 if it is halted, and 75 if it is paused or aborted, or \
+            after the time of --timeout. It is also 0 if, for 10 s, the last stage has started and all known devices have finished. \
+            A gateway can still find more devices later, and also updates them.
 
             Example: otaflash rollout status spring --operators ops.pub.pem --wait
             """)
@@ -19,7 +19,7 @@ struct RolloutStatus: Command {
     @Argument(help: "The name of the rollout.")
     var name: String
 
-    @Flag(help: "Wait for the end of the rollout.")
+    @Flag(help: "Wait until the rollout is complete, halted, paused or aborted.")
     var wait = false
 
     @Option(

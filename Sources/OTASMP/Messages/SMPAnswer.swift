@@ -72,7 +72,7 @@ package struct SMPError: Error, Sendable, Equatable {
         left.group == right.group && left.code == right.code
     }
 
-    /// The description of the error for the user: the meaning of the code, the code, and the device's own description.
+    /// The error as text for the user: its meaning if the code is known, the number, and in quotes the device's own description.
     package var meaning: String {
         let number = group.map { "error \(code) of group \($0)" } ?? "error \(code)"
         let words = group.map { [SMPRequest.systemGroup: Self.system, SMPRequest.imageGroup: Self.image][$0] ?? [:] }

@@ -104,7 +104,7 @@ struct PushTargets: ParsableArguments {
 struct PushOrder: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            "The number of devices to update at the same time, for each Bluetooth adapter, for UDP, and for each serial port. auto: 4, 32 and 1; default: auto.",
+            "The number of devices to update at the same time. auto: 4 for each Bluetooth adapter, 32 for UDP, 1 for each serial port. A number applies to each of them. Default: auto.",
             valueName: "number"),
         transform: Self.atOnce)
     var atOnce = AtOnce.auto
