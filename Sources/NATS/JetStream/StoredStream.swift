@@ -144,7 +144,7 @@ public struct StoredStream: Sendable {
     }
 
     /// Removes all messages with this subject.
-    func purge(subject: String) async throws(NATSError) {
+    package func purge(subject: String) async throws(NATSError) {
         struct Request: Encodable { var filter: String }
         let _: SuccessAnswer = try await call(
             "STREAM.PURGE.\(name)", Request(filter: subject), "cannot purge \(subject)")
