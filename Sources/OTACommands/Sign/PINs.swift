@@ -8,8 +8,8 @@ import SystemPackage
 struct PINOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            "Read the PIN of the token from this file descriptor (example: 3). If sign has keys in several tokens, each line is the PIN of "
-                + "one token, in the order of --key. If the pkcs11: URI does not have the attribute pin-source (a file with the PIN), and neither "
+            "Read the PIN of the token from this file descriptor (example: 3). If the command has keys in several tokens, each line is the "
+                + "PIN of one token, in the order of the keys. If the pkcs11: URI does not have the attribute pin-source (a file with the PIN), and neither "
                 + "--pin-fd nor --pin-env is given, otaflash asks for the PIN on the terminal.",
             valueName: "n"),
         transform: WholeNumber.in(0...Int32.max))

@@ -10,9 +10,9 @@ struct Sign: Command {
     static let configuration = CommandConfiguration(
         commandName: name, abstract: "Sign an image: create a bundle or an MCUboot image.",
         discussion: """
-            Bundle (default): a file with the image, 1 to 4 signatures, and a manifest. The manifest has the values of the options \
-            from --product to --source. <image> is a raw binary, an ESP-IDF application, an MCUboot image or Intel HEX. The key is an \
-            Ed25519 key. --product and --version are required if <image> does not contain them. If <image> contains a product \
+            Bundle (default): a file with the image, 1 to 4 signatures, and a manifest. The manifest has the values of --product, \
+            --version, --hardware, --counter, --requires, --minimum-battery and --source. <image> is a raw binary, an ESP-IDF \
+            application, an MCUboot image or Intel HEX. The key is an Ed25519 key. --product and --version are required if <image> does not contain them. If <image> contains a product \
             or version that differs from the option, sign fails (exit 65).
 
             Another signature: if <image> is a bundle, sign adds one signature for each key. Give -o FILE to write a new file, or \

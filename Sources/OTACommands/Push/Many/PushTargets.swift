@@ -6,7 +6,7 @@ import OTAUpdate
 struct PushTargets: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            "\(DeviceOptions.addressHelp) Repeat the option for several devices. Required without --device-file and --all.",
+            "\(DeviceOptions.addressHelp) Repeat the option for several devices. Required, unless --device-file or --all is given.",
             valueName: "address"),
         completion: Completions.addresses)
     var device: [String] = []
