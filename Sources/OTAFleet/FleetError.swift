@@ -10,17 +10,19 @@ public struct FleetError: Error, Sendable, Equatable {
         case tooNew = "too-new"
         /// The record has more than 4096 bytes.
         case tooLarge = "record-too-large"
-        /// No accepted key signed the record, its signature is invalid, or the store has the record under the name of another record.
+        /// No accepted key signed the record, its signature is invalid, or the store has the record under the name of another record. Also:
+        /// the key that should sign a new record is not an operator's key.
         case untrusted = "record-untrusted"
         /// The record is older than an accepted version of the same record, or it has the same serial and different contents.
         case rollbackSeen = "rollback-seen"
-        /// The wall clock is not set, or it shows a time before the creation of the rollout.
+        /// The wall clock is not set, or it is more than 300 s before the creation of the rollout.
         case clockNotSet = "clock-not-set"
-        /// The rollout is past its expiry.
+        /// The rollout expired more than 300 s ago.
         case expired = "rollout-expired"
         /// The bundle is not the bundle of the release.
         case badRelease = "bad-release"
-        /// The change is not allowed in the record's state, or another gateway has the lease.
+        /// The device's record does not allow the change, because of its state, its holder, or its job of a newer rollout. Also: another
+        /// process has changed a record at the same time.
         case staleRecord = "stale-record"
         /// The new rollout or the change of a rollout is not allowed, for example because the rollout is aborted.
         case badChange = "bad-rollout-change"

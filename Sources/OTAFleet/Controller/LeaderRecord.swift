@@ -2,13 +2,13 @@ public import OTAFirmware
 
 /// The record that shows which of several controllers leads. The times of ``Lease`` and ``LeaseWatch`` also apply to this record.
 ///
-/// The record only avoids double work. It is not signed, because two controllers that both write the progress do no harm. They compute the
-/// same progress, each write is a compare-and-set, and each progress is signed.
+/// The record only avoids double work. It is not signed, because two controllers that both write the progress do no harm. From the same
+/// records they compute the same progress, except for times. Each write is a compare-and-set, and each progress is signed.
 public struct LeaderRecord: Sendable, Hashable {
     public let controller: KeyID
-    /// The identifier of the run of the controller's process.
+    /// Identifies one run of the controller's process. After a restart, the process has a new identifier.
     public let life: GatewayLife
-    /// The number of the leader's writes, from 1.
+    /// The number of the leader's writes of this record, from 1.
     public private(set) var beat: Int
 
     private var fields: RecordFields

@@ -1,16 +1,17 @@
 /// Controls one rollout: starts the next stage, halts the rollout, and completes it.
 ///
 /// The machine has no clock, no store and no key. The caller passes the records, signs the returned progress with the controller's key, and
-/// writes it by compare-and-set. Two controllers compute the same progress from the same records. A new leader measures the times of a
-/// stage from the start again, so a change of the leader can only delay the next stage.
+/// writes it by compare-and-set. Except for times, two controllers compute the same progress from the same records. A new leader does not
+/// know the times that the old leader measured, so each measurement begins again at 0. A change of the leader can therefore only delay the
+/// next stage or the completion.
 public struct StageMachine: Sendable {
     /// The progress is written again after this time, even if it has not changed. The reason is that a gateway starts no push if it has
     /// seen no new progress for 10 minutes.
     private static let rewriteTime = Duration.seconds(60)
     /// The minimum time between two writes of the progress if only its counts have changed.
     private static let countTime = Duration.seconds(10)
-    /// The rollout is complete if two conditions hold in its last stage for this time: at least one device has ended, and no device is
-    /// running or waiting.
+    /// The rollout is complete if two conditions hold in its last stage for this time: at least one device has ended, and no device of any
+    /// stage is running or waiting.
     private static let completionTime = Duration.seconds(86400)
 
     public private(set) var rollout: Verified<Rollout>
@@ -20,8 +21,10 @@ public struct StageMachine: Sendable {
     private var nextSerial: Int
     private var isStored: Bool
     private var written: Duration?
-    /// The time from which the conditions for the next stage have been true, on the clock of this controller. Nil while they are false.
+    /// The time from which the conditions for the next stage have been true, on the clock of this controller. Nil if they were false at the
+    /// last check. While the rollout is paused or halted, they are not checked.
     private var soaking: Duration?
+    /// The same for the conditions of the completion in the last stage.
     private var finished: Duration?
 
     /// - Parameters:
@@ -63,7 +66,7 @@ public struct StageMachine: Sendable {
         let tally = Tally(records, of: plan, stage: next.stage)
         next.counts = tally.all
         if next.state != .running, plan.state == .running, plan.serial > progress.rolloutSerial {
-            // The operator has resumed the rollout. This means that the operator accepts the failures until now.
+            // The operator has resumed a rollout that was halted or complete, and so accepts the failures until now.
             next.state = .running
             next.excused = RolloutProgress.Excused(ended: tally.all.ended, failed: tally.all.failed)
             restartTimes()

@@ -55,7 +55,7 @@ public struct DeviceMachine: Sendable {
     /// The maximum time between two events during a push, because `deadline` requests a call of `tick(at:)` after this time. A longer time
     /// without an event means that this process was paused, for example because the computer was suspended.
     private static let longestTick = Duration.seconds(5)
-    /// If this process was paused for this total time or longer during a trial, a failed trial does not show that the image is bad.
+    /// If this process was paused for this total time or longer during a trial, a rollback does not show that the image is bad.
     private static let acceptedPause = Duration.seconds(5)
 
     public let holder: Holder
@@ -91,7 +91,7 @@ public struct DeviceMachine: Sendable {
         /// True if this attempt has reached the phase `transfer`. If so, this attempt started the trial that follows, not an earlier
         /// attempt.
         var hasTransferred = false
-        /// How long this process was paused during the trial.
+        /// The sum of the pauses of this process during the trial.
         var paused = Duration.zero
     }
 
@@ -129,7 +129,9 @@ public struct DeviceMachine: Sendable {
 
     /// Records that the gateway hears the device.
     ///
-    /// - Parameter delay: the time before this gateway may take the lease (``Contention``).
+    /// - Parameters:
+    ///   - product, version: the values that the gateway read from the device; nil: not read, and the earlier values stay.
+    ///   - delay: the time before this gateway may take the lease (``Contention``).
     public mutating func hear(product: ProductName?, version: SemanticVersion?, delay: Duration) {
         record.product = product ?? record.product
         record.version = version ?? record.version
@@ -171,13 +173,13 @@ public struct DeviceMachine: Sendable {
 
     private func hasAttempt(for wish: Wish) -> Bool { record.attempt < wish.rollout.value.attempts }
 
-    /// Starts an attempt: takes the lease. Call this only if `readiness(for:at:)` is `now`, and fewer attempts than the maximum are under
-    /// way.
+    /// Starts an attempt: takes the lease. If the holder is gone, and `wish` is nil or no attempt is left, this method instead ends the
+    /// holder's attempt. Call it only if `readiness(for:at:)` is `now`, and the gateway has fewer attempts under way than its maximum.
     public mutating func start(_ wish: Wish?, at moment: Moment) -> [Action] {
         guard readiness(for: wish, at: moment) == .now else { return [] }
         lastEvent = moment.now
         let isTakeover = record.state == .running
-        // An image on trial must be confirmed in every case, so the maximum number of attempts has no effect.
+        // The image of a device on trial must be confirmed, so the maximum number of attempts does not apply to this device.
         guard let wish, !isTakeover || hasAttempt(for: wish) || record.phase == .trial else {
             return send(.abandon(isLast: wish != nil), at: moment)
         }
@@ -195,7 +197,7 @@ public struct DeviceMachine: Sendable {
     public mutating func observe(_ stored: DeviceRecord?, revision: UInt64, at moment: Moment) -> [Action] {
         note(moment)
         guard revision >= self.revision || watch == nil else { return [] }
-        // A write of this machine is under way. The machine waits for its result and ignores the watch.
+        // While a write of this machine is under way, the machine ignores the watch, and waits for the result of the write.
         guard pending == nil else { return [] }
         adopt(stored, revision, at: moment)
         return proceed(at: moment)
@@ -213,7 +215,7 @@ public struct DeviceMachine: Sendable {
         }
         self.pending = nil
         // The pending write is not in the store. If this attempt has no lease yet, the pending write was the request for the lease, so the
-        // attempt ends. If the attempt has a lease, the machine writes the newest state again.
+        // attempt ends. If the attempt has a lease, the machine writes its newest progress or its result again.
         if job?.lease == nil { job?.isLost = true }
         job?.hasNews = true
         adopt(stored, revision, at: moment)
@@ -265,7 +267,7 @@ public struct DeviceMachine: Sendable {
 
     private mutating func adopt(_ stored: DeviceRecord?, _ revision: UInt64, at moment: Moment) {
         let (product, version) = (record.product, record.version)
-        // If this condition is true, another process has ended the attempt, or the store has lost the record.
+        // If this condition is true, another process has ended or taken over the attempt, or the store has lost the record.
         if job?.lease != nil, pending == nil, stored?.state != .running || stored?.isSameAttempt(as: record) != true {
             job?.isLost = true
         }
@@ -329,15 +331,15 @@ public struct DeviceMachine: Sendable {
         return proceed(at: moment)
     }
 
-    /// True if this gateway saw the trial from its start, without a long pause. If false, the device may have rolled back only because no
-    /// gateway confirmed the image in time. The end of the trial then does not show that the image is bad.
+    /// True if this gateway saw the whole trial, without a long pause of its process. If false, the device may have rolled back only
+    /// because no gateway confirmed the image in time. The rollback then does not show that the image is bad.
     private var watchedWholeTrial: Bool {
         guard let job else { return false }
         return job.hasTransferred && job.paused < Self.acceptedPause
     }
 
     /// Interrupts the attempt if it is not in the phase `trial` yet. In the phase `trial`, the push continues, because an image on trial
-    /// must be confirmed in every case.
+    /// must be confirmed even after an abort or the loss of the lease.
     public mutating func stop(_ reason: Reason, at moment: Moment) -> [Action] {
         note(moment)
         guard let job, job.interruption == nil, job.phase != .trial, job.end == nil else { return [] }
@@ -368,7 +370,7 @@ public struct DeviceMachine: Sendable {
     }
 
     /// Returns the next action of the attempt if one is due: the write of a beat or of the result. If the lease is lost, the action
-    /// interrupts the push or ends the attempt.
+    /// interrupts the push (except in the phase `trial`), or ends the attempt after the push.
     private mutating func proceed(at moment: Moment) -> [Action] {
         guard let job else { return [] }
         if job.isLost {

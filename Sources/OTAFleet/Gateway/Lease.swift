@@ -2,7 +2,8 @@
 public struct Moment: Sendable, Hashable {
     /// The time since a fixed point in the past, on a clock that also runs while the computer is suspended.
     public let now: Duration
-    /// The time of the wall clock. It is used only for reports and for the expiry of rollouts.
+    /// The time of the wall clock; nil if this clock is not set. It is used only for reports, and for the creation and the expiry of
+    /// rollouts.
     public let wall: Timestamp?
 
     public init(_ now: Duration, wall: Timestamp? = nil) {
@@ -18,7 +19,7 @@ public struct Moment: Sendable, Hashable {
 /// only after it has seen the same revision for 45 s (``LeaseWatch``).
 ///
 /// Another gateway can see the revision of a beat only after the holder has sent this beat. So the holder stops at least 25 s before the
-/// takeover.
+/// takeover. Exception: a push whose device is on trial is not stopped.
 public struct Lease: Sendable, Hashable {
     private var sent: Duration
     private var acknowledged: Duration
@@ -42,7 +43,8 @@ public struct Lease: Sendable, Hashable {
     public var stopTime: Duration { acknowledged + .seconds(20) }
 }
 
-/// The newest revision of a record that a process without the lease has seen, and the time at which this process first saw the revision.
+/// The newest revision of a record that this process has seen, and the time at which the process first saw it. This time is the start of
+/// the 45 s before a takeover, and of the pause before the next attempt.
 public struct LeaseWatch: Sendable, Hashable {
     public private(set) var revision: UInt64
     private var since: Duration

@@ -38,7 +38,7 @@ public struct WishList: Sendable {
 
     public var rollouts: [Verified<Rollout>] { entries.values.map(\.rollout).sorted { $0.value.name < $1.value.name } }
 
-    /// The accepted progress of a rollout.
+    /// The accepted progress of a rollout; nil if no progress was accepted.
     public func progress(of rollout: RolloutName) -> Verified<RolloutProgress>? { entries[rollout]?.progress }
 
     // MARK: - Records
@@ -95,7 +95,8 @@ public struct WishList: Sendable {
         return changes
     }
 
-    /// Excludes this version of a release from all further pushes. Call this method if the gateway has refused the bundle of the release.
+    /// Excludes this version of a release from all further pushes of this process. Call this method if the gateway has refused the bundle
+    /// of the release.
     public mutating func refuse(_ release: Verified<FleetRelease>) { badReleases.insert(release) }
 
     private static func misplaced(_ what: String, _ name: String, _ place: String) -> FleetError {
@@ -104,13 +105,15 @@ public struct WishList: Sendable {
 
     // MARK: - Decisions
 
-    /// If a gateway has received no new progress for this time, it starts no push. The controller writes the progress at least every 60 s.
+    /// If a gateway has received no new progress of a rollout for this time, it starts no push of this rollout. The controller writes the
+    /// progress at least every 60 s.
     private static let deadManTime = Duration.seconds(600)
 
     /// Returns the job for a device, from the newest rollout that admits the device; nil if no push may start.
     ///
-    /// For a device on trial, the state, the expiry and the progress of the rollout are not checked, because the image on trial must be
-    /// confirmed in every case.
+    /// For the rollout that started the trial of a device, the state, the expiry and the progress are not checked, because the image on
+    /// trial must be confirmed. But a newer rollout that admits the device comes first. If such a rollout exists and the clock is not set,
+    /// the result is nil.
     ///
     /// - Parameters:
     ///   - record: the record of the device, with the product and version that the gateway last read from the device.
@@ -150,8 +153,7 @@ public struct WishList: Sendable {
         return nil
     }
 
-    /// Returns true if the operator has aborted the rollout of the device's push, and the device is not on trial. The push must then be
-    /// interrupted.
+    /// Returns true if the push to the device must be interrupted: the operator has aborted its rollout, and the device is not on trial.
     public func mustInterrupt(_ record: DeviceRecord) -> Bool {
         guard record.state == .running, record.phase != .trial, let rollout = record.rollout else { return false }
         return entries[rollout]?.rollout.value.state == .aborted

@@ -54,7 +54,8 @@ public struct FleetRelease: SignedPayload {
         fields.set("size", size)
     }
 
-    /// Returns the next version of the record, in the state `withdrawn`. A gateway that has this version starts no push of the release.
+    /// Returns the next version of the record, in the state `withdrawn`. A gateway that has this version starts no push of the release,
+    /// except to confirm an image on trial.
     func withdrawn() -> FleetRelease {
         var next = self
         next.serial += 1
@@ -117,7 +118,9 @@ extension RecordFields {
             })
     }
 
-    /// The serial number of a signed record, from 1.
+    /// Returns a required number from 1 to 2^53 − 1, such as the serial number of a signed record.
+    ///
+    /// - Throws: `record-malformed` if the member is missing or out of this range.
     func serial(_ name: String = "serial") throws(FleetError) -> Int {
         let serial = try required(name, integer(name))
         guard (1..<1 << 53).contains(serial) else { throw wrong(name, "1 or more, and below 2^53") }

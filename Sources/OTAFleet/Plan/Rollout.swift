@@ -3,20 +3,22 @@ public import OTASigning
 
 /// The plan of an update of many devices, and the state that the operator has selected for it. An operator signs the rollout.
 public struct Rollout: SignedPayload {
+    /// In each state, a gateway can still start a push that only confirms an image on trial.
     public enum State: String, Sendable, CaseIterable {
         case running
-        /// No push starts. The pushes under way continue.
+        /// No other push starts. The pushes under way continue.
         case paused
-        /// No push starts. A push under way is interrupted if the image is not marked for boot yet.
+        /// No other push starts. A push under way is interrupted if it has not begun to mark the image for boot.
         case aborted
     }
 
     /// The condition for a halt. The controller halts the rollout if at least `minimum` devices have ended, and if more than
-    /// `failedPercent` per cent of these devices have failed.
+    /// `failedPercent` per cent of these devices have failed. The controller checks the condition for all devices, and for the devices of
+    /// the current stage alone. After the operator resumed a halted rollout, only the devices that end later count.
     public struct Halt: Sendable, Hashable {
         /// The maximum percentage of failed devices among the ended devices, 0 to 100.
         public let failedPercent: Int
-        /// The number of devices that must have ended before the controller can halt the rollout, at least 1.
+        /// The number of devices that must have ended before the controller can halt the rollout, 1 to 1,000,000.
         public let minimum: Int
 
         /// Returns nil if a number is out of its range.
@@ -42,7 +44,7 @@ public struct Rollout: SignedPayload {
     /// The stages in order: 1 to `maximumStages`.
     public let stages: [Stage]
     public let halt: Halt
-    /// The highest number of attempts for each device, at least 1.
+    /// The maximum number of attempts for each device, 1 to 1000. Exception: a device on trial can be taken over after its last attempt.
     public let attempts: Int
     /// The keys that sign the progress. The record has the whole keys, so that a gateway needs no other source for them.
     public let controllers: [PublicKey]

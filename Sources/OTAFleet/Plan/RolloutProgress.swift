@@ -4,7 +4,7 @@ public import OTAFirmware
 public struct RolloutProgress: SignedPayload {
     public enum State: String, Sendable, CaseIterable {
         case running
-        /// Too many devices failed. No push starts until the operator resumes the rollout.
+        /// Too many devices failed. Until the operator resumes the rollout, no push starts, except to confirm an image on trial.
         case halted
         case complete
     }
@@ -17,7 +17,7 @@ public struct RolloutProgress: SignedPayload {
         public var failed = 0
         /// The devices whose update ended without success for another reason, such as a refusal or a lost link in the last attempt.
         public var refused = 0
-        /// The devices without a result and without an attempt under way, for example because no gateway hears them.
+        /// The devices that have no result and no attempt under way in this rollout, for example because no gateway hears them.
         public var waiting = 0
 
         public init() {}
@@ -43,14 +43,14 @@ public struct RolloutProgress: SignedPayload {
     public let rollout: RolloutName
     /// The number of this version of the record, from 1.
     public internal(set) var serial: Int
-    /// The serial of the rollout's version from which the controller computed the progress.
+    /// The serial of the newest version of the rollout that a controller has used for the progress.
     public internal(set) var rolloutSerial: Int
     public internal(set) var state: State
     /// The index of the current stage, from 0.
     public internal(set) var stage: Int
     public internal(set) var counts: Counts
     public internal(set) var excused: Excused?
-    /// The time of the write, only for reports.
+    /// The time of the write, only for reports; nil if the controller's clock was not set.
     public internal(set) var at: Timestamp?
 
     /// The JSON members that this otaflash does not know. The next version of the progress keeps them.

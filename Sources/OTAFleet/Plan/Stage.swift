@@ -3,9 +3,9 @@ internal import OTASigning
 
 /// A stage of a rollout: the devices that it admits, and the conditions for the next stage.
 public struct Stage: Sendable, Hashable {
-    /// The devices that a stage admits. A stage also admits all devices of the stages before it.
+    /// The devices that a stage adds to the devices of the stages before it.
     public enum Audience: Sendable, Hashable {
-        /// A percentage of all devices, 1 to 100.
+        /// About this percentage of the selected devices, 1 to 100 (``Stage/place(of:in:)``).
         case percent(Int)
         case group(GroupName)
         /// A list of chosen devices.
@@ -15,9 +15,9 @@ public struct Stage: Sendable, Hashable {
     public let audience: Audience
     /// The minimum percentage of the stage's ended devices that must be updated before the next stage can start, 0 to 100.
     public let successPercent: Int
-    /// The number of the stage's devices that must have ended before the next stage can start, at least 1.
+    /// The number of the stage's devices that must have ended before the next stage can start, 1 to 1,000,000.
     public let minimum: Int
-    /// How long the conditions `successPercent` and `minimum` must hold before the next stage starts, in seconds.
+    /// How long the conditions `successPercent` and `minimum` must hold before the next stage starts, in seconds: 0 to 31,536,000 (a year).
     public let soakSeconds: Int
 
     /// Returns nil if a number is out of its range.

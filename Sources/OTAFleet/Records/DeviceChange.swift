@@ -12,7 +12,7 @@ public enum DeviceChange: Sendable, Hashable {
     case beat(DeviceRecord.Phase, offset: Int?, total: Int?, by: Holder)
     /// The device runs the image, and the image is confirmed.
     case finish(version: SemanticVersion?, by: Holder)
-    /// The attempt ended without a result. The next attempt can start `after` seconds later.
+    /// The attempt ended without a result. The next attempt can start `after` seconds later, at most `DeviceRecord.longestWait`.
     case wait(Reason, after: Int, by: Holder)
     /// The attempt ended, and no further attempt is made.
     case giveUp(Reason, by: Holder)

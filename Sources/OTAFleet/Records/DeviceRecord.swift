@@ -20,7 +20,7 @@ public struct DeviceRecord: Sendable, Hashable {
         case idle
         /// A gateway has the lease and pushes.
         case running
-        /// The last attempt ended without a result. The next attempt starts after the pause `retryAfter`.
+        /// The last attempt ended without a result. The next attempt can start after the pause `retryAfter`.
         case waiting
         /// The device runs the image of the rollout, and the image is confirmed.
         case done
@@ -30,14 +30,14 @@ public struct DeviceRecord: Sendable, Hashable {
         case held
     }
 
-    /// The phase of a push. A push in the phase `trial` is not interrupted.
+    /// The phase of a push. The phase `trial` begins before the push marks the image for boot. In this phase, the push is not interrupted.
     public enum Phase: String, Sendable, CaseIterable {
         case connect, transfer, trial
     }
 
     public let device: DeviceID
     public internal(set) var state: State
-    /// The product and version that a gateway last read from the device.
+    /// The product and version that a gateway last read from the device. After an update, `version` is the version of the release.
     public var product: ProductName?
     public var version: SemanticVersion?
     /// The groups of the device, in ascending order.
@@ -52,17 +52,18 @@ public struct DeviceRecord: Sendable, Hashable {
     public internal(set) var holder: Holder?
     /// The number of the holder's writes in this attempt, from 1; 0 before the first attempt.
     public internal(set) var beat: Int
+    /// The phase of the push; nil if no attempt is under way.
     public internal(set) var phase: Phase?
     /// The number of bytes that the device has received, and the size of the image in bytes.
     public internal(set) var offset: Int?
     public internal(set) var total: Int?
-    /// The reason why the last attempt failed; nil after a success, and during an attempt.
+    /// The reason why the last attempt failed; nil before the first attempt, after a success, and during an attempt.
     public internal(set) var reason: Reason?
     /// The pause before the next attempt, in seconds. It starts when a gateway first sees this version of the record.
     public internal(set) var retryAfter: Int?
     /// The state to which the device returns from `held`; nil in every other state.
     public internal(set) var heldState: State?
-    /// The time of the write, only for reports.
+    /// The time of the write, only for reports; nil if the writer's clock was not set.
     public internal(set) var at: Timestamp?
 
     private var fields: RecordFields

@@ -24,8 +24,8 @@ extension FleetName {
     }
 }
 
-/// The identifier of a device, such as `ble-AABBCCDDEEFF`. The identifier of a Bluetooth device is made from its identity address, never
-/// from a private random address.
+/// The identifier of a device, such as `ble-AABBCCDDEEFF`. Use the identity address of a Bluetooth device. A private random address
+/// changes, and would give the device another identifier.
 public struct DeviceID: FleetName {
     public let text: String
     public init?(_ text: some StringProtocol) {

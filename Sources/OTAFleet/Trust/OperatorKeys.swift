@@ -72,7 +72,7 @@ public struct OperatorKeys: Sendable {
     }
 
     /// Withdraws a release: signs its next version, in the state `withdrawn`. A gateway that has this version starts no push of the
-    /// release.
+    /// release, except to confirm an image on trial.
     ///
     /// - Throws: `record-untrusted` if the key is not an operator's key for this product; `record-too-large`, `signing-failed`.
     public func withdraw(
