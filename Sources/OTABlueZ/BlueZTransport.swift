@@ -38,8 +38,8 @@ public final class BlueZTransport: Transport {
     ///
     /// - Parameters:
     ///   - client: the client. All links of the transport open over this client.
-    ///   - isUrgent: returns true if the next link is urgent. An urgent link opens before the waiting links of other transports that are
-    ///     not urgent. If it is nil, the links of this transport are not urgent.
+    ///   - isUrgent: returns true if the next link is urgent; nil: no link is urgent. An urgent link opens before the waiting links of
+    ///     other transports that are not urgent.
     package init(
         _ address: BLEAddress, services: Set<UInt128>, adapter: String?, pairing responder: PairingResponder,
         sharing client: SharedBlueZClient, limit: Duration = .seconds(10),

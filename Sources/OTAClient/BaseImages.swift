@@ -5,9 +5,9 @@ public import SystemPackage
 
 /// The images that a device may run at present. They are read from files and folders.
 ///
-/// If the device runs one of these images, a push uses this image as the base: the push sends a delta, only the differences between the
-/// base and the new image (docs/smaller-updates.md). A base needs no signature. The device compares the digest of its running image with
-/// the digest of the base before it accepts a delta.
+/// If the device runs one of these images and decodes deltas, a push can use this image as the base. The push then sends a delta: only the
+/// differences between the base and the new image (docs/smaller-updates.md). A base needs no signature. The device compares the digest of
+/// its running image with the digest of the base before it accepts a delta.
 public struct BaseImages: Sendable {
     /// The images in the order of the paths. `BaseImage.id` is the position in this array.
     public private(set) var images: [BaseImage] = []
@@ -181,7 +181,7 @@ public struct BaseImages: Sendable {
         }
     }
 
-    /// Returns the names of the files in a folder, in alphabetical order; nil if the path is not a folder.
+    /// Returns the names of all entries of a folder, in alphabetical order; nil if the path is not a folder or does not exist.
     private static func names(in folder: FilePath) throws(BaseError) -> [String]? {
         guard let stream = opendir(folder.string) else {
             // For a missing path, this function returns nil. The caller then opens the path as a file, and this attempt throws the error.

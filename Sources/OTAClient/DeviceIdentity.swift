@@ -21,7 +21,7 @@ extension UpdateProtocol {
 
 /// The product and version of a device in range.
 struct DeviceIdentity: Sendable {
-    /// The product, or the board name of a device with SMP; nil: the device does not report it.
+    /// The product, or for a device with SMP its board name; nil: the device does not report its board name.
     var product: String?
     var version: String
 }
@@ -58,7 +58,8 @@ extension DeviceIdentity {
     /// Reads the running version over SMP, and the board name if the device reports a board name.
     ///
     /// - Throws: `UpdateError`: `noAnswer` if the device does not answer within 5 s, `linkLost` if the link ends before the answer,
-    ///   `protocolViolation` if an answer is malformed, `unsupportedDevice` if the device does not report its running image.
+    ///   `protocolViolation` if an answer is malformed, `unsupportedDevice` if the device does not report its running image. `BlueZError`
+    ///   if the device has no SMP service, or refuses the subscription or a request.
     init(askedOf connection: DeviceConnection) async throws {
         self = try await withThrowingTaskGroup(of: DeviceIdentity.self) { group in
             group.addTask { try await Self.ask(connection) }

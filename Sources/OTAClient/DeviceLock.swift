@@ -4,7 +4,8 @@ import OTAFirmware
 import OTASigning
 public import SystemPackage
 
-/// An exclusive lock on a device. It allows only one otaflash process at a time to use the device.
+/// A lock on a device or a Bluetooth adapter, usually an exclusive lock. An exclusive lock allows only one otaflash process of this user at
+/// a time to use the device.
 ///
 /// The lock is an `flock` on a file that contains the process id of the owner. The kernel releases the lock when the process ends, also
 /// after a crash. No process removes the lock file. If a process removed it, an earlier owner could still hold the lock of the removed
@@ -19,7 +20,7 @@ package final class DeviceLock {
     /// Acquires the lock without waiting.
     ///
     /// - Parameters:
-    ///   - device: the address of the device, for error messages.
+    ///   - device: the address of the device or the name of the adapter, for error messages.
     ///   - isShared: true if other processes may hold a shared lock of the same file at the same time.
     /// - Throws: `deviceInUse`, `foreignLock`, `cannotCreate`.
     package init(_ path: FilePath, of device: String, isShared: Bool = false) throws(ClientError) {
@@ -82,7 +83,7 @@ package final class DeviceLock {
         try? file.close()
     }
 
-    /// Returns the path of the lock file of a real device. (For virtual devices, see `VirtualDevices.lock`.)
+    /// Returns the path of the lock file of a real device or an adapter. (For virtual devices, see `VirtualDevices.lock`.)
     ///
     /// - Parameter name: the name of the lock file without `.lock`. Each character except letters, digits, `.`, `-` and `_` becomes `_`.
     /// - Throws: `cannotCreate`, `invalidStateFolder`.

@@ -1,9 +1,10 @@
 /// An entry of the history of a fleet, such as the end of an attempt to update a device.
 public struct FleetEvent: Hashable, Sendable {
     public let rollout: RecordName
+    /// The device; `_` if the event is about the rollout, not about one device.
     public let device: RecordName
     public let gateway: RecordName
-    /// The number of the attempt, as in the record of the device.
+    /// The number of the attempt, as in the record of the device; 0 if the event is about the rollout.
     public let attempt: UInt32
     /// The kind of the event, such as `rolled-back`.
     public let kind: RecordName

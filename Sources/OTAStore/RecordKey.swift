@@ -1,4 +1,4 @@
-/// A group of records of a store. The raw value is the name of the bucket in the store.
+/// A group of records of a store. The raw value is the name of the bucket. In a NATS store, this name has the prefix `otaflash_`.
 public enum Bucket: String, CaseIterable, Sendable {
     case releases, rollouts, progress, devices, sightings, gateways
 

@@ -1,7 +1,7 @@
 package import OTAFirmware
 internal import OTASigning
 
-/// The limits of a store. A server has the same limits in its configuration.
+/// The limits of a store. A NATS server also enforces the limits of the records and of the history, as settings of its streams.
 public enum StoreLimits {
     /// The maximum size of a record, in bytes.
     public static let recordBytes = 4096

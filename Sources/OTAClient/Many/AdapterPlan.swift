@@ -17,7 +17,7 @@ package struct AdapterPlan: Sendable {
     /// Assigns the next device to an adapter.
     ///
     /// - Parameter heard: the signal strength at each adapter that hears the device, in dBm. The value nil means that the strength is
-    ///   unknown. If the dictionary is empty, no adapter hears the device. Then the adapter with the fewest devices is selected.
+    ///   unknown. If no adapter of the plan is in the dictionary, the adapter with the fewest devices is selected.
     /// - Returns: the name of the adapter; nil if the plan has no adapter.
     package mutating func assign(heard: [String: Int?]) -> String? {
         let hearing = adapters.filter { heard[$0] != nil }

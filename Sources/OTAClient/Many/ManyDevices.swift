@@ -33,8 +33,8 @@ extension PushQueue.End {
     }
 }
 
-/// The lock of a Bluetooth adapter for a push to several devices. While the lock exists, no other otaflash process connects
-/// over the adapter.
+/// The lock of a Bluetooth adapter for a push to several devices. While the lock exists, no other otaflash process of the same user
+/// connects over the adapter.
 package final class AdapterLock {
     /// The name of the adapter, such as `hci0`.
     package let adapter: String

@@ -10,15 +10,16 @@ package struct PushPool<Value: Sendable>: Sendable {
     package enum Event: Sendable {
         case started(Int)
         case progress(Int, UpdateProgress, Duration)
-        /// The device could not be reached. Its push starts again later.
+        /// The device could not be reached. Its push starts again later, unless the queue halts before.
         case postponed(Int, any Error)
         case ended(Int)
-        /// The push has ended before its first change on the device, because other devices are updated first. It starts again later.
+        /// The push has ended before its first change on the device, because other devices are updated first, or because the queue has
+        /// halted. Unless the queue has halted, the push starts again later.
         case heldBack(Int)
         /// A connection failed while other links were up. So fewer devices of this lane are updated at the same time from now on. The
         /// number is the new limit.
         case limited(PushQueue.Lane, Int)
-        /// A device rolled back or did not return, so no further device starts.
+        /// The device rolled back, or did not come back after its restart. The pool therefore starts no further push.
         case halted(Int)
     }
 
@@ -39,7 +40,7 @@ package struct PushPool<Value: Sendable>: Sendable {
         case progress(Int, UpdateProgress, Duration)
         case ended(Int, Result<Value, any Error>, Duration)
         case interrupted
-        /// The time limit has passed, so no further device starts. The pool does not stop the running pushes.
+        /// The time limit has passed, so no further push starts. The pool does not stop the running pushes.
         case halted
     }
 
@@ -60,7 +61,7 @@ package struct PushPool<Value: Sendable>: Sendable {
     ///
     /// - Parameters:
     ///   - count: the number of devices in the queue.
-    ///   - interrupts: the first element stops all running pushes; no further push starts.
+    ///   - interrupts: each element requests all running pushes to stop. After the first element, no further push starts.
     ///   - limit: no further push starts after this time; nil: no limit.
     ///   - report: called in order with each event.
     /// - Returns: the outcome of each device.
@@ -112,8 +113,8 @@ package struct PushPool<Value: Sendable>: Sendable {
                         let wasHalted = $0.isHalted
                         return ($0.ended(index, end(result)), $0.isHalted && !wasHalted)
                     }
-                    // If the queue starts the device again later, a new outcome replaces this one. If a halt prevents the next start, the
-                    // device keeps this outcome.
+                    // If the push to the device starts again later, its new outcome replaces this one. If a halt prevents this, the device
+                    // keeps this outcome.
                     outcomes[index] = next == .heldBack ? .notStarted : .ended(result, duration)
                     switch (next, result) {
                     case (.heldBack, _): report(.heldBack(index))

@@ -1,11 +1,12 @@
 package import OTAUpdate
 
-/// Decides which devices of a push to several devices start, and when.
+/// Decides in which order the pushes to several devices start, and when each push starts.
 ///
-/// A queue is a value without a clock. ``PushPool`` passes the events of the pushes to the queue and starts the returned devices.
+/// A queue is a value without a clock. ``PushPool`` passes the events of the pushes to the queue, and starts the pushes that the queue
+/// returns.
 ///
-/// A device holds a slot of its lane from its start until its image is marked for boot. A device that restarts needs no slot. So the
-/// next device can start in the meantime.
+/// A push uses a slot of its device's lane until it begins to mark the image for boot, or ends. While the device restarts and is confirmed,
+/// its push needs no slot. So the next push of the lane can start in the meantime.
 ///
 /// A push asks for permission before its first change on the device (``admit(_:)``). So several pushes can connect at the same time to find
 /// a device that answers. At first, only ``Policy/first`` devices get the permission. The others get it after these devices are updated.
@@ -47,7 +48,7 @@ package struct PushQueue: Sendable {
         package var atOnce: Int?
         /// The number of devices that must be updated before another device receives the image.
         package var first = 0
-        /// True if further devices start even after a device has rolled back or did not return.
+        /// True if further pushes start even after a device has rolled back or did not return.
         package var keepsGoing = false
 
         package init() {}
@@ -75,7 +76,7 @@ package struct PushQueue: Sendable {
         case heldBack
     }
 
-    /// The maximum number of starts of a device that cannot be reached.
+    /// The maximum number of pushes to a device that cannot be reached.
     package static let attempts = 3
     /// The assumed time in which one device restarts and is confirmed.
     private static let confirmation = Duration.seconds(10)
@@ -92,7 +93,7 @@ package struct PushQueue: Sendable {
         case transferring
         case onTrial, ended
 
-        /// True if the device uses a slot of its lane.
+        /// True if the push uses a slot of the device's lane.
         var holdsSlot: Bool { self == .connecting || self == .refused || self == .transferring }
         /// True if the device may have received the image, and is not updated yet.
         var isAdmitted: Bool { self == .transferring || self == .onTrial }
@@ -114,19 +115,20 @@ package struct PushQueue: Sendable {
     private let policy: Policy
     private var devices: [Device]
     private let laneCount: Int
-    /// The devices that wait, in the order in which they start.
+    /// The devices that wait, in the order in which their pushes start.
     private var order: [Int]
     /// The lowered limits of the lanes.
     private var limits: [Lane: Int] = [:]
     private var updated = 0
-    /// True if a connection has failed. More devices may then connect before the first devices are updated (`isWanted(_:)`).
+    /// True if a connection has failed. More pushes may then connect before the first devices are updated (`isWanted(_:)`).
     private var isSearchWide = false
     /// The shortest time limit of a trial that an updated device has reported; nil: no device has reported a limit.
     private var shortestTrial: Duration?
     /// True after a halt: the queue starts no further push, even if devices wait.
     package private(set) var isHalted = false
 
-    /// Creates a queue. The device with the strongest signal starts first. Devices without a signal strength follow in the given order.
+    /// Creates a queue. The push to the device with the strongest signal starts first. Devices without a signal strength follow in the
+    /// given order.
     package init(_ entries: [Entry], _ policy: Policy) {
         self.policy = policy
         devices = entries.map { Device(lane: $0.lane) }
@@ -148,11 +150,11 @@ package struct PushQueue: Sendable {
         return policy.first - updated - devices.count { $0.state.isAdmitted }
     }
 
-    /// Returns the devices to start now.
+    /// Returns the devices whose pushes start now, and records these pushes as running.
     package mutating func start() -> [Int] {
         guard !isHalted else { return [] }
         var started: [Int] = []
-        // If one device may not start now, no later device of its lane may start now.
+        // If the push to one device may not start now, no push to a later device of its lane may start now.
         var full: Set<Lane> = []
         for index in order where !full.contains(devices[index].lane) {
             guard isWanted(devices[index]), hasSlot(devices[index].lane) else {
@@ -169,11 +171,11 @@ package struct PushQueue: Sendable {
         return started
     }
 
-    /// True if the device may connect now. After the first devices are updated, each device may connect.
+    /// True if the push to the device may connect now. After the first devices are updated, each push may connect.
     ///
-    /// Before this, only as many devices connect as may receive the image. If a device cannot be reached, this limit ends, because a failed
-    /// connection takes about a minute. Then only the slots of the lanes limit the number of connections. However, a device that has
-    /// already answered connects only if it probably can receive the image.
+    /// Before this, only as many pushes connect as devices may receive the image. If a device cannot be reached, this limit ends, because a
+    /// failed connection takes about a minute. Then only the slots of the lanes limit the number of connections. However, the push to a
+    /// device that has already answered connects only if the device probably can receive the image.
     private func isWanted(_ device: Device) -> Bool {
         guard let free = freeFirstPlaces else { return true }
         guard free > 0 else { return false }
@@ -184,7 +186,7 @@ package struct PushQueue: Sendable {
     private func hasSlot(_ lane: Lane) -> Bool {
         guard users(of: lane, \.holdsSlot) < limit(of: lane) else { return false }
         guard case .bluetooth = lane else { return true }
-        // An adapter connects to one device after the other. A device on trial rolls back if it waits too long for its turn.
+        // An adapter connects to one device after the other. A device on trial rolls back if it waits too long for its next link.
         let onTrial = users(of: lane) { $0 == .onTrial }
         return Self.confirmation * onTrial <= (shortestTrial ?? Self.usualTrial) / 2
     }
@@ -202,7 +204,7 @@ package struct PushQueue: Sendable {
 
     /// Decides whether the push to a device may make its first change on the device.
     ///
-    /// - Returns: false if the push must end without a change: the first devices are not updated yet, or no further device starts.
+    /// - Returns: false if the push must end without a change: the first devices are not updated yet, or the queue has halted.
     package mutating func admit(_ index: Int) -> Bool {
         let isPermitted = !isHalted && freeFirstPlaces.map { $0 > 0 } ?? true
         devices[index].state = isPermitted ? .transferring : .refused
@@ -265,7 +267,7 @@ package struct PushQueue: Sendable {
         return .finished
     }
 
-    /// Puts a device in front of the devices that have not answered yet. The start that was not permitted does not count as an attempt.
+    /// Puts a device in front of the devices that have not answered yet. The push that was not permitted does not count as an attempt.
     private mutating func holdBack(_ index: Int) {
         devices[index].state = .waiting
         devices[index].hasAnswered = true
@@ -273,6 +275,6 @@ package struct PushQueue: Sendable {
         order.insert(index, at: order.prefix { devices[$0].hasAnswered }.count)
     }
 
-    /// Prevents the start of further devices.
+    /// Prevents further pushes. The running pushes continue, but ``admit(_:)`` returns false from now on.
     package mutating func halt() { isHalted = true }
 }
