@@ -18,7 +18,7 @@ public struct Controller<C: Clock>: Sendable where C.Duration == Duration {
     let report: @Sendable (ControllerNote) -> Void
 
     /// - Parameters:
-    ///   - signer: the key that signs the progress. It can be outside this process, so a signature can take time.
+    ///   - signer: the key that signs the progress. The key can be outside this process, so a signature can take time.
     ///   - life: the identifier of this run of the process.
     ///   - operators: the keys that verify rollouts.
     ///   - memory: the highest accepted serial numbers, read from the disk.

@@ -25,7 +25,7 @@ struct ControllerLoop<C: Clock> where C.Duration == Duration {
     /// The buckets that were read completely. The machines run only after all three buckets (rollouts, progress, devices) were read.
     /// Without this rule, the results of only some devices could look like a successful stage.
     private var known: Set<Bucket> = []
-    /// The time at which the counts of all devices are computed again.
+    /// The time of the next step of the machines, which computes the counts of all devices again.
     private var nextStep = Duration.zero
     private var lastRefusal: String?
 

@@ -98,7 +98,7 @@ public enum GatewayNote: Sendable {
     case pushing(DeviceID, RolloutName, attempt: Int)
     /// An attempt ended. `stored` is true if the device's record in the store contains the result.
     case ended(DeviceID, PushEnd, stored: Bool)
-    /// A signed record, a bundle or a device's record was not accepted, or the clock is not set.
+    /// A signed record, a bundle or a device's record was not accepted, or the clock or the expiry of a rollout prevents a push.
     case refused(FleetError)
     /// The store does not answer, or refuses a write. The gateway tries again.
     case storeFailed(StoreError)

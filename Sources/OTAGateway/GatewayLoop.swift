@@ -12,7 +12,7 @@ struct GatewayLoop<C: Clock, Devices: GatewayDevices> where C.Duration == Durati
         var rssi: Int?
         var isHeard = true
         /// The bundle of the current attempt, the rollout and the number of the attempt, and the stream that interrupts its push. All are
-        /// nil if no attempt is under way.
+        /// nil if no attempt is under way. The last two are also nil until the push of the attempt starts.
         var bundle: VerifiedBundle?
         var attempt: (rollout: RolloutName, number: Int)?
         var interrupt: AsyncStream<Void>.Continuation?

@@ -13,7 +13,7 @@ struct GatewayRecord: Sendable {
     /// The version of otaflash.
     let software: String
     let slots, pushing, heard: Int
-    /// The last error of the store or of a signed record; nil if no error has occurred since the start.
+    /// The last error of the store, or the last refusal of a record, a bundle or a push; nil if there was none in this run of the process.
     let lastError: String?
     let at: Timestamp?
 

@@ -57,20 +57,19 @@ public struct Scan: AsyncSequence, Sendable {
 public enum ScanEvent: Sendable, Equatable {
     case appeared(BluetoothDevice)
     case changed(BluetoothDevice)
-    /// Either bluetoothd has received no packet from the device for 30 s, or the signal is weaker than ``ScanFilter/minimumRSSI``.
+    /// bluetoothd has received no packet from the device for 30 s, the signal is weaker than ``ScanFilter/minimumRSSI``, or a program has
+    /// removed the device from bluetoothd.
     case disappeared(BluetoothDevice)
 }
 
 /// A filter for the devices of a scan. A device must match all conditions that are set.
 public struct ScanFilter: Sendable, Hashable {
     /// The services to search for. A device must advertise at least one of these services. If the set is empty, every device matches. If
-    /// the set is not empty, the kernel discards each advertising packet that contains none of these services.
+    /// the set is not empty, and no other scan needs other devices, the kernel discards the advertising packets without these services.
     public var services: Set<BluetoothUUID>
-    /// The minimum signal strength in dBm. The scan omits devices with a weaker signal. If it is nil, the scan accepts every signal
-    /// strength.
+    /// The minimum signal strength in dBm; nil for any signal strength. The scan omits devices with a weaker signal.
     public var minimumRSSI: Int?
-    /// The name to search for. It must equal the device's own name or the device's alias on this machine. If it is nil, devices with any
-    /// name match.
+    /// The name to search for; nil for any name. A device matches if its own name or its alias on this machine equals this name.
     public var name: String?
 
     public init(services: Set<BluetoothUUID> = [], minimumRSSI: Int? = nil, name: String? = nil) {

@@ -11,8 +11,8 @@ extension BlueZClient {
     ///
     /// If this program is killed, bluetoothd keeps the link. ``LinkAccount`` describes how another program can end the link.
     ///
-    /// - Parameter responder: answers the pairing requests of this device. If it is nil, this program does not answer pairing
-    ///   requests, but agents of other programs can.
+    /// - Parameter responder: answers the pairing requests of this device. Nil: the responder of ``withPairing(over:_:_:)`` answers, if
+    ///   that method is running for the adapter. Otherwise only agents of other programs can answer.
     ///
     /// - Throws: the errors of `body` and of ``ConnectionRequest/admits``; ``BlueZError/Code/busUnavailable``,
     ///   ``BlueZError/Code/serviceUnavailable``, ``BlueZError/Code/noSuchAdapter``, ``BlueZError/Code/adapterOff``,

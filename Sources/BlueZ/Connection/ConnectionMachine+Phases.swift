@@ -16,8 +16,8 @@ extension ConnectionMachine {
     }
 
     private mutating func find(_ tree: BlueZObjectTree, _ adapter: DBusObjectPath) {
-        // If bluetoothd knows the device's address, no scan is necessary. After `Connect`, bluetoothd itself waits for the device's
-        // advertisements.
+        // If the target is an address, and bluetoothd already lists a device with this address, no scan is necessary. After `Connect`,
+        // bluetoothd itself waits for the device's advertisements.
         guard case .address = request.target,
             let known = tree.devices(of: adapter).first(where: request.target.matches)
         else { return startScan(adapter) }

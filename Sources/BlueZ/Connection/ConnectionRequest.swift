@@ -19,8 +19,8 @@ public struct ConnectionRequest: Sendable {
     /// True to remove the device from bluetoothd before the connection, so that bluetoothd reads the device's attributes again. The
     /// removal also deletes the bond.
     public var refreshesCache: Bool
-    /// Checks the found device before this library connects to the device. If this function throws an error, the connection attempt
-    /// fails with this error. If it is nil, every device is accepted.
+    /// Checks the found device before this library connects to the device; nil to accept every device. If this function throws an error,
+    /// the connection attempt fails with this error.
     public var admits: (@Sendable (BluetoothDevice) async throws(BlueZError) -> Void)?
     /// The time limit of each step. The steps are: wait for the adapter, scan, end an earlier link, connect, discover the services.
     package var limit = Duration.seconds(10)

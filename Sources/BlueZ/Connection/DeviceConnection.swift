@@ -140,8 +140,8 @@ extension DeviceConnection {
     }
 
     /// Writes a value and waits for the device's response. A value longer than MTU − 3 bytes is sent as a long write. Throws
-    /// ``BlueZError/Code/inProgress`` if another write to this characteristic is pending. Throws
-    /// ``BlueZError/Code/acquiredElsewhere`` if a program has acquired a writer of this characteristic.
+    /// ``BlueZError/Code/inProgress`` if another write to this characteristic is pending. Throws ``BlueZError/Code/acquiredElsewhere`` if
+    /// this or another program has acquired the write socket of this characteristic (``acquireWriter(of:)``).
     public func write(_ value: [UInt8], to characteristic: GATTCharacteristic) async throws(BlueZError) {
         _ = try await call(characteristic, "write", "WriteValue", [.bytes(value), ["type": "request"]])
     }
@@ -168,8 +168,8 @@ extension DeviceConnection {
     }
 
     /// Acquires a socket for fast writes without response. Throws ``BlueZError/Code/notSupported`` if the characteristic or
-    /// bluetoothd does not support such a socket. Throws ``BlueZError/Code/acquiredElsewhere`` if a program has already acquired the
-    /// socket.
+    /// bluetoothd does not support such a socket. Throws ``BlueZError/Code/acquiredElsewhere`` if this or another program has already
+    /// acquired the write socket.
     public func acquireWriter(of characteristic: GATTCharacteristic) async throws(BlueZError) -> AcquiredWriter {
         let (socket, mtu) = try await acquire(characteristic, "AcquireWrite")
         return AcquiredWriter(socket, maximumLength: min(mtu - 3, 512))
@@ -221,7 +221,7 @@ extension DeviceConnection {
         return values
     }
 
-    /// Ends the subscription to a characteristic, and closes the socket of the characteristic.
+    /// Ends the subscription to a characteristic, and closes the socket that was last acquired for the characteristic.
     public func release(_ characteristic: GATTCharacteristic) async throws(BlueZError) {
         if let socket = sockets.removeValue(forKey: characteristic) { await socket.close() }
         if let task = notifying.removeValue(forKey: characteristic) {

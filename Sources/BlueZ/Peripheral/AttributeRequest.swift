@@ -1,7 +1,7 @@
 import DBus
 import DescriptorIO
 
-/// A central's request to read a value. If the program releases the request without an answer, the central gets the error
+/// A central's request to read a value. If the last reference to the request is released without an answer, the central gets the error
 /// ``AttributeError/unlikely``.
 public final class ReadRequest: Sendable {
     public let connection: PeripheralConnection
@@ -30,8 +30,9 @@ public final class ReadRequest: Sendable {
     public func fail(with error: AttributeError) { answer.give(.failure(error)) }
 }
 
-/// A central's request to write a value. bluetoothd does not report whether the central wants a response. If the program releases the
-/// request without an answer, the central gets the error ``AttributeError/unlikely``.
+/// A central's request to write a value. bluetoothd does not report whether the central wants a response. If the last reference to the
+/// request is released without an answer, the central gets the error ``AttributeError/unlikely``. Exception: if the characteristic also
+/// supports writes without response, no answer has an effect (``succeed()``).
 public final class WriteRequest: Sendable {
     public let connection: PeripheralConnection
     public let attribute: LocalAttribute

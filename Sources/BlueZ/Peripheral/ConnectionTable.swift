@@ -1,7 +1,7 @@
 package import DBus
 
-/// The connected devices, as bluetoothd reports them. Each connection has a number. The table is a value without a clock: the caller
-/// passes the current time, measured from any fixed moment.
+/// The connected devices, as bluetoothd reports them, and the devices whose link ended less than ``linger`` ago. Each connection has a
+/// number. The table is a value without a clock: the caller passes the current time, measured from any fixed moment.
 package struct ConnectionTable: Sendable {
     package enum Change: Sendable, Hashable {
         case connected(PeripheralConnection)
@@ -40,8 +40,8 @@ package struct ConnectionTable: Sendable {
         entries.first { $0.value.connection == connection }?.key
     }
 
-    /// The device with the newest connection. The peripheral reports writes through a socket as writes of this device, because a socket
-    /// does not identify the sender. The value is nil if the table is empty.
+    /// The device with the newest connection; nil if the table is empty. The peripheral reports writes through a socket as writes of this
+    /// device, because a socket does not identify the sender.
     package var newest: DBusObjectPath? {
         entries.max { $0.value.connection.number < $1.value.connection.number }?.key
     }

@@ -1,7 +1,8 @@
 /// An event of a ``Peripheral``.
 public enum PeripheralEvent: Sendable {
+    /// A central connected. The device can also be a peripheral to which this machine has connected over the same adapter.
     case connected(PeripheralConnection)
-    /// A central disconnected. This event comes after all other events of the connection.
+    /// The device disconnected. This event comes after all other events of the connection.
     case disconnected(PeripheralConnection)
     /// A central turned notifications or indications on or off. bluetoothd does not report which central did this. Therefore the
     /// peripheral sends one event for each connected central. If a central connects while notifications or indications are on, the
@@ -11,7 +12,7 @@ public enum PeripheralEvent: Sendable {
     case write(WriteRequest)
 }
 
-/// One connection from a central to this machine.
+/// One connection between a device, usually a central, and this machine.
 public struct PeripheralConnection: Sendable, Hashable {
     /// The number of this connection. A ``Peripheral`` counts its connections from 1.
     public let number: Int

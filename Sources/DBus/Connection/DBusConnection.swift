@@ -111,7 +111,7 @@ public actor DBusConnection {
         handlers = [:]
     }
 
-    /// Returns a ticket: an unused number that identifies a batch of calls, a subscription or a running method handler.
+    /// Returns a ticket: an unused number that identifies a batch of calls, a subscription, a follower or a running method handler.
     func newTicket() -> UInt64 {
         lastTicket += 1
         return lastTicket

@@ -134,8 +134,7 @@ extension DBusConnection {
 
     private func refuse(_ address: ReturnAddress?, _ error: DBusError) {
         logger.debug("a call failed", metadata: ["error": "\(error)"])
-        // Ignore an error of `send`, which means that the connection has ended. In this case, the bus itself sends an error reply to the
-        // caller.
+        // Ignore an error of `send`. If the connection has ended, the bus itself sends an error reply to the caller.
         if let address { _ = try? send(.failure(to: address, error)) }
     }
 }

@@ -65,7 +65,7 @@ public struct DBusMethod: Sendable {
     ///
     /// If a handler throws an error, the caller gets an error reply. If the error is a `DBusError` with the code `remote`, the D-Bus
     /// name of the reply is `DBusError.name`. If the error is a `DBusError` with the code `unexpectedValue`, the D-Bus name is
-    /// `InvalidArgs`. For all other errors, the D-Bus name is `Failed`.
+    /// `InvalidArgs`. For all other errors, and if the values of the reply do not match the outputs, the D-Bus name is `Failed`.
     public typealias Handler = @Sendable (DBusIncomingCall) async throws -> [DBusValue]
 
     public let name: String

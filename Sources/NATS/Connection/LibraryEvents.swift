@@ -16,8 +16,8 @@ enum LibraryEvent: Sendable {
 
 /// The receivers of the callbacks of libnats.
 ///
-/// libnats calls back on its own threads, and calls can still arrive after the end of a subscription. Therefore a callback gets the
-/// number of its receiver, never a pointer to an object. A callback for a removed receiver does nothing.
+/// libnats runs the callbacks on its own threads, and a callback can still run after the end of its subscription. Therefore a callback gets
+/// the number of its receiver, never a pointer to an object. A callback for a removed receiver does nothing.
 enum LibraryEvents {
     typealias Receiver = @Sendable (LibraryEvent) -> Void
 

@@ -3,9 +3,9 @@ import DescriptorIO
 
 /// Owns a connection of libnats, and one subscription for the replies to all requests.
 ///
-/// All calls to libnats run on the thread of this connection, because they can block for seconds. The library holds its lock while it
-/// connects and while it writes to a socket. A caller only adds its message to the thread's queue. Therefore the timeout of a request also
-/// works while the thread is blocked.
+/// Except in callbacks, all calls to libnats run on the thread of this connection, because they can block for seconds. The library holds
+/// its lock while it connects and while it writes to a socket. `request` only adds its message to the thread's queue. Therefore the timeout
+/// of a request also works while the thread is blocked.
 final class NATSConnection: Sendable {
     /// The objects of libnats. Only the connection's thread uses them.
     private final class Library: @unchecked Sendable {

@@ -1,4 +1,5 @@
-/// A key-value bucket of JetStream. Each key has a value with a revision. A write can require that the stored value has a certain revision.
+/// A key-value bucket of JetStream. Each key has a value with a revision. A write succeeds only if the present value has the expected
+/// revision.
 ///
 /// The bucket BUCKET is the stream `KV_BUCKET`. A value of the key KEY is a message with the subject `$KV.BUCKET.KEY`. Source: ADR-8 of the
 /// NATS project. Other clients can use the same bucket.
@@ -22,9 +23,11 @@ public struct KeyValueBucket: Sendable {
     public struct Settings: Sendable {
         /// The number of values that the bucket keeps for each key: 1 to 64.
         public var history = 1
-        /// The age at which the server removes a value. If it is nil, values of any age stay.
+        /// The age at which the server removes a value; nil: values do not expire.
         public var maximumAge: Duration?
+        /// The maximum size of a value with its headers, in bytes; nil: no limit.
         public var maximumValueSize: Int?
+        /// The maximum size of the whole bucket, in bytes; nil: no limit.
         public var maximumBytes: Int?
         /// The number of servers that store the bucket: 1, 3 or 5.
         public var replicas = 1
