@@ -1,7 +1,7 @@
 public import BlueZ
 
-/// The part of a device address after `ble:`: a Bluetooth address, `name=NAME`, or nothing. Nothing selects the only device in range that
-/// advertises an update service.
+/// The part of a device address after `ble:`: a Bluetooth address, `name=NAME`, or an empty text. The empty text selects the only device in
+/// range that advertises an update service.
 public enum BLEAddress: Sendable, Hashable {
     case device(BluetoothAddress)
     case name(String)

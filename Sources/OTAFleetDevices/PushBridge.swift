@@ -3,8 +3,8 @@ package import OTAGateway
 package import OTAUpdate
 internal import Synchronization
 
-/// Connects a push of OTAClient with a gateway. It converts the progress of the push. It discards the interrupts
-/// that arrive after the push has reached the phase `apply`.
+/// Connects a push of OTAClient with a gateway. It converts the progress of the push. It discards the interrupts that arrive while the push
+/// is in the phases `apply`, `restart` and `confirm`.
 package enum PushBridge {
     /// - Parameter push: performs the push. Its arguments are the interrupts that were not discarded, and a closure to which `push` reports
     ///   its progress.
@@ -28,7 +28,7 @@ package enum PushBridge {
     }
 }
 
-/// Records whether a push has reached the phase `trial`.
+/// Records whether a push is in the phase `trial` of a gateway: `apply`, `restart` or `confirm`.
 private final class TrialPhase: Sendable {
     private let value = Atomic(false)
 

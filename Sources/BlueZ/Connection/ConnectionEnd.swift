@@ -11,7 +11,7 @@ public struct ConnectionEnd: Sendable, Equatable {
 /// determine only some reasons. The reason is then `unknown` in all other cases.
 public enum DisconnectReason: String, Sendable {
     case unknown
-    /// This program ended the link.
+    /// This program ended the link, or its use of a shared link.
     case requested
     /// The adapter received no packet from the device within the supervision timeout of the link.
     case timeout

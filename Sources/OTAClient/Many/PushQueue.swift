@@ -71,8 +71,8 @@ package struct PushQueue: Sendable {
         case finished
         /// The device could not be reached. The queue puts the device after all waiting devices.
         case again
-        /// The device has received nothing, because its push was not permitted. Its push starts again before the devices that have not
-        /// answered yet. After a halt, its push does not start again.
+        /// The device has received nothing, because its push was not permitted. This push starts again before the pushes to devices that
+        /// have not answered yet. After a halt, it does not start again.
         case heldBack
     }
 

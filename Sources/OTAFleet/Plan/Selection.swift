@@ -49,8 +49,8 @@ public struct Selection: Sendable, Hashable {
         self.groups = groups
     }
 
-    /// Returns whether the rollout can update a device. A device whose product is unknown is never selected. A device whose version is
-    /// unknown is not selected if there is a condition for the version.
+    /// Returns whether the selection includes a device. A device whose product is unknown is never selected. A device whose version is
+    /// unknown is not selected if there is a condition for the version that applies.
     ///
     /// - Parameter ignoringVersion: true if the device already has a job of the rollout. The condition for the version then does not apply.
     public func includes(

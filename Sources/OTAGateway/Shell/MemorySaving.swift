@@ -2,8 +2,8 @@ import OTAFleet
 
 /// Writes the accepted serial numbers (`SerialMemory`) to the disk, and records whether the newest version is on the disk.
 ///
-/// A loop acts on a signed record only after the record's serial is on the disk. Without this rule, a later run of the process could accept
-/// an older version of the record.
+/// A gateway starts no attempt, and a controller writes no progress, before the serials of all accepted records are on the disk. Without
+/// this rule, a later run of the process could accept an older version of a record.
 struct MemorySaving: Sendable {
     private static let retryTime = Duration.seconds(5)
     private var isChanged = false
