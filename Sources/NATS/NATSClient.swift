@@ -44,7 +44,8 @@ public final class NATSClient: Sendable {
     /// Returns a stream of the current state and all later states. The stream ends after `closed`.
     public func states() -> AsyncStream<NATSConnectionState> { connection.state.states() }
 
-    /// Sends a message. No reply is expected, so a refused or lost message causes no error.
+    /// Sends a message. The server does not reply, so no error reports that it refused the message, or that the message was lost after the
+    /// send.
     ///
     /// - Parameter subject: a subject without wildcards.
     ///

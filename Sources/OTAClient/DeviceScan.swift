@@ -23,7 +23,7 @@ public struct ScannedDevice: Encodable, Sendable, Equatable {
     /// The address of the device, in the format of `DeviceAddress`.
     public let address: String
     public private(set) var name: String?
-    /// The signal strength in dBm.
+    /// The signal strength at the adapter that hears the device best, in dBm; nil: unknown.
     public private(set) var rssi: Int?
     /// The adapter over which `push` updates the device; nil: only one adapter was given.
     package var adapter: String?
@@ -47,7 +47,7 @@ public struct ScannedDevice: Encodable, Sendable, Equatable {
 
     /// Merges new advertising data. The advertising data of a device can arrive in two parts.
     ///
-    /// When an update protocol of the device is known, the scan connects to the device. BlueZ then replaces the advertised name with the
+    /// When an update protocol of the device is known, the scan can connect to the device. BlueZ then replaces the advertised name with the
     /// name from the GAP service. Users know the advertised name. So `name` keeps the advertised name as soon as a protocol is known.
     mutating func note(_ device: BluetoothDevice) {
         if name == nil || protocols.isEmpty { name = device.name ?? name }

@@ -56,7 +56,7 @@ public struct Updater: Sendable {
         /// A push to `sim:` creates the virtual device if it does not exist. A dry run never creates it.
         public var keysOfNewDevice: TrustStore?
         /// The possible running images of the device; nil: no image is known. If the device runs one of these images and decodes deltas, a
-        /// push uses this image as the base. A push replaces the value of `UpdateOptions.bases` with these images.
+        /// push can use this image as the base. A push replaces the value of `UpdateOptions.bases` with these images.
         public var bases: BaseImages?
         /// The folder of the virtual devices; nil: the folder of the command `otaflash`.
         public var virtualDeviceFolder: FilePath?

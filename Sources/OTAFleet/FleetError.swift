@@ -1,6 +1,6 @@
 public import OTASigning
 
-/// The reason why a record, a signature or a step of a fleet is not accepted. Two errors are equal if their codes are equal.
+/// The reason why a record, a bundle or a change is not accepted, or why a key did not sign. Two errors are equal if their codes are equal.
 public struct FleetError: Error, Sendable, Equatable {
     /// Identifies the error for scripts. The raw values do not change between releases.
     public enum Code: String, Sendable, CaseIterable {

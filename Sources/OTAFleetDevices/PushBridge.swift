@@ -16,7 +16,7 @@ package enum PushBridge {
         let phase = TrialPhase()
         return await withTaskGroup(of: Void.self) { group in
             group.addTask {
-                // After the image is marked for boot, an interrupt would only prevent the confirmation of the image.
+                // When the push has begun to mark the image for boot, an interrupt would only prevent the confirmation of the image.
                 for await _ in interrupts where !phase.isTrial { feed.yield() }
             }
             let end = await push(accepted) { progress in

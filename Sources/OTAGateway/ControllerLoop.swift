@@ -3,8 +3,8 @@ internal import OTAFleet
 internal import OTASigning
 internal import OTAStore
 
-/// The loop of a ``Controller``. It receives messages, and performs the steps of the stage machines in child tasks. Only this loop has
-/// mutable state.
+/// The loop of a ``Controller``. It receives messages, and runs the steps of the stage machines. Child tasks sign the progress and access
+/// the store. Only this loop has mutable state.
 struct ControllerLoop<C: Clock> where C.Duration == Duration {
     private let controller: Controller<C>
     private let post: AsyncStream<ControllerMessage>.Continuation

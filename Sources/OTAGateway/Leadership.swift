@@ -31,7 +31,7 @@ struct Leadership: Sendable {
     /// Returns true if this controller leads at this time.
     func leads(at now: Duration) -> Bool { lease.map { now < $0.stopTime } ?? false }
 
-    /// The time at which `tick(at:)` must be called; nil while an action is under way.
+    /// The time at which `tick(at:)` must be called; nil if no call is needed, for example while a write is under way.
     var deadline: Duration? {
         if let readTime { return readTime }
         guard pending == nil, let watch else { return nil }

@@ -44,7 +44,7 @@ public struct BluetoothUUID: Hashable, Sendable {
 }
 
 extension BluetoothUUID: CustomStringConvertible {
-    /// The text form on D-Bus: five groups of lower-case digits.
+    /// The text form on D-Bus: five groups of lower-case hexadecimal digits.
     public var description: String {
         let digits = String(value, radix: 16)
         var rest = (String(repeating: "0", count: 32 - digits.count) + digits)[...]

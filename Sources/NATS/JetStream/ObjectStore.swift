@@ -141,7 +141,7 @@ public struct ObjectStore: Sendable {
 public struct ObjectDescription: Sendable, Equatable {
     public let name: String
     public let bucket: String
-    /// The last token of the subject. All chunks of the object have the same subject.
+    /// The last token of the chunks' subject. All chunks of an object have the same subject.
     public let identifier: String
     /// The size in bytes.
     public let size: Int

@@ -11,7 +11,7 @@ package struct AdapterPlan: Sendable {
 
     /// Creates a plan.
     ///
-    /// - Parameter adapters: the adapters in the order of the command line; at least one.
+    /// - Parameter adapters: the adapters in the order of the command line.
     package init(_ adapters: [String]) { self.adapters = adapters }
 
     /// Assigns the next device to an adapter.

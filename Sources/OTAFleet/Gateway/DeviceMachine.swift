@@ -55,7 +55,7 @@ public struct DeviceMachine: Sendable {
     /// The maximum time between two events during a push, because `deadline` requests a call of `tick(at:)` after this time. A longer time
     /// without an event means that this process was paused, for example because the computer was suspended.
     private static let longestTick = Duration.seconds(5)
-    /// If this process was paused for this total time or longer during a trial, a rollback does not show that the image is bad.
+    /// If this process was paused for this total time or longer during a trial, a failed trial does not show that the image is bad.
     private static let acceptedPause = Duration.seconds(5)
 
     public let holder: Holder
@@ -82,7 +82,7 @@ public struct DeviceMachine: Sendable {
         var phase = DeviceRecord.Phase.connect
         var offset: Int?
         var total: Int?
-        /// True if the machine must write the phase to the record without waiting for the next beat.
+        /// True if the machine must write its progress to the record without waiting for the time of the next beat.
         var hasNews = false
         var interruption: Reason?
         var end: PushEnd?
@@ -222,7 +222,8 @@ public struct DeviceMachine: Sendable {
         return proceed(at: moment)
     }
 
-    /// Records that the read failed. The machine reads again later.
+    /// Records that the read failed. If the result of a write is still unknown, the machine reads again after 2 s. The machine does not
+    /// repeat other reads.
     public mutating func readFailed(at moment: Moment) {
         note(moment)
         pending?.readTime = moment.now + Self.retryTime
@@ -331,8 +332,8 @@ public struct DeviceMachine: Sendable {
         return proceed(at: moment)
     }
 
-    /// True if this gateway saw the whole trial, without a long pause of its process. If false, the device may have rolled back only
-    /// because no gateway confirmed the image in time. The rollback then does not show that the image is bad.
+    /// True if this gateway saw the whole trial, without a long pause of its process. If false, the trial may have failed only because no
+    /// gateway confirmed the image in time. A failed trial then does not show that the image is bad.
     private var watchedWholeTrial: Bool {
         guard let job else { return false }
         return job.hasTransferred && job.paused < Self.acceptedPause
