@@ -27,7 +27,7 @@ public struct BlueZError: Error, Sendable, Equatable {
         /// The operation needs an encrypted link or an authenticated bond.
         case notPaired = "not-paired"
         case notPermitted = "not-permitted"
-        /// Another program uses the device, or this or another program has acquired the socket of the characteristic.
+        /// Another program uses the device, or this or another program has acquired a socket of the characteristic.
         case acquiredElsewhere = "acquired-elsewhere"
         case invalidLength = "invalid-length"
         /// The device replied with an ATT error. The property `attributeError` contains the error code.

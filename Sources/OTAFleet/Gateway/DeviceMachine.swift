@@ -130,7 +130,8 @@ public struct DeviceMachine: Sendable {
     /// Records that the gateway hears the device.
     ///
     /// - Parameters:
-    ///   - product, version: the values that the gateway read from the device; nil: not read, and the earlier values stay.
+    ///   - product: the product that the gateway read from the device; nil: not read, so the earlier value stays.
+    ///   - version: the version of the running image; nil: not read, so the earlier value stays.
     ///   - delay: the time before this gateway may take the lease (``Contention``).
     public mutating func hear(product: ProductName?, version: SemanticVersion?, delay: Duration) {
         record.product = product ?? record.product

@@ -18,7 +18,7 @@ public struct FleetRelease: SignedPayload {
     public let version: SemanticVersion
     public let securityCounter: UInt32
     public let manifestDigest: SHA256Digest
-    /// The SHA-256 of the bundle file. The store has the bundle as the object with this digest.
+    /// The SHA-256 of the bundle file. In the store, the bundle is the object with this digest.
     public let bundleDigest: SHA256Digest
     /// The size of the bundle file, in bytes.
     public let size: Int

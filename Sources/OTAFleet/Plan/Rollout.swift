@@ -13,8 +13,8 @@ public struct Rollout: SignedPayload {
     }
 
     /// The condition for a halt. The controller halts the rollout if at least `minimum` devices have ended, and if more than
-    /// `failedPercent` per cent of these devices have failed. The controller checks the condition for all devices, and for the devices of
-    /// the current stage alone. After the operator resumed a halted rollout, only the devices that end later count.
+    /// `failedPercent` per cent of these devices have failed. The controller checks the condition for all admitted devices, and for the
+    /// devices of the current stage alone. After the operator resumed a halted rollout, only the devices that end later count.
     public struct Halt: Sendable, Hashable {
         /// The maximum percentage of failed devices among the ended devices, 0 to 100.
         public let failedPercent: Int
