@@ -176,7 +176,7 @@ def peak(*command):
 
 
 def encoding():
-    print("## Encoded images\n\nThe parts are the bytes that push sends, as parts of the plain image.\n")
+    print("## Encoded images\n\nThe parts are the bytes that push sends, in per cent of the plain image. The last column is our goal.\n")
     samples = Path(__file__).resolve().parents[1] / "firmware-samples"
     first, fix, feature = (samples / f"acme-gateway-{version}.bin" for version in ("1.0.0", "1.0.1", "1.1.0"))
     rows = []
@@ -187,8 +187,8 @@ def encoding():
         size, (compressed, delta) = image.stat().st_size, encodings(image, base)
         rows.append((name, f"{100 * delta / size:.2f} %", f"{goal} %"))
     rows.append(("compressed, without a base (acme-gateway 1.0.0)", f"{100 * compressed / size:.1f} %", "63 %"))
-    table(("image", "part", "at most"), rows)
-    print(f"An update of {IMAGE_BYTES // KIB} KiB, as machine code, to the virtual device. Without a rate, the flash is no limit.\n")
+    table(("image", "part", "goal: at most"), rows)
+    print(f"An update of {IMAGE_BYTES // KIB} KiB, as machine code, to the virtual device. An empty cell for the flash: writing takes no time.\n")
     for name, changed, version in (("first", False, "1.0.0"), ("second", True, "1.1.0")):
         run(*sign(program(f"{name}.bin", IMAGE_BYTES, changed), f"{name}.otaf", version))
     rows = []
@@ -203,7 +203,7 @@ def encoding():
                 f"{interval} ms", packets, f"{flash} kB/s" if flash else "", form, f"{figures['sent_bytes'] / 1000:.1f}", f"{figures['seconds']:.2f}",
                 f"{seconds / figures['seconds']:.2f} ×", f"{100 * figures['efficiency']:.1f} %",
             ))
-    table(("interval", "packets", "flash", "form", "sent, kB", "seconds", "faster", "of the link's bound"), rows)
+    table(("interval", "packets", "flash", "form", "sent, kB", "seconds", "speed-up", "of the link's bound"), rows)
     old, new = program("old.bin", MIB, False), program("new.bin", MIB, True)
     plain, encoded = (binary, "inspect", new), (binary, "inspect", new, "--base", old)
     without, taken = alternated(5, plain, encoded)
