@@ -5,12 +5,12 @@ public import OTASigning
 public struct SMPImage: Sendable {
     /// The image, which a trusted key or the user's consent authorizes.
     public let verified: VerifiedImage
-    /// The image number, which identifies the processor that runs the image; 0 if the device has one processor.
+    /// The image number of MCUboot, such as 0 for the main processor and 1 for the network processor; 0 on a device with one image.
     public let number: Int
 
     /// Creates an image to push.
     ///
-    /// - Parameter number: the image number; 0 if the device has one processor.
+    /// - Parameter number: the image number; 0 on a device with one image.
     public init(_ verified: VerifiedImage, number: Int = 0) {
         self.verified = verified
         self.number = number

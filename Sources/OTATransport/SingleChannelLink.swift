@@ -2,8 +2,9 @@ public import OTAUpdate
 
 /// A link over a transport with one pipe (``ValuePipe``), such as UDP or a serial line. The pipe carries the values of one channel.
 ///
-/// The link confirms each subscription immediately, because the pipe delivers all received values without a subscription. The link
-/// refuses each read and each write with response, because the pipe does not carry responses.
+/// The link confirms a subscription to its channel immediately, because the pipe delivers all received values without a subscription. The
+/// link refuses each read and each write with response, because the pipe does not carry responses. It also refuses commands for other
+/// channels.
 public final class SingleChannelLink<Pipe: ValuePipe>: Sendable {
     private let link: QueuedLink
     private let pipe: Pipe

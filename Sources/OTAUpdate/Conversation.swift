@@ -8,7 +8,7 @@ package import OTAFirmware
 /// or fails. After a decision to reconnect, the session calls `linkEnded()`, and calls `begin()` when the new link is open. After a
 /// decision to finish or to fail, the session does not call the conversation again.
 package protocol Conversation: Sendable {
-    /// The value of `UpdateReport.updateProtocol`.
+    /// The protocol of this conversation. Each report of the session names it (`UpdateReport.updateProtocol`).
     static var updateProtocol: UpdateProtocol { get }
     /// The error code of the session if it fails because a link ended with `LinkError.Code.timedOut`.
     static var codeAfterTimeout: UpdateError.Code { get }
@@ -91,7 +91,7 @@ package struct ConversationState: Sendable {
     package var budget: ProgressBudget?
     /// The JSON names of the bundle's fields that could not be checked against the device.
     package var unchecked: [String] = []
-    /// The slot that the task `discard` erases or has erased; nil: the task erases no slot.
+    /// The slot that the task `discard` erases or has erased. Nil if the task has requested no erase.
     package var erased: ErasedSlot?
     /// The partial upload that the task `discard` removes or has removed; nil: the device has not reported a partial upload.
     package var discarded: DeviceDescription.HeldImage?

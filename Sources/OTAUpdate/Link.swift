@@ -82,7 +82,8 @@ public struct LinkError: Error, Sendable, Equatable {
 extension LinkError {
     /// The error code with which a session fails at once; nil: the session connects again.
     ///
-    /// The session uses this code only before the first answer of the device. Later, the session connects again after every error.
+    /// The session uses this code only before the first answer of the device. After the first answer, the session connects again until no
+    /// attempt is left.
     var withoutRetry: UpdateError.Code? {
         switch code {
         case .unavailable: .linkUnavailable

@@ -41,7 +41,7 @@ public struct UpdateReport: Sendable, Equatable {
     }
 }
 
-/// The transfer that a push would do, as a dry run reports it (`UpdateOptions.isDryRun`).
+/// The transfer that a push would make. A dry run reports it (`UpdateOptions.isDryRun`).
 public struct UpdatePlan: Sendable, Equatable {
     /// The offset at which the transfer would start, in bytes. Nil if nothing is left to send.
     ///
@@ -53,8 +53,8 @@ public struct UpdatePlan: Sendable, Equatable {
     public var discards: Int?
     /// The size of the encoded image that the push would send in place of `bytes`, in bytes; nil: the push would send the image plain.
     public var encodedBytes: Int?
-    /// The base of the encoded image; nil if the image would only be compressed. The device compares the base with its running image only
-    /// in a push, so it can still refuse the base.
+    /// The base of the encoded image; nil if the image would only be compressed, or would be sent plain. A dry run does not offer the base
+    /// to the device, so in a push the device can still refuse the base.
     public var base: BaseImage?
 
     public init(resumeFrom: Int? = nil, bytes: Int, discards: Int? = nil) {
@@ -66,7 +66,7 @@ public struct UpdatePlan: Sendable, Equatable {
 
 /// A slot that a device has erased on request.
 public struct ErasedSlot: Sendable, Equatable {
-    /// The image number; 0 on a device with one processor.
+    /// The image number of MCUboot; 0 on a device with one image.
     public var image: Int
     /// The number of the slot, 0 or 1, as in `DeviceDescription.ImageSlot`. Each image number has its own two slots.
     public var slot: Int
@@ -104,7 +104,8 @@ public struct TransferReport: Sendable, Equatable {
         case notSmaller = "not-smaller"
         /// The image has more than `EncodedImage.maximumSize` bytes, or the encoder was too slow.
         case tooLarge = "too-large"
-        /// The encoded image made no progress on several links in a row, or the device's positions contradicted the sent bytes.
+        /// The encoded image made no progress on several links in a row, or the device's positions contradicted the sent bytes, or the push
+        /// requested too many encodings.
         case noProgress = "no-progress"
         /// The encoder failed, or the device could not decode the encoded image.
         case notDecoded = "not-decoded"
@@ -168,7 +169,7 @@ public struct DeviceDescription: Sendable, Equatable {
         /// The running image is on trial. If the image is not confirmed, the device rolls back.
         case trial
     }
-    /// A partial upload: the number of bytes that the device has received from the start of an image.
+    /// A partial upload: the first `offset` bytes of an image, which the device has received.
     public struct HeldImage: Sendable, Equatable {
         /// The first 8 bytes of the SHA-256 of the manifest to which the partial upload belongs.
         public var manifestDigestPrefix: [UInt8]
@@ -182,7 +183,7 @@ public struct DeviceDescription: Sendable, Equatable {
     }
     /// The image in a slot of the device, with MCUboot's flags.
     public struct ImageSlot: Sendable, Equatable {
-        /// The image number; 0 on a device with one processor.
+        /// The image number of MCUboot; 0 on a device with one image.
         public var image = 0
         public var slot = 0
         /// The version in the device's format: `1.2.3`, or `1.2.3.4` with a build number.
@@ -191,12 +192,12 @@ public struct DeviceDescription: Sendable, Equatable {
         public var digest: [UInt8]?
         /// The image runs.
         public var isActive = false
-        /// The device boots the image at its next start.
+        /// The image is marked for the next boot.
         public var isPending = false
         /// The image is confirmed. If this image is not the running image, the running image is on trial. If the trial is not confirmed,
-        /// the device boots the confirmed image at its next start.
+        /// the device boots the confirmed image again.
         public var isConfirmed = false
-        /// The image is marked for the next start, and becomes permanent at this start without a trial.
+        /// The image is marked as permanent for the next boot. This boot is not a trial.
         public var isPermanent = false
         /// The bootloader can boot the image.
         public var isBootable = false

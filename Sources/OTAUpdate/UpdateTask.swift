@@ -18,7 +18,8 @@ public enum UpdateTask<Update: Sendable>: Sendable {
     case status
     /// Makes the image on trial permanent.
     case confirm
-    /// Discards a partial upload, or ends a trial and rolls back.
+    /// Discards a partial upload, or ends a trial and rolls back. SMP does not report a partial upload, so over SMP the task erases the
+    /// slot without the running image.
     case discard
     /// Makes the device blink for this number of seconds, so that the user can find the device. 0 stops the blinking. SMP does not support
     /// this task.
@@ -47,12 +48,12 @@ public enum UpdateTask<Update: Sendable>: Sendable {
 public struct UpdateOptions: Sendable, Equatable {
     /// The steps of a push after the upload.
     public enum Ending: Sendable, Equatable {
-        /// The device starts the image on trial. When the image runs, the session confirms it.
+        /// The device boots the image on trial. When the image runs, the session confirms it.
         case confirm
-        /// The device starts the image on trial, and the push ends. The user must confirm the image with another command before the
-        /// trial ends.
+        /// The device boots the image on trial, and the push ends. The user must confirm the image with another command before the trial
+        /// ends.
         case trial
-        /// The device starts the image without a trial. The image is permanent from its first boot on.
+        /// The device boots the image without a trial. The image is permanent from its first boot on.
         case permanent
         /// The push ends after the upload, and the image is not marked for boot. The GATT OTA profile does not support this.
         case uploadOnly

@@ -35,8 +35,7 @@ package struct DeviceInfo: Equatable {
     /// streams without a base. The value is nil if the device does not decode LZMA2 streams.
     package var largestBase: UInt32?
 
-    /// A partial upload: the number of bytes that the device has received from the start of an image. This number can also be the size of
-    /// the image.
+    /// A partial upload: the first `offset` bytes of an image, which the device stores. The offset can be the size of the image.
     package struct Held: Equatable {
         /// The first 8 bytes of the SHA-256 of the image's manifest.
         package var manifestDigestPrefix: [UInt8]
@@ -49,7 +48,7 @@ package struct DeviceInfo: Equatable {
 
     /// Parses the value of Info.
     ///
-    /// - Throws: ``FrameError`` if the list is too long, or if an item is malformed, out of order or missing.
+    /// - Throws: ``FrameError`` if the list is too long, if an item is malformed or out of order, or if a required item is missing.
     package init(parsing bytes: [UInt8]) throws(FrameError) {
         guard bytes.count <= Self.longest else { throw FrameError(context: "Info has \(bytes.count) bytes") }
         self = try ByteReader.parse("Info", bytes) { reader in

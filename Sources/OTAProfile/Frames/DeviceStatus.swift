@@ -22,10 +22,11 @@ package enum DeviceStatus: UInt8 {
     case refusedByPolicy
     /// The running image is not the base in BEGIN.
     case wrongBase
-    /// The encoded image cannot be decoded. Only Progress has this status.
+    /// The encoded image cannot be decoded. In the profile, only Progress has this status.
     case notDecoded
 
-    /// The error code of a session that fails because the device answered a request with this status.
+    /// The error code of the session if an answer with this status fails the session. Exception: ``ProfileConversation`` handles some
+    /// statuses of BEGIN, SYNC, FINISH and APPLY itself.
     package var error: UpdateError.Code {
         switch self {
         case .ok, .unknownOpcode, .badArgument, .badState, .wrongBase, .notDecoded: .protocolViolation

@@ -9,7 +9,7 @@ struct BaseSelection {
 
     /// The bases in the order in which the push tries them. Their digests differ.
     private(set) var offered: [BaseImage] = []
-    /// Bases that replace a base of `offered` if no file with its image can be read. Their digests differ.
+    /// More bases, for the case that no file with the image of a base of `offered` can be read. Their digests differ.
     private(set) var reserve: [BaseImage] = []
     /// Other files with the images of `offered` and `reserve`. The push reads such a file if the first file with the image cannot be read.
     private(set) var copies: [BaseImage] = []
@@ -53,7 +53,8 @@ struct BaseSelection {
         return named.map { [note($0, "the device does not accept encoded images")] } ?? []
     }
 
-    /// Returns the notes for bases that are not offered, because the device has refused the maximum number of bases.
+    /// Returns the notes about the named bases of `bases`. They are not offered, because the device has refused the maximum number of
+    /// bases.
     static func notesAfterRefusals(_ bases: [BaseImage], named namedBases: Set<Int>) -> [String] {
         notes(bases.filter { namedBases.contains($0.id) }) { _ in "a push offers at most \(mostBases) bases" }
     }
@@ -68,10 +69,10 @@ struct BaseSelection {
 
     private static func note(_ base: BaseImage, _ reason: String) -> String { "no base from \(base.name): \(reason)" }
 
-    /// Returns the images that may run on the device, each once, from the most probable one to the least probable one.
+    /// Returns the bases whose images may run on the device, from the most probable one to the least probable one. Each base occurs once.
     ///
-    /// First comes the image in the bundle whose manifest digest the device reports. Then come the images in bundles of the device's
-    /// product and version. Last come the images that are not in a bundle.
+    /// First come the bases with the manifest digest that the device reports. Then come the bases in bundles of the device's product and
+    /// version. Last come the bases that are not in a bundle.
     private static func candidates(_ bases: [BaseImage], _ device: DeviceSnapshot) -> [BaseImage] {
         let known = bases.filter { $0.size > 0 }
         let running = known.filter { device.info.running != nil && $0.manifestDigest?.prefix == device.info.running }
@@ -81,7 +82,7 @@ struct BaseSelection {
         return (running + sameVersion + unnamed).filter { ids.insert($0.id).inserted }
     }
 
-    /// Returns the reason why the device cannot run the image in a bundle.
+    /// Returns the reason why the device does not run the image of this base.
     private static func difference(_ base: BaseImage, from device: DeviceSnapshot) -> String {
         guard let product = base.product, product.text == device.info.product, let version = base.version else {
             let product = base.product.map { "for the product \($0.text)" } ?? "empty"

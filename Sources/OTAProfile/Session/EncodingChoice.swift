@@ -11,8 +11,8 @@ struct EncodingChoice {
     struct Form: Equatable {
         var base: BaseImage?
 
-        /// Two forms are equal if their bases have the same image. The bases can be different files with this image, because a push reads
-        /// another file if the first file cannot be read.
+        /// Two forms are equal if both have no base, or if their bases have the same image. The bases can be different files with this
+        /// image, because a push reads another file if the first file cannot be read.
         static func == (left: Form, right: Form) -> Bool {
             guard let base = left.base, let other = right.base else { return left.base == nil && right.base == nil }
             return base.hasSameImage(as: other)
@@ -47,7 +47,7 @@ struct EncodingChoice {
     private let imageSize: Int
     /// The ids of the bases whose files the user named.
     private let namedBases: Set<Int>
-    /// The reason why no encoded form is left; nil if a form is left.
+    /// The reason why no encoded form is left; nil if a form is left, or before the first call of `choose(for:_:)`.
     private(set) var plainBecause: TransferReport.PlainReason?
     /// The request that the encoder works on; nil if the encoder has no request.
     private var pending: EncodingRequest?
@@ -121,10 +121,10 @@ struct EncodingChoice {
     }
 
     /// Stores the result of the encoder. Removes the current form if the encoder failed or if the encoded image is not small enough
-    /// (`worthwhilePercent`). If the file of a base cannot be read, replaces this base. If `result` is nil, there is no encoder. Then
-    /// removes all forms.
+    /// (`worthwhilePercent`). If the file of a base cannot be read, replaces this base. If `result` is nil, there is no encoder, so the
+    /// method removes all forms.
     ///
-    /// - Returns: a message for the user about an error; nil if there is no error.
+    /// - Returns: a message for the user; nil if the result needs no message.
     mutating func receive(
         _ request: EncodingRequest, _ result: Result<EncodedImage, EncodingFailure>?
     ) -> String? {
@@ -156,8 +156,8 @@ struct EncodingChoice {
         return nil
     }
 
-    /// Replaces the base of the current form by the same image in another file, or by a base of `reserve`. Call this function if the file
-    /// of the base cannot be read.
+    /// Replaces the base of the current form by the same image in another file, or by a base of `reserve`. If both are missing, removes the
+    /// form. Call this function if the file of the base cannot be read.
     private mutating func replaceUnreadable(_ form: Form) {
         guard let base = form.base else { return drop(.notDecoded) }
         if let copy = copies.firstIndex(where: base.hasSameImage) {

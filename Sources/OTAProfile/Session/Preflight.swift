@@ -11,7 +11,7 @@ struct Preflight {
 
     /// The state of the bundle's image on the device.
     enum ImageState: Equatable {
-        /// The device does not run the image, so the host must send the image.
+        /// The device does not run the image, or does not report which image runs. The host must send the image.
         case needsUpload
         /// The device runs the image, and the image is confirmed.
         case running
@@ -42,7 +42,7 @@ struct Preflight {
         return device.info.running == bundle.manifestDigest.prefix && runs(on: device) ? .running : .needsUpload
     }
 
-    /// Compares each field of the bundle with the device's properties, and checks that the device supports `options`.
+    /// Compares the fields of the bundle with the device's properties, and checks that the device supports `options`.
     ///
     /// - Returns: the warning `downgrade` for the user if the bundle's version is lower than the running version; nil if it is not lower.
     /// - Throws: the error of the first field or option that does not fit the device.
@@ -86,8 +86,8 @@ struct Preflight {
 
     /// Returns the transfer that the push would do. `check(_:)` must have succeeded.
     ///
-    /// The push can differ from the plan in one case. The device reports the CRC-32 of its partial upload only in the answer to BEGIN. If
-    /// this CRC-32 is wrong, the push starts at 0, although the plan resumes.
+    /// The push can still start at a lower offset than the plan. The device reports its binding offset and its CRC-32 only in the answer to
+    /// BEGIN. If this CRC-32 is wrong, the push starts at 0, although the plan resumes.
     func plan(for device: DeviceSnapshot) -> UpdatePlan {
         let size = Int(manifest.imageSize)
         let held = device.info.held

@@ -4,8 +4,8 @@ import OTAUpdate
 
 /// The transfer of an encoded image in a push. The encoded image is the delta from the running image, or the compressed image.
 ///
-/// A failure of an encoded image does not fail the push. After such a failure, the push continues at the device's offset with the next form
-/// of ``EncodingChoice``. The last form is the plain image.
+/// A failure of an encoded image does not fail the push: the push sends BEGIN again, usually with the next form of ``EncodingChoice``.
+/// After the first decoding error, it uses the same form again. The last form is the plain image.
 extension ProfileConversation {
     /// The maximum time that the conversation waits for the encoder.
     private static let encodingLimit = Duration.seconds(60)
@@ -68,7 +68,7 @@ extension ProfileConversation {
         start(.image, stream.image.bytes, at: position, stream.positions)
     }
 
-    /// Sends the image plain, because the encoder was too slow.
+    /// Sends the image from the device's offset on plain, because the encoder was too slow.
     mutating func stopAwaiting(at position: Position) {
         push?.encoding.giveUp(.tooLarge)
         beginImage(from: UInt32(clamping: position.offset))
@@ -90,8 +90,8 @@ extension ProfileConversation {
         beginImage(from: from)
     }
 
-    /// Begins the transfer of the image again, because the device could not decode the stream. The transfer continues at the end of the
-    /// last LZMA2 chunk that the device has acknowledged completely. This end is an offset in the image.
+    /// Begins the transfer of the image again, because the device could not decode the stream. BEGIN requests the end of the last LZMA2
+    /// chunk that the device has acknowledged completely, as an offset in the image. The device can continue at a lower offset.
     mutating func notDecoded() {
         if let transfer { push?.note(transfer) }
         transfer = nil
@@ -134,7 +134,7 @@ extension ProfileConversation {
         if let snapshot { finish(.wouldUpdate(plan), snapshot.description) }
     }
 
-    /// Reports the form of the transfer that starts at `offset`, unless this form was reported before.
+    /// Reports the form of the transfer that starts at `offset`, if the user must know this form and has not seen it in an earlier report.
     mutating func reportForm(from offset: Int) {
         guard let push, let transfer, offset < push.image.count else { return }
         if transfer.positions != nil {

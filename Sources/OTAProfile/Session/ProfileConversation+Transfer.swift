@@ -24,12 +24,12 @@ struct Push {
     var beganImage = false
     /// The forms in which the image can be sent, and the current form.
     var encoding: EncodingChoice
-    /// The form of the last BEGIN of the image; nil: plain, or no BEGIN was sent.
+    /// The form of the last BEGIN of the image. Nil if this form was plain, or if no BEGIN of the image was sent.
     var begunForm: EncodingChoice.Form?
     /// The form in the last report `encoding`; nil if no such report was sent.
     var reportedForm: EncodingChoice.Form?
     var hasReportedPlain = false
-    /// The offset from which the next stream probably starts.
+    /// The image offset from which the next encoded stream probably starts.
     var expectedOffset = 0
     /// True if the current or last transfer of the image is encoded.
     var isEncoded = false
@@ -50,7 +50,7 @@ struct Push {
     /// The time at which this session sent the first image chunk; nil if no image chunk was sent.
     var firstByteAt: Duration?
 
-    /// The number of position mismatches and flash errors in this session.
+    /// The number of position mismatches and flash errors in this session. The change to the plain image at the third one subtracts 1.
     ///
     /// A position mismatch is a position from the device that contradicts the sent bytes.
     var mismatches = 0
@@ -90,8 +90,8 @@ extension ProfileConversation {
     /// Starts a push with the device's status on a new link.
     ///
     /// If the device already runs the bundle's image permanently, the push ends. If the device runs this image on trial, the push continues
-    /// with `confirmOrLeave(_:)`. If the device does not run this image, the conversation compares the bundle with the device's properties,
-    /// and begins the transfer of the envelope.
+    /// with `confirmOrLeave(_:)`. In all other cases, the conversation compares the bundle with the device's properties, and begins the
+    /// transfer of the envelope. A dry run ends before the first change on the device.
     mutating func beginPush(_ snapshot: DeviceSnapshot) {
         guard let push else { return }
         do throws(UpdateError) {
@@ -162,7 +162,8 @@ extension ProfileConversation {
         start(object, bytes, at: position)
     }
 
-    /// Checks the position in the answer to BEGIN. If the transfer cannot start there, sends BEGIN again or fails the session.
+    /// Checks the position in the answer to BEGIN. If the transfer cannot start at this position, sends BEGIN again or fails the session,
+    /// and returns false.
     mutating func isPlausible(_ position: Position, of object: TransferObject, from: UInt32) -> Bool {
         guard let push else { return false }
         let bytes = object == .envelope ? push.envelope : push.image

@@ -85,9 +85,10 @@ struct DeviceSnapshot {
     /// uses the maximum.
     private static let (mostRestartSeconds, mostTrialSeconds) = (600, 3600)
 
-    /// The maximum time that the session waits for the device after APPLY, CONFIRM or DISCARD.
+    /// The time that the session waits for the device after APPLY, CONFIRM or DISCARD. A link that is lost near the end extends this time
+    /// (`RetryPolicy.lost`).
     ///
-    /// This is the time of one restart, of the trial, and of a second restart. The second restart occurs if the device rolls back.
+    /// The time consists of one restart, the trial, and a second restart. The second restart occurs if the device rolls back.
     var longestReturn: Duration {
         .seconds(
             2 * min(info.restartSeconds, Self.mostRestartSeconds) + min(info.trialSeconds, Self.mostTrialSeconds))

@@ -20,7 +20,8 @@ package struct ChunkWindow {
         case acknowledged(chunks: Int)
         /// Chunks were lost. The device expects all bytes from the offset in its position again.
         case rewound
-        /// The position is outdated: a newer position arrived earlier, on the other characteristic (Control or Progress).
+        /// The window does not know the position's sequence number. Usually the position is outdated: a newer position arrived earlier, on
+        /// the other characteristic (Control or Progress).
         case stale
         /// The offset or the CRC-32 in the position differs from the ``Mark`` that the window has for the position's sequence number.
         case disagrees

@@ -2,7 +2,7 @@ package import OTAFirmware
 
 /// Converts between offsets in an image and offsets in its encoded form, which is a stream of LZMA2 chunks.
 ///
-/// The device reports offsets in the image only in the answer to BEGIN. All other positions are offsets in the stream.
+/// The position in the answer to BEGIN is an offset in the image. All later positions of the transfer are offsets in the stream.
 package struct StreamPositions: Equatable, Sendable {
     /// The offset in the image at which the stream starts.
     let offset: Int
@@ -89,8 +89,7 @@ package struct StreamPositions: Equatable, Sendable {
 }
 
 extension Array {
-    /// The index of the first element that does not match; `count` if all elements match. All elements that match must be before all
-    /// elements that do not match.
+    /// Returns the index of the first element that does not match; `count` if all elements match. The matching elements must come first.
     fileprivate func partitionPoint(_ matches: (Element) -> Bool) -> Int {
         var (low, high) = (0, count)
         while low < high {

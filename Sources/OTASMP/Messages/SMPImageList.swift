@@ -2,7 +2,7 @@
 package struct SMPImageList: Sendable, Equatable {
     /// An image in a slot.
     package struct Entry: Sendable, Equatable {
-        /// The image number; 0 on a device with one processor.
+        /// The image number of MCUboot; 0 on a device with one image.
         package var image = 0
         /// The slot, 0 or 1. Each image number has two slots of its own.
         package var slot = 0
@@ -12,13 +12,13 @@ package struct SMPImageList: Sendable, Equatable {
         package var digest: [UInt8]?
         /// True if the bootloader can boot the image.
         package var bootable = false
-        /// True if the device boots the image at the device's next start.
+        /// True if the image is marked for the next boot.
         package var pending = false
         /// True if the image is confirmed. A running image that is not confirmed is on trial.
         package var confirmed = false
         /// True if the image runs.
         package var active = false
-        /// True if the next start makes the image permanent, without a trial.
+        /// True if the image is marked as permanent for the next boot. This boot is not a trial.
         package var permanent = false
 
         package init() {}
@@ -90,7 +90,7 @@ extension SMPImageList.Entry {
 package struct SMPSlotList: Sendable, Equatable {
     /// A slot of the device.
     package struct Slot: Sendable, Equatable {
-        /// The image number; 0 on a device with one processor.
+        /// The image number of MCUboot; 0 on a device with one image.
         package var image: Int
         /// The slot, 0 or 1. Each image number has two slots of its own.
         package var slot: Int
@@ -127,7 +127,8 @@ package struct SMPSlotList: Sendable, Equatable {
         }
     }
 
-    /// Returns the maximum size in bytes of an image for the slot without the running image; nil if the size is unknown.
+    /// Returns the maximum size in bytes of an image for the slot without the running image; nil if the device reports neither this maximum
+    /// nor the slot's size. The slot's size includes the bootloader's trailer.
     ///
     /// - Parameters:
     ///   - number: the image number.

@@ -15,14 +15,16 @@ package enum SMPRequest: Sendable, Equatable {
     case system(format: String)
     /// Reads the image list.
     case imageState
-    /// Marks the image with this digest for the next start. If `confirm` is true, the image becomes permanent at this start. If `confirm`
-    /// is false, the image starts on trial.
+    /// Marks the image with this digest for the next boot. If `confirm` is true, the image becomes permanent at this boot. If `confirm` is
+    /// false, the device boots the image on trial.
     ///
-    /// If `digest` is nil and `confirm` is true, the device confirms the running image.
+    /// If `digest` is nil and `confirm` is true, the device confirms the running image. If `digest` is nil and `confirm` is false, the
+    /// request is a query whether the device can mark images.
     case setState(digest: [UInt8]?, confirm: Bool)
     /// Sends a chunk of an image.
     case upload(SMPChunk)
-    /// Erases a slot. If `slot` is nil, the device erases slot 1 (Zephyr, `smp_group_1.rst`).
+    /// Erases a slot. The number counts the slots of all images: image 1 has the slots 2 and 3. If `slot` is nil, the device erases slot 1
+    /// (Zephyr, `smp_group_1.rst`).
     case erase(slot: Int?)
     /// Reads the slot list, which has the sizes of the slots.
     case slots
@@ -117,7 +119,7 @@ package struct SMPChunk: Sendable, Equatable {
         ///
         /// This digest is not the digest in the image list. The digest in the image list covers only a part of the file.
         package var digest: [UInt8]
-        /// The image number; 0 on a device with one processor.
+        /// The image number of MCUboot; 0 on a device with one image.
         package var image: Int
 
         package init(length: Int, digest: [UInt8], image: Int) {

@@ -2,7 +2,7 @@ import OTAUpdate
 
 /// The last part of a push (marks, restart and confirmation), and the tasks `UpdateTask.confirm` and `UpdateTask.discard`.
 extension SMPConversation {
-    /// The minimum time between two restart requests. It begins when the answer to the first request arrives or times out.
+    /// The minimum time between two restart requests. It begins when the answer to the earlier request arrives or times out.
     ///
     /// After a device has accepted a restart request, it may still answer other requests for a short time. So an image list that arrives
     /// in this time does not show that the restart failed.
@@ -13,10 +13,10 @@ extension SMPConversation {
     ///
     /// A device that has just answered may have no free buffer, and would drop an immediate request.
     private static let pauseBeforeRepeat = Duration.milliseconds(200)
-    /// The maximum length of the restart window. The window begins with the first restart request. It ends when an image list of the
-    /// device shows that the new images run.
+    /// The maximum length of the restart window (`ConversationState.restartDeadline`). The window begins with the first restart request.
+    /// The first confirm request begins a new window.
     ///
-    /// A bootloader that swaps images of 2 MB page by page does not need more time than this.
+    /// A bootloader swaps images of 2 MB page by page in less than this time.
     private static let longestReturn = Duration.seconds(180)
     /// The maximum number of requests to mark or confirm an image in a session.
     ///
@@ -70,7 +70,7 @@ extension SMPConversation {
 
     /// Requests that the device marks or confirms an image.
     ///
-    /// - Parameter digest: the digest of the image in the image list; nil for the running image of the main processor.
+    /// - Parameter digest: the digest of the image in the image list; nil for the running image with the image number 0.
     mutating func askToMark(_ digest: [UInt8]?, confirm: Bool) {
         // A device may accept every request and never confirm its image. So the session fails at the end of the restart window.
         if let end = shared.restartDeadline, shared.now >= end {
@@ -86,7 +86,7 @@ extension SMPConversation {
         ask(.setState(digest: digest, confirm: confirm))
     }
 
-    /// Confirms an image on trial. For the main processor the request has no digest, so the device confirms the running image.
+    /// Confirms an image on trial. For image 0 the request has no digest, so the device confirms the running image.
     mutating func confirm(_ image: Int, digest: [UInt8]?) {
         report(.phase(.confirm))
         push?.hasActed = true

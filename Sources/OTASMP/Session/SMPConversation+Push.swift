@@ -6,7 +6,7 @@ struct SMPPush {
     let images: [SMPImage]
     let options: UpdateOptions
 
-    /// The number of bytes of the current image that were sent.
+    /// The offset in the current image after the last sent byte. After a rewind, the offset that the device requested.
     var sentOffset = 0
     /// The number of bytes of the current image that the device has acknowledged.
     var acknowledgedOffset = 0

@@ -2,7 +2,8 @@ import OTAUpdate
 
 /// The queries about the device's features. A query is a request that changes nothing on the device.
 ///
-/// If the device refuses a query, the conversation assumes that the device does not have the feature.
+/// If the device refuses a query, the conversation assumes that the device does not have the feature. Exception: if the device refuses the
+/// request for its image list, the session fails.
 extension SMPConversation {
     /// The queries to send on the first link.
     var firstQuestions: [SMPRequest] {
@@ -15,8 +16,8 @@ extension SMPConversation {
 
     /// The queries to send before an upload.
     ///
-    /// The mark request without a digest tests whether the device can mark images. Every device refuses this request. Only the error
-    /// `SMPError.unsupported` shows that the device cannot mark images.
+    /// The mark request without a digest tests whether the device can mark images. A device with this command refuses the request, because
+    /// it names no image. Only the error `SMPError.unsupported` shows that the device cannot mark images.
     private var surveyQuestions: [SMPRequest] {
         var questions: [SMPRequest] = [.bootloaderMode, .slots]
         if push?.options.ending != .uploadOnly { questions.append(.setState(digest: nil, confirm: false)) }
@@ -168,7 +169,7 @@ extension SMPRequest {
     var isQuestion: Bool {
         switch self {
         case .echo, .parameters, .bootloader, .bootloaderMode, .system, .slots, .imageState: true
-        // A mark request without a digest changes nothing, because every device refuses it.
+        // A mark request without a digest changes nothing, because it names no image.
         case .setState(digest: nil, confirm: false): true
         case .setState, .reset, .erase, .upload: false
         }

@@ -101,8 +101,8 @@ struct SMPPlan {
             isMarkedForBoot: true, isMarkedPermanently: entry.permanent)
     }
 
-    /// The error if another update is in progress on the device: another image is on trial or marked for boot. Nil if no other update
-    /// is in progress.
+    /// The error if another update is in progress on the device: with an image number of this push, another image is on trial or marked for
+    /// boot. Nil if no other update is in progress.
     ///
     /// During another update, the device would refuse an upload or a mark.
     private var blocker: UpdateError? {

@@ -76,7 +76,7 @@ package struct SMPUpload {
     ///
     /// - Parameters:
     ///   - digest: The SHA-256 of `bytes`, by which the device recognizes an interrupted upload.
-    ///   - image: The image number; 0 on a device with one processor.
+    ///   - image: The image number of MCUboot; 0 on a device with one image.
     ///   - longestFrame: The maximum length of a packet in bytes, including the header.
     ///   - window: The number of chunks that may be in flight.
     ///   - delivery: The way in which the link delivers chunks.
