@@ -12,8 +12,8 @@ bool ota_sequence_is_next(struct ota_connection *connection, uint16_t sequence, 
     return false;
 }
 
-/* Returns whether `count` more bytes fit in the rest of the object. The size of an encoded image is known only after
- * the bytes are decoded. So for an encoded image, returns whether the image is still incomplete. */
+/* Returns whether `count` more bytes fit in the rest of the object. The number of encoded bytes of an image is known
+ * only when all of them are decoded. So for an encoded image, returns whether the image is still incomplete. */
 static bool fits(const struct ota_device *device, uint32_t count) {
 #if OTA_ENCODINGS
     if (device->is_encoded) return ota_decoder_is_open(device);

@@ -36,7 +36,7 @@ void ota_wear_charge(struct ota_device *device, uint32_t charge);
 /* Reduces the wear points according to the time since the last call. */
 void ota_wear_decay(struct ota_device *device, uint32_t now);
 /* Starts the wear limit at `now` with the points that `ota_record_load` has read. A boot that is not a trial boot
- * reduces the points by one. */
+ * reduces the points by one, if the core can append a record with the new sum. */
 void ota_wear_start(struct ota_device *device, uint32_t now);
 
 /* ---- image.c ---- */
@@ -51,7 +51,7 @@ bool ota_image_erases_again(const struct ota_device *device, uint32_t offset, ui
 
 /* Begins or resumes the download of the accepted image at `offset`, which `ota_image_resume` has returned. First
  * discards the received bytes if they are of another image. Returns false if the flash failed. In this case the device
- * keeps these bytes. */
+ * keeps the received bytes. */
 bool ota_image_begin(struct ota_device *device, uint32_t offset);
 
 /* Returns the address in the page buffer for the next bytes of the image. Sets `*count` to the number of bytes up to
@@ -86,7 +86,7 @@ uint32_t ota_dictionary_size(const struct ota_device *device);
  * the dictionary. Returns OTA_OK, OTA_FLASH_FAILED, or OTA_NOT_DECODED if the base could not be read. */
 enum ota_status ota_dictionary_read(struct ota_device *device, uint32_t distance, uint8_t *byte);
 
-/* Appends `count` bytes of the dictionary to the image. The first of them is `distance` + 1 bytes before the end of the
+/* Appends `count` bytes of the dictionary to the image. The first byte is `distance` + 1 bytes before the end of the
  * dictionary. `distance` must be below the size of the dictionary. `count` must not be more than the number of missing
  * bytes of the image. Returns OTA_OK, OTA_FLASH_FAILED, or OTA_NOT_DECODED if the base could not be read. */
 enum ota_status ota_dictionary_copy(struct ota_device *device, uint32_t distance, uint32_t count);

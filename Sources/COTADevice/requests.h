@@ -18,12 +18,13 @@ struct ota_request {
 
 /* ---- check_envelope.c ---- */
 
-/* Checks whether this device may install the image that the received envelope describes. Sets `manifest_digest`. */
+/* Checks whether this device may install the image that the received envelope describes. Returns OTA_OK or the reason
+ * of the refusal. Sets `manifest_digest`, but only if the envelope is well-formed and trusted. */
 enum ota_status ota_check_envelope(struct ota_device *device);
 
 /* ---- begin.c ---- */
 
-/* Handles BEGIN. Returns its status, or OTA_LATER if a job continues the request. */
+/* Handles BEGIN. Returns the status of the answer, or OTA_LATER if a job continues the request. */
 enum ota_status ota_begin(struct ota_device *device, const struct ota_request *request);
 #if OTA_ENCODINGS
 /* Continues the BEGIN of an encoded image. `digest` is the SHA-256 of the first `begin_base_size` bytes of the running

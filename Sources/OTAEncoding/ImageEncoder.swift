@@ -16,6 +16,7 @@ public enum ImageEncoder {
     ///   - image: the complete image.
     ///   - offset: the number of image bytes that the device already has.
     ///   - base: the image that the device runs. If `base` is empty, the image is compressed without a base.
+    /// - Throws: `tooLarge` if the image or the base has more than `EncodedImage.maximumSize` bytes; `notDecoded` for all other failures.
     public static func encode(
         _ image: [UInt8], from offset: Int, base: [UInt8]
     ) throws(EncodingFailure) -> EncodedImage {

@@ -39,7 +39,7 @@ public struct SerialAddress: Sendable, Hashable {
 }
 
 extension SerialAddress: CustomStringConvertible {
-    /// The address as text, without `serial:`.
+    /// The address as text, without `serial:` and without the default baud rate.
     public var description: String { baudRate == Self.defaultBaudRate ? path : "\(path)?baud=\(baudRate)" }
 }
 

@@ -2,7 +2,7 @@
 ///
 /// After a failure, the policy allows three more attempts. Progress of the session resets the count of failures.
 ///
-/// Each wait is twice as long as the previous wait: 0.5 s, 1 s, 2 s. After the third failure in a row, each wait has 2 s. A random jitter
+/// Each wait is twice as long as the previous wait: 0.5 s, 1 s, 2 s. From the third failure in a row on, each wait is 2 s. A random jitter
 /// of up to 25 % is added to each wait, so that two hosts do not always retry at the same time.
 public struct RetryPolicy: Sendable, Equatable {
     /// The shortest wait, without the jitter. It is not zero, because BlueZ fails to connect immediately after a disconnection.
@@ -25,8 +25,8 @@ public struct RetryPolicy: Sendable, Equatable {
         return failures > Self.attempts ? nil : wait(random: &random)
     }
 
-    /// Counts a failed attempt, and always allows another attempt. Use this method if a time limit ends the attempts. Their number then
-    /// needs no limit.
+    /// Counts a failed attempt, and always allows another attempt. Use this method if a time limit ends the attempts, so that their number
+    /// need not be limited.
     ///
     /// - Returns: the wait before the next attempt.
     public mutating func failedWithinTime(random: inout some RandomNumberGenerator) -> Duration {
@@ -37,8 +37,7 @@ public struct RetryPolicy: Sendable, Equatable {
     /// Resets the count of failed attempts after progress.
     public mutating func progressed() { failures = 0 }
 
-    /// Returns the new end of the search for a restarting device after the loss of a link. The device may have restarted once more, so the
-    /// search can be extended.
+    /// Extends the search for a restarting device after the loss of a link, because the device may have restarted once more.
     ///
     /// - Parameters:
     ///   - now: the time of the loss.
@@ -81,8 +80,8 @@ package struct ProgressBudget: Sendable, Equatable {
     package static let spareTime = Duration.seconds(20 * 60)
     /// The lowest accepted rate, in bytes per second.
     package static let slowestRate = 32
-    /// The maximum time that the budget counts between two events. Every deadline of a session is earlier than this time. So if more time
-    /// has passed, the computer was suspended.
+    /// The maximum time that the budget counts between two events. A session never waits longer than this time. So if more time has passed,
+    /// the computer was suspended.
     package static let longestStep = Duration.seconds(120)
 
     /// The size of all images, in bytes.

@@ -41,7 +41,7 @@ public struct UpdateReport: Sendable, Equatable {
     }
 }
 
-/// The transfer that a push would make. A dry run reports it (`UpdateOptions.isDryRun`).
+/// The transfer that a push would do, as a dry run reports it (`UpdateOptions.isDryRun`).
 public struct UpdatePlan: Sendable, Equatable {
     /// The offset at which the transfer would start, in bytes. Nil if nothing is left to send.
     ///
@@ -104,8 +104,8 @@ public struct TransferReport: Sendable, Equatable {
         case notSmaller = "not-smaller"
         /// The image has more than `EncodedImage.maximumSize` bytes, or the encoder was too slow.
         case tooLarge = "too-large"
-        /// The encoded image made no progress on several links in a row, or the device's positions contradicted the sent bytes, or the push
-        /// requested too many encodings.
+        /// The encoded image made no progress on several links in a row, or the device's positions contradicted the sent bytes. Also
+        /// reported if the push requested too many encodings.
         case noProgress = "no-progress"
         /// The encoder failed, or the device could not decode the encoded image.
         case notDecoded = "not-decoded"

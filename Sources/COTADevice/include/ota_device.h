@@ -34,7 +34,8 @@ extern "C" {
 #endif
 
 /* The maximum number of connections. Only one of them updates the device at a time. During the update, the other
- * connections can read Info, Progress and Version. The core answers all their requests except IDENTIFY with "busy". */
+ * connections can read Info, Progress and Version. The core answers all their requests except IDENTIFY with "busy",
+ * until the updating connection has written nothing for 30 s. */
 #ifndef OTA_MAX_CONNECTIONS
 #define OTA_MAX_CONNECTIONS 4
 #endif

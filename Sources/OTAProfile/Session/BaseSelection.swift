@@ -53,8 +53,8 @@ struct BaseSelection {
         return named.map { [note($0, "the device does not accept encoded images")] } ?? []
     }
 
-    /// Returns the notes about the named bases of `bases`. They are not offered, because the device has refused the maximum number of
-    /// bases.
+    /// Returns the notes about the bases of `bases` that the user named. A push does not offer these bases, because the device has refused
+    /// the maximum number of bases.
     static func notesAfterRefusals(_ bases: [BaseImage], named namedBases: Set<Int>) -> [String] {
         notes(bases.filter { namedBases.contains($0.id) }) { _ in "a push offers at most \(mostBases) bases" }
     }

@@ -31,8 +31,8 @@ struct EncodingChoice {
 
     /// The maximum size of an encoded image, in per cent of the plain bytes.
     private static let worthwhilePercent = 95
-    /// The maximum number of requests to the encoder in a push. Without this limit, a hostile device could cause a new request on each
-    /// link, because it can continue at a new offset each time.
+    /// The maximum number of requests to the encoder in a push. A request with an unreadable base is not counted. Without this limit, a
+    /// hostile device could cause a new request on each link, because the device can continue at a new offset each time.
     private static let mostRequests = 256
 
     /// The encoded forms that have not failed, in the order in which the push tries them. If the array is empty, the image is sent plain.

@@ -68,7 +68,7 @@ extension ProfileConversation {
         start(.image, stream.image.bytes, at: position, stream.positions)
     }
 
-    /// Sends the image from the device's offset on plain, because the encoder was too slow.
+    /// Sends the rest of the image plain, because the encoder was too slow.
     mutating func stopAwaiting(at position: Position) {
         push?.encoding.giveUp(.tooLarge)
         beginImage(from: UInt32(clamping: position.offset))
@@ -134,7 +134,8 @@ extension ProfileConversation {
         if let snapshot { finish(.wouldUpdate(plan), snapshot.description) }
     }
 
-    /// Reports the form of the transfer that starts at `offset`, if the user must know this form and has not seen it in an earlier report.
+    /// Reports the form of the transfer that starts at `offset`, unless the last report had the same form. A plain form is reported at most
+    /// once, and not for the reasons `asked` and `notOffered`.
     mutating func reportForm(from offset: Int) {
         guard let push, let transfer, offset < push.image.count else { return }
         if transfer.positions != nil {

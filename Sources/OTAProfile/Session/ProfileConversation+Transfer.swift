@@ -50,7 +50,8 @@ struct Push {
     /// The time at which this session sent the first image chunk; nil if no image chunk was sent.
     var firstByteAt: Duration?
 
-    /// The number of position mismatches and flash errors in this session. The change to the plain image at the third one subtracts 1.
+    /// The number of position mismatches and flash errors in this session. A mismatch that makes the push change to the plain image is not
+    /// counted.
     ///
     /// A position mismatch is a position from the device that contradicts the sent bytes.
     var mismatches = 0
@@ -84,7 +85,8 @@ struct Push {
 
 /// The first part of a push, until the device has verified the image.
 extension ProfileConversation {
-    /// The session fails at this number of mismatches (docs/ota-profile.md, "What the host does").
+    /// The session fails at this number of mismatches (docs/ota-profile.md, "What the host does"). Exception: an encoded form of the image
+    /// is left (`mismatched(_:as:_:)`).
     private static let mostMismatches = 3
 
     /// Starts a push with the device's status on a new link.

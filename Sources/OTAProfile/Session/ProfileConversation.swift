@@ -104,7 +104,8 @@ package struct ProfileConversation: Conversation {
         }
     }
 
-    /// Starts the survey of the device's status. If the device does not offer the profile, the session fails.
+    /// Starts the survey of the device's status. If the device does not offer the profile, or if the link carries values of fewer than 20
+    /// bytes, the session fails.
     package mutating func begin() {
         snapshot = nil
         do throws(FrameError) {

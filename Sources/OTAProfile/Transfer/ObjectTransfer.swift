@@ -14,7 +14,8 @@ package struct ObjectTransfer {
         case agreed
         /// Chunks were lost. The host must send `resent` bytes again.
         case rewound(resent: Int)
-        /// The position in an answer to SYNC contradicts the sent bytes. The host must send BEGIN for the object again.
+        /// The position in an answer to SYNC contradicts the sent bytes, or does not acknowledge all chunks before the SYNC. The host must
+        /// send BEGIN for the object again.
         case mismatch
     }
 

@@ -96,7 +96,7 @@ struct BootRecord: Equatable {
 public struct BootState: Sendable, Equatable {
     public enum Trial: UInt8, Sendable {
         case none = 0
-        /// The next boot starts the image on trial.
+        /// The image is marked. The next boot runs the image on trial.
         case pending = 1
         /// The image on trial has booted once and is not confirmed. The next boot rolls back.
         case running = 2

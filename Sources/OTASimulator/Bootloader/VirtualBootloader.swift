@@ -40,7 +40,8 @@ public struct VirtualBootloader {
 
     /// Selects the image to boot after a power-up or a restart.
     ///
-    /// The bootloader records the start of a trial before the image runs. Therefore every restart without `confirm` rolls back.
+    /// The bootloader records the start of a trial before the image runs. Therefore every restart without `confirm` or `renewTrial` rolls
+    /// back.
     ///
     /// - Returns: the selected image. Nil if the flash contains no state, or if no slot contains an image with the recorded digest.
     public func boot() throws(FlashError) -> Boot? {
@@ -94,7 +95,7 @@ public struct VirtualBootloader {
         try append(state)
     }
 
-    /// The bytes of the image that the next boot starts on trial. Nil if no trial is pending or the flash cannot be read.
+    /// The bytes of the image that is marked for a trial at the next boot. Nil if no trial is pending or the flash cannot be read.
     var markedImage: [UInt8]? {
         guard let state, state.trial == .pending, let image = state.images[state.other] else { return nil }
         return try? flash.withBytes(at: flash.layout.slot(state.other), count: image.size) { Array($0) }

@@ -16,7 +16,7 @@ public final class VirtualDeviceOf<Firmware: VirtualFirmware>: SimulatedDevice, 
     public let configuration: Firmware.Configuration
 
     enum Power {
-        /// The device has no power or is starting. The firmware starts at the time `until`.
+        /// The device has no power or is booting. The firmware runs from the time `until` on.
         case off(until: Duration)
         case on(Firmware)
         /// The firmware cannot boot, for example because no slot contains a bootable image. The device never leaves this state.
@@ -262,7 +262,7 @@ extension VirtualDeviceOf {
     /// The bootloader's state in the flash; nil if the flash contains no valid boot record.
     public var bootState: BootState? { lock.locked { VirtualBootloader(flash: flash).state } }
 
-    /// The running image. Nil if the device is off, starting, unbootable or suspended.
+    /// The running image. Nil if the device is off, booting, unbootable or suspended.
     public var running: VirtualBootloader.Boot? { withFirmware { $0.booted } }
 
     /// The bytes of the running image. Nil if no image runs or the flash cannot be read.
@@ -274,7 +274,7 @@ extension VirtualDeviceOf {
         }
     }
 
-    /// The bytes of the image that the next boot starts on trial. Nil if no trial is pending or the flash cannot be read.
+    /// The bytes of the image that is marked for a trial at the next boot. Nil if no trial is pending or the flash cannot be read.
     public var markedImage: [UInt8]? { lock.locked { VirtualBootloader(flash: flash).markedImage } }
 
     public var imageReception: (offset: Int, size: Int)? { withFirmware { $0.imageReception } }

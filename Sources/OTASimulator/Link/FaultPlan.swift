@@ -3,15 +3,17 @@ import OTAUpdate
 /// The faults that a ``SimulatedTransport`` injects. The first event, packet and flash operation after the creation of the transport have
 /// the number 1. A new link does not reset the numbers.
 public struct FaultPlan: Sendable, Equatable {
-    /// The fractions of the image (0...1) at which the link breaks. The link breaks once for each fraction, when the device has received
-    /// this part of the image.
+    /// The fractions of the image (0...1) at which the link breaks, when the device has received this part of the image. If the device
+    /// passes several fractions in one step, the link breaks only once.
     public var dropAt: [Double] = []
     /// The fraction of the image (0...1) at which the link breaks and the device goes out of reach permanently. Nil means that this fault
     /// does not happen.
     public var goneAt: Double?
-    /// The fractions of the image (0...1) at which the device loses power. The device loses power once for each fraction.
+    /// The fractions of the image (0...1) at which the device loses power. If the device passes several fractions in one step, the device
+    /// loses power only once.
     public var resetAt: [Double] = []
-    /// The probability (0...1) that the device's Bluetooth stack drops a chunk.
+    /// The probability (0...1) that the device's Bluetooth stack drops a value that was written without response to
+    /// ``SimulatedDevice/dataChannel``. With the GATT OTA profile, this value is a chunk. Over SMP, it is a request or a part of one.
     public var gap = 0.0
     /// The probability (0...1) that the device's Bluetooth stack accepts a notification but does not send it.
     public var notificationLoss = 0.0

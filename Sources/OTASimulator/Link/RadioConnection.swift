@@ -144,7 +144,8 @@ final class RadioConnection {
         breakLink(at: now)
     }
 
-    /// Breaks the connection. All queued values are lost. The host and the device detect this after the supervision timeout.
+    /// Breaks the connection. All queued values are lost. The host and the device detect the loss of the connection after the supervision
+    /// timeout.
     private func breakLink(at now: Duration) {
         guard isOpen else { return }
         state = .broken(noticed: now + world.radio.supervisionTimeout)

@@ -13,8 +13,8 @@ public struct SimulationStatistics: Sendable, Equatable {
     public let flashOperations: Int
     /// The number of connection attempts that reached the device.
     public let links: Int
-    /// The maximum number of chunks in flight. A chunk is in flight from its submission to the link until an acknowledgement reaches the
-    /// host.
+    /// The maximum number of chunks in flight; 0 for an SMP device. A chunk is in flight from its submission to the link until an
+    /// acknowledgement reaches the host.
     public let maximumChunksInFlight: Int
     /// The hash of all transmitted values and their times. Two runs with equal hashes sent the same values at the same times.
     public let transcript: UInt64

@@ -1,7 +1,7 @@
 import OTAFirmware
 import OTASigning
 
-/// The two slots of a device with MCUboot in swap mode. MCUboot moves an image to slot 0 and then starts the image. Therefore the server
+/// The two slots of a device with MCUboot in swap mode. MCUboot moves an image to slot 0 and then boots the image. Therefore the server
 /// always reports the running image in slot 0. The virtual bootloader does not move images, so the running image may be in slot 1 of the
 /// flash.
 ///
@@ -22,7 +22,7 @@ struct SMPSlots {
     var running: SlotImage? { SlotImage(flash, slot: boot.slot) }
     var held: SlotImage? { SlotImage(flash, slot: 1 - boot.slot) }
 
-    /// True if the next boot starts the image in the slot at `other`, on trial or permanently.
+    /// True if the image in the slot at `other` is marked for the next boot, on trial or permanently.
     var isPending: Bool { isPermanent || bootloader.state?.trial == .pending }
     var isPermanent: Bool { bootloader.state.map { $0.permanent != boot.slot && $0.trial == .none } ?? false }
     var isConfirmed: Bool { !boot.isOnTrial || bootloader.state?.trial != .running }
@@ -47,8 +47,8 @@ struct SMPSlots {
             forGood: forGood)
     }
 
-    /// Checks the signature of the image that the next boot would start. If no trusted key has signed this image, this function erases the
-    /// slot of the image, as MCUboot does.
+    /// Checks the signature of the image that the next boot selects. If no trusted key has signed this image, this function erases the slot
+    /// of the image, as MCUboot does.
     static func refuseForeignImages(on flash: VirtualFlash, _ verifier: Verifier) throws(FlashError) {
         guard let state = VirtualBootloader(flash: flash).state else { return }
         let next = state.trial == .pending ? state.other : state.permanent
