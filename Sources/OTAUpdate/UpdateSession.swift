@@ -127,8 +127,8 @@ public struct UpdateSession: UpdateLogic {
         converse { $0.begin() }
     }
 
-    /// Calls the conversation and performs its decision. Does nothing while the link is closing, because a closing link can still
-    /// report events.
+    /// Calls the conversation and performs its decision. Does nothing if no link is open or the link is closing, because a closing link can
+    /// still report events.
     private mutating func converse(_ call: (inout any Conversation) -> Void) {
         guard case .conversing = state, var conversation = conversation.take() else { return }
         call(&conversation)

@@ -20,7 +20,7 @@ package enum DeviceStatus: UInt8 {
     case flashFailed
     case digestMismatch
     case refusedByPolicy
-    /// The running image is not the base in BEGIN.
+    /// The running image does not start with the base in BEGIN, or the base is larger than the device accepts.
     case wrongBase
     /// The encoded image cannot be decoded. In the profile, only Progress has this status.
     case notDecoded

@@ -3,8 +3,8 @@ import OTAUpdate
 
 /// Chooses the form in which a push sends the image, and holds the encoded image until the push needs it.
 ///
-/// The push tries the forms in this order: as a delta (at most three bases), compressed without a base, and plain. A
-/// form that failed is not tried again.
+/// The push tries the forms in this order: as a delta (at most three bases), compressed without a base, and plain. A form that failed is
+/// not tried again. Exception: after the first decoding error of the device, the push uses the same form again.
 struct EncodingChoice {
     /// An encoded form of the image. If `base` is not nil, the form is the delta from the base. If `base` is nil, the form is the
     /// compressed image.

@@ -43,6 +43,6 @@ struct SentParts {
         parts[parts.count - 1].sent = last.positions == nil ? sentOffset - last.start : sentOffset
     }
 
-    /// The number of bytes of all encoded parts.
+    /// The number of sent bytes of all encoded parts, without the bytes that the device has lost.
     var encodedBytes: Int { parts.reduce(0) { $0 + ($1.positions == nil ? 0 : $1.sent) } }
 }

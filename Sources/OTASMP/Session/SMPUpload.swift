@@ -223,9 +223,9 @@ extension SMPUpload {
         /// Over Bluetooth LE, a packet is split into several values. A slow link needs a long time for all values of a packet.
         case fragmented
 
-        /// The maximum timeout of a chunk. This timeout also applies before the first answer is measured.
+        /// The maximum timeout of a chunk after the first one. This timeout also applies before the first answer is measured.
         package var longestWait: Duration { self == .fragmented ? .seconds(20) : .seconds(4) }
-        /// The minimum timeout of a chunk.
+        /// The minimum timeout of a chunk after the first one.
         ///
         /// A device may erase a flash sector before it answers. The erase lasts up to 4 s (a sector of 128 KiB on an STM32F4, datasheet).
         /// Therefore, the minimum is at least 4 s on a link that loses no chunks.
