@@ -167,7 +167,7 @@ extension SMPConversation {
             shared.transfer?.gaps += 1
             shared.transfer?.resentBytes += resent
             push?.sentOffset = offset
-            // A device discards received bytes only at a restart, and then it discards all received bytes. So offset 0 means a restart.
+            // Offset 0 usually means a restart: a server keeps the state of an upload in RAM, so a restart discards the whole upload.
             report(offset == 0 && reported > 0 ? .deviceReset(offset: offset) : .gap(offset: offset))
         case .stateLost: return requestImageList()
         case .impossible(let offset):
