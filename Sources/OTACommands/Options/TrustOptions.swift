@@ -15,8 +15,8 @@ package struct TrustOptions: ParsableArguments {
         help: ArgumentHelp(
             "A trusted public key, or a folder with trusted keys (*.pub.pem); repeatable. Default: the paths in $OTAFLASH_TRUST, "
                 + "separated by ':'; if $OTAFLASH_TRUST is not set, the folder ~/.config/otaflash/trust. A text file "
-                + "KEY.pub.pem.scope in the same folder limits the trust to some files. Its lines can be 'product = NAME' "
-                + "(repeatable), and 'format = bundle' or 'format = mcuboot'.",
+                + "KEY.pub.pem.scope next to KEY.pub.pem limits what that key is trusted for. Its lines, each at most once, are "
+                + "'product = NAME, NAME' for bundles of these products, and 'format = bundle' or 'format = mcuboot'.",
             valueName: "path"),
         completion: .file())
     var trust: [String] = []

@@ -23,16 +23,18 @@ struct Push: DeviceCommand {
             image, or a bundle of an MCUboot image.
 
             If the link is lost, push connects again and resumes the upload. If push itself is interrupted, run the same \
-            command again: it resumes the partial upload. A device with SMP loses a partial upload when it restarts.
+            command again: it resumes the partial upload, or confirms the new image if the device already runs it on trial. A \
+            device with SMP loses a partial upload when it restarts.
 
             To update several devices, repeat --device, list them in a file (--device-file), or let push find the Bluetooth \
-            devices in range (--all). A device that already runs the image is skipped, so after a failure run the same command \
-            again.
+            devices in range (--all). A device that already runs the image, confirmed, is skipped. So after a failure, run the \
+            same command again.
 
             Give at most one of --no-confirm, --permanent and --upload-only.
 
-            Some devices also accept a compressed image, or a delta: only the differences from the image that the device runs. \
-            push then sends the shortest form. For a delta, push needs the image that the device runs (--base).
+            Some devices with the GATT OTA profile also accept a compressed image, or a delta: only the differences from the \
+            image that the device runs. push sends a delta if it has that image (--base), otherwise a compressed image. If \
+            neither of them saves at least 5 %, push sends the plain image.
 
             With --dry-run, push ends after the checks of the file and of the device, and changes nothing.
 
@@ -53,8 +55,8 @@ struct Push: DeviceCommand {
 
     @Option(
         help: ArgumentHelp(
-            "A bundle or an image that the device may run now, or a folder with such bundles; repeatable. If the device runs one of "
-                + "these images and accepts deltas, push sends a delta. Default: the paths in $OTAFLASH_BASES, separated by ':'; if "
+            "A bundle or an image that the device may run now, or a folder (only its bundles are used); repeatable. If the "
+                + "device runs one of these images and accepts deltas, push sends a delta that saves at least 5 %. Default: the paths in $OTAFLASH_BASES, separated by ':'; if "
                 + "$OTAFLASH_BASES is not set, the folder ~/.local/share/otaflash/bases.",
             valueName: "path"),
         completion: .file())
@@ -252,15 +254,19 @@ enum PushFlag: String, EnumerableFlag {
         case .dryRun:
             "Check the file and the device, and report what push would do. Nothing on the device changes; push does not pair, either."
         case .resume:
-            "Warn if the device has no partial upload of the file. push resumes a partial upload in any case; the option adds only the warning."
+            ArgumentHelp(
+                "Warn if the upload starts at byte 0, because the device has no partial upload of the file. push resumes a partial "
+                    + "upload with and without this option. Over SMP, only the start of the upload shows this, so --dry-run does not warn."
+            )
         case .restart:
             "Discard a partial upload on the device, and send the image from byte 0; not together with --resume."
         case .noConfirm:
             "Leave the new image on trial. Then 'otaflash confirm' confirms it, and 'otaflash discard' rolls the device back."
         case .permanent:
             ArgumentHelp(
-                "Install without a trial, so that the device cannot roll back. Every device with SMP accepts this. A device with the "
-                    + "GATT OTA profile accepts it only if the device does not support trials.")
+                "Install without a trial, so that the device cannot roll back. Required for a device without trials, because push "
+                    + "without this option refuses such a device (exit 77). For a device with trials, it is accepted only over SMP."
+            )
         case .uploadOnly: "Upload the image, and do not mark it for boot. Only over SMP."
         case .plain:
             "Send the image bytes themselves: not compressed, and not as a delta from the running image."

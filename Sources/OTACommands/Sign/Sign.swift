@@ -32,7 +32,10 @@ struct Sign: Command {
                    --public-key release.pub.pem
 
             For another signature in a bundle, <image> is the bundle in steps 1 and 3, and --manifest is not needed. For an \
-            MCUboot image, omit --manifest in step 3, and repeat the options of step 1 except --to-sign.
+            MCUboot image, omit --manifest in step 3, and repeat the options of step 1 except --to-sign. app.tosign is then the \
+            digest of the image (with --pure, the bytes of the image). Step 2 is the same for an Ed25519 key. For an ECDSA or RSA \
+            key, replace -rawin with -pkeyopt digest:sha256. For an RSA key, also add -pkeyopt rsa_padding_mode:pss and \
+            -pkeyopt rsa_pss_saltlen:32.
 
             Example: otaflash sign app.bin --key release.pem --product demo --version 1.1.0
                      otaflash sign zephyr.bin --as mcuboot --key release.pem \\

@@ -97,7 +97,7 @@ struct RolloutList: Command {
     static let configuration = CommandConfiguration(
         commandName: "list", abstract: "List the rollouts.",
         discussion: """
-            list shows the rollouts that an operator signed. It warns about every other record.
+            list shows the rollouts that an operator signed. For each other rollout in the store, it prints a warning.
 
             Example: otaflash rollout list --operators ops.pub.pem
             """)

@@ -104,7 +104,8 @@ struct PushTargets: ParsableArguments {
 struct PushOrder: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            "The number of devices to update at the same time. auto: 4 for each Bluetooth adapter, 32 for UDP, 1 for each serial port. A number applies to each of them. Default: auto.",
+            "The number of devices to update at the same time: over each Bluetooth adapter, over UDP, and of the virtual devices (example: 2). "
+                + "auto: 4 over each Bluetooth adapter, 32 over UDP, 4 virtual devices. Default: auto.",
             valueName: "number"),
         transform: Self.atOnce)
     var atOnce = AtOnce.auto
