@@ -13,7 +13,7 @@ package protocol Command: ParsableCommand {
     var options: OutputOptions { get }
     /// The user's arguments, for the command lines in hints.
     var invocation: Invocation { get }
-    /// The address of the device, as the user gave it; nil if the command has no device.
+    /// The address of the device, as the user gave it; nil if the command has no device or several devices.
     var device: String? { get }
     /// The time limit of `--timeout` for the whole command; nil if the command has no limit.
     var limit: Duration? { get }
@@ -133,7 +133,7 @@ extension DeviceCommand {
     var limit: Duration? { target.limit }
 }
 
-/// Ends the process after the limit of `--timeout`, even if an operation blocks, such as a write to a stopped terminal.
+/// Ends the process ``grace`` after the limit of `--timeout`, even if an operation blocks, such as a write to a stopped terminal.
 private enum Watchdog {
     /// The time after the limit of `--timeout` in which a command can stop by itself and report the timeout. A session stops within 2 s.
     private static let grace = Duration.seconds(4)

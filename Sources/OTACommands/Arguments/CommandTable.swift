@@ -51,13 +51,14 @@ extension CommandTable {
     struct Reading {
         /// The innermost command, for example `create` in `otaflash simulate create`.
         var command: CommandTable
-        /// The names of the command and its parent, such as `["simulate", "create"]`.
+        /// The names of the command and its parent, such as `["simulate", "create"]`; empty for the root command.
         var path: [String] = []
         /// The options in the order of the command line; `argument` is nil for an unknown option.
         var options: [(word: String, argument: Argument?)] = []
         /// A word at the place of a command name that is not the name of a command; nil if there is no such word.
         var unknownCommand: String?
-        /// The first option without a value, and the next word, which looks like an option; nil if all options have values.
+        /// The first option whose value is missing because the next word looks like an option, and this word; nil if there is no such
+        /// option.
         var missingValue: (option: String, word: String)?
     }
 
@@ -120,7 +121,7 @@ extension CommandTable.Reading {
     }
 
     /// The failure for the first option without a value. argument-parser reads a word that begins with `-` as an option, even if the word
-    /// is meant as a value, such as `-1` in `--counter -1`. The failure is nil if all options have values, or if the next word begins with
+    /// is meant as a value, such as `-1` in `--counter -1`. The failure is nil if there is no such option, or if the next word begins with
     /// `--`.
     var absentValue: Failure? {
         guard let missingValue, !missingValue.word.hasPrefix("--") else { return nil }

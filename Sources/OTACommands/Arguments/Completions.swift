@@ -50,8 +50,8 @@ package enum Completions {
     /// not see an address as one word.
     ///
     /// The bash function joins the split words, splits `--OPTION=VALUE` into option and value, and calls argument-parser's function. bash
-    /// replaces only the text after the last `:` or `=` of the typed word. So the bash function removes the text before it from each
-    /// completion.
+    /// replaces only the text after the last `:` or `=` of the typed word. So the bash function removes the text up to that character from
+    /// each completion.
     private static let bashAddresses = #"""
         _otaflash_with_addresses() {
             local -a joined=()

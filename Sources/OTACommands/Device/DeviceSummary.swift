@@ -25,7 +25,8 @@ struct DeviceSummary: Encodable, Sendable {
     let battery: Int?
     /// The encodings of images that the device decodes; nil if it accepts only plain images.
     let encodings: [String]?
-    /// The size of the largest base in bytes; 0 if the device cannot use its running image as a base. Nil if `encodings` is nil.
+    /// The size of the largest base of a delta, in bytes; 0 if the device cannot use its running image as a base. Nil if `encodings` is
+    /// nil.
     let largestBase: Int?
 
     init(_ outcome: UpdateResult) {

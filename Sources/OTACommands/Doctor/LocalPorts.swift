@@ -5,8 +5,8 @@ package struct SerialPort: Equatable {
     package let path: String
     /// True if this user may read and write the port.
     let isAccessible: Bool
-    /// The group whose members may read and write the port. Nil if the group of the port does not have both permissions, or if root's group
-    /// is the group of the port.
+    /// The group whose members may read and write the port. Nil if the port's group does not have both permissions, is root's group, or is
+    /// unknown.
     let group: String?
 
     package init(path: String, isAccessible: Bool, group: String?) {

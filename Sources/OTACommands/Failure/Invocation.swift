@@ -11,11 +11,12 @@ package struct Invocation: Sendable {
     package var file: String?
     /// True if the file contains MCUboot images instead of a bundle.
     var hasImages = false
-    /// The value of `--device`.
+    /// The value of `--device`; nil if the command has no device or several devices.
     package var device: String?
     /// The values of `--trust`.
     package var trust: [String]
-    /// The device address of a command such as `gatt`, which takes the address as an argument instead of an option.
+    /// The device address of a command such as `gatt`, which takes the address as an argument instead of an option. The address is quoted
+    /// for a shell.
     var bluetoothDevice: String?
     /// The value of `--adapter`.
     var adapter: String?

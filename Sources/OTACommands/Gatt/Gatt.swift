@@ -20,7 +20,7 @@ struct Gatt: ParsableCommand, CommandGroupWithHint {
 /// A subcommand of `gatt`, for any Bluetooth device.
 protocol GattCommand: Command {
     var target: GattOptions { get }
-    /// The arguments after the device, for hints.
+    /// The command-line arguments that follow the device address. Hints repeat them in the command line that they show.
     var words: [String] { get }
 }
 

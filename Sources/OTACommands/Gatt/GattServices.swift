@@ -28,7 +28,7 @@ struct GattServicesAnswer: CommandAnswer {
     }
     let address: String
     let name: String?
-    /// The ATT MTU in bytes. The maximum length of a value is 3 bytes less.
+    /// The ATT MTU in bytes. The maximum length of a notification or of a write without response is 3 bytes less.
     let mtu: Int
     let services: [Service]
 

@@ -18,6 +18,8 @@ struct EncodingSummary: Encodable, Sendable {
     /// Encodes an image.
     ///
     /// - Parameter base: the name and the bytes of the base; nil: the image is only compressed.
+    /// - Throws: `file-too-large` for an image or a base of more than ``EncodedImage/maximumSize`` bytes; `read-failed` if the encoder
+    ///   fails.
     init(_ image: [UInt8], base: (name: String, bytes: [UInt8])? = nil) throws(Failure) {
         encoding = "lzma2"
         baseSha256 = base.map { SHA256.digest(of: $0.bytes).description }

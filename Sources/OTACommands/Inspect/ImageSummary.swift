@@ -5,7 +5,7 @@ import OTASigning
 /// The properties of a firmware image.
 struct ImageSummary: Encodable, Sendable {
     let format: String
-    /// The file size in bytes.
+    /// The size in bytes, with the bytes that follow an MCUboot image. For Intel HEX, the size of the image, not of the text.
     let size: UInt32
     let sha256: String
     var product, version: String?
@@ -70,7 +70,7 @@ struct ImageSummary: Encodable, Sendable {
 
 /// An MCUboot image from an image file or a package, with the result of its verification.
 struct PackagedImage: Encodable, Sendable {
-    /// The image number on the device; 0 if the device has one image.
+    /// The image number of MCUboot; 0 on a device with one image.
     let imageNumber: UInt32
     /// The name of the image's file in the package; nil if the image is not from a package.
     let name: String?

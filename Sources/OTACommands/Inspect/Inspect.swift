@@ -249,7 +249,8 @@ struct InspectAnswer: CommandAnswer {
         let keyID, kind: String
         /// The algorithm of the key: `Ed25519`, `ECDSA P-256`, `RSA-2048` or `RSA-3072`.
         let algorithm: String
-        /// The SHA-256 digest of the public key, as hex digits. An MCUboot image names its signer with this digest, in the KEYHASH TLV.
+        /// The SHA-256 digest of the public key in DER, as hex digits. The KEYHASH TLV of an MCUboot image contains this digest, or the
+        /// SHA-384 or SHA-512 of the same bytes.
         let keyHash: String
         /// True for the demo key, whose private key is public.
         let demo: Bool

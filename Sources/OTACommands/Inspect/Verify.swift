@@ -233,8 +233,9 @@ extension Verify {
         return failure
     }
 
-    /// Returns the failure for the file of `--previous`. The hints repeat the whole command of the user, with `--previous`. The reason: a
-    /// command that verifies only the previous bundle could succeed, and the user could then publish the release without the comparison.
+    /// Returns the failure for the file of `--previous`. If the key of this file is not trusted, or is the demo key, the hints repeat the
+    /// whole command of the user, with `--previous`. The reason: a command that verifies only the previous bundle could succeed, and the
+    /// user could then publish the release without the comparison.
     private func failure(_ error: any Error, ofPrevious name: String) -> Failure {
         var failure = Failure(error, in: Invocation(command: Self.name, file: name))
         failure.message = "the previous bundle: \(failure.message)"

@@ -4,7 +4,8 @@ public import OTAUpdate
 
 extension UpdateProtocol: ExpressibleByArgument {}
 
-/// The value of `--protocol`. The value `auto` selects a protocol that both the device and the file support.
+/// The value of `--protocol`. The value `auto` selects a protocol that the device supports. For `push`, the file must support this
+/// protocol, too.
 struct ProtocolOption: ExpressibleByArgument, Sendable {
     static let auto = ProtocolOption(forced: nil)
     static let allValueStrings = [auto.defaultValueDescription] + UpdateProtocol.allCases.map(\.rawValue)

@@ -1,7 +1,7 @@
 import ArgumentParser
 package import OTASigning
 
-/// The options for one private key that signs records, and for the secret that the key needs.
+/// The options for one private key that signs records of a fleet, and for the secret that the key needs.
 package struct KeyOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(

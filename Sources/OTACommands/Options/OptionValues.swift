@@ -74,7 +74,7 @@ extension ParsableArguments {
         return value
     }
 
-    /// Parses the value of an optional text option.
+    /// Parses the value of an optional text option. Returns nil if `text` is nil.
     static func read<Value>(
         _ text: String?, _ option: String, _ rule: String, _ parse: (String) -> Value?
     ) throws(Failure) -> Value? {

@@ -96,12 +96,13 @@ struct OutputSettings: Sendable {
     var isVerbose = false
     /// True if the command can run for minutes.
     var isLong = false
-    /// The address of the device, as the user gave it; nil if the command has no device.
+    /// The address of the device, as the user gave it; nil if the command has no device or several devices.
     var device: String?
 }
 
 extension OutputSettings {
-    /// Reads the settings from arguments that argument-parser rejected, so that the error message has the requested format.
+    /// Reads the settings from arguments that are not parsed. The version, the help and the errors of argument-parser then have the
+    /// requested format.
     init(scanning arguments: [String]) {
         format = Self.value(of: "--format", in: arguments) ?? .text
         progress = Self.value(of: "--progress", in: arguments) ?? .auto
@@ -111,8 +112,7 @@ extension OutputSettings {
         device = devices.count == 1 ? devices[0] : nil
     }
 
-    /// Returns the value of an option. If the option is repeated, which is an error, the last value selects the format of the error
-    /// message.
+    /// Returns the value of an option. If the option is repeated, which is an error, the last valid value is used.
     private static func value<Value: RawRepresentable<String>>(of name: String, in arguments: [String]) -> Value? {
         values(of: name, in: arguments).compactMap { Value(rawValue: $0) }.last
     }

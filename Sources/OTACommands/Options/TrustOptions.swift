@@ -21,7 +21,7 @@ package struct TrustOptions: ParsableArguments {
         completion: .file())
     var trust: [String] = []
 
-    /// The values of `--trust`, for hints.
+    /// The values of `--trust`. Hints repeat them in the command line that they show.
     package var given: [String] { trust }
 
     /// The hints that show how to add a trusted key to the default folder. The shell commands in the hints set the permissions explicitly.
@@ -53,7 +53,8 @@ package struct TrustOptions: ParsableArguments {
 
     /// Loads the trusted keys.
     ///
-    /// - Throws: `KeyError`.
+    /// - Throws: `KeyError`: `noTrustedKey` if no key is trusted; `relativeTrustPath` for a relative path in `$OTAFLASH_TRUST`; the errors
+    ///   of ``TrustStore``.
     package func store(_ console: Console) throws(KeyError) -> TrustStore {
         if !isDefault, trust.isEmpty, let relative = paths.first(where: { !$0.isAbsolute }) {
             // A relative path depends on the current directory, which can contain files of an untrusted archive.
@@ -72,7 +73,7 @@ package struct TrustOptions: ParsableArguments {
         }
     }
 
-    /// Loads the trusted keys at the given paths, and warns about a key whose private key is public.
+    /// Loads the trusted keys at the given paths, and warns about a sample key of MCUboot, because its private key is public.
     ///
     /// - Parameter filesAreChosen: true if the user named the paths in the current command.
     /// - Throws: `KeyError`.

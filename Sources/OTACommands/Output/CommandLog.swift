@@ -9,7 +9,7 @@ struct CommandLog: LogHandler {
     let isVerbose: Bool
     /// True if each log entry on stderr is a JSON object on one line, like the events of `--progress json`.
     let asEvents: Bool
-    /// The address of the device in each JSON object; nil if the command has no device.
+    /// The address of the device in each JSON object; nil if the command has no device or several devices.
     let device: String?
     let file: LogFile?
 

@@ -8,14 +8,14 @@ package struct Console: Sendable {
     /// The style of the progress, which is never `auto`.
     let style: ProgressStyle
     let isQuiet: Bool
-    /// The address of the device, as the user gave it; nil if the command has no device.
+    /// The address of the device, as the user gave it; nil if the console is not for one device.
     private(set) var device: String?
     /// True if the console is for one of several devices. Its notes and warnings then name the device.
     private var isForOneOfSeveral = false
     let terminal: TerminalCapabilities
     /// The log of `--verbose` and `--log`.
     package let logger: Logger
-    /// The durations of the phases, for the report.
+    /// The durations of the phases, for a JUnit report.
     private(set) var phases = PhaseTimes()
     /// The file of `--log`; nil if the option was not given.
     private let file: LogFile?

@@ -46,8 +46,8 @@ struct ProgressLines: ProgressRenderer {
         guard reached > tenth else { return }
         tenth = reached
         guard offset < total else { return completed = total }
-        // The line contains the exact percentage, because the offset is rarely at a tenth exactly: one chunk of an encoded image advances
-        // it by up to 16 KiB.
+        // The line contains the exact percentage, because the offset is rarely at a tenth exactly: one chunk of an encoded image can
+        // contain up to 16 KiB of the image.
         var line = "\(offset * 100 / total) %, \(offset) of \(total) bytes"
         if let speed = rate.bytesPerSecond { line += ", \(Figures.rate(speed))" }
         if let left = rate.secondsLeft(to: total) { line += ", \(Figures.remaining(left))" }

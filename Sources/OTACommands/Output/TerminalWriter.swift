@@ -25,7 +25,7 @@ package enum TerminalPiece: Sendable, Equatable {
 
 /// Writes the output for the user and for scripts. In this target, only this type writes to stdout, stderr or the terminal.
 ///
-/// The writer accepts only `TerminalLine` and `JSONLine`, which escape unprintable scalars. It does not accept plain text.
+/// The writer accepts only `TerminalPiece` and `JSONLine`, whose text has no unprintable scalars. It does not accept plain text.
 struct TerminalWriter: Sendable {
     let descriptor: Int32
     var hasColours = false

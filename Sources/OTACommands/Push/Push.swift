@@ -153,8 +153,8 @@ struct Push: DeviceCommand {
             try await push.run(found.map { .init(try DeviceAddress($0.address), rssi: $0.rssi, adapter: $0.adapter) }))
     }
 
-    /// Returns the user's arguments for hints. The result also contains the options with which `simulate create` creates a virtual device
-    /// that accepts `update` (`Invocation.acceptingDevice`).
+    /// Returns the user's arguments, which hints repeat. If the device is virtual, the result also contains the options with which
+    /// `simulate create` creates a device that accepts `update` (`Invocation.acceptingDevice`).
     private func invocation(for update: VerifiedUpdate) -> Invocation {
         var invocation = invocation
         let trusted = trust.trust.flatMap { ["--trust", $0] }

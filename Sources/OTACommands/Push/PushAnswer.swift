@@ -136,12 +136,12 @@ struct Plan: Encodable, Sendable {
 
 /// A pushed MCUboot image and the authorization to install it.
 struct PushedImage: Encodable, Sendable {
-    /// The image number on the device; 0 if the device has one image.
+    /// The image number of MCUboot; 0 on a device with one image.
     let imageNumber: UInt32
     let version: String
     /// The number of bytes to send.
     let size: Int
-    /// The SHA-256 of the bytes to send. A later push can resume a partial upload with this digest.
+    /// The SHA-256 of the bytes to send. A device with SMP recognizes a partial upload of these bytes by this digest.
     let sha256: String
     /// The kind of authorization: `signature`, `bundle`, or `consent` (option `--unverified-image`).
     let authorization: String

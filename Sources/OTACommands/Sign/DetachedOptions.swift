@@ -125,7 +125,7 @@ struct DetachedOptions: ParsableArguments {
 
     /// Reads the signatures and their public keys for a bundle.
     ///
-    /// - Throws: `KeyError`, `Failure`.
+    /// - Throws: `KeyError`, such as `signatureUnmatched`; a usage failure for a repeated key; the errors of `FileReader`.
     func signers(of manifest: Manifest) throws -> [any Signer] {
         let keys = try publicKey.map { path in
             let key = try KeyFile.publicKey(at: FilePath(path), option: "--public-key")
@@ -145,7 +145,7 @@ struct DetachedOptions: ParsableArguments {
 
     /// Reads the signature and its public key for an MCUboot image. Returns nil if `--signature` or `--public-key` is missing.
     ///
-    /// - Throws: `KeyError`, `Failure`.
+    /// - Throws: `KeyError` for the public key; the errors of `FileReader` for the signature.
     func imageSigner() throws -> (any ImageSigner)? {
         guard let signature = signature.first, let publicKey = publicKey.first else { return nil }
         let key = try KeyFile.publicKey(at: FilePath(publicKey), option: "--public-key")

@@ -55,7 +55,8 @@ enum PassphraseSource {
     /// - Parameters:
     ///   - what: the name of the key, for the prompt.
     ///   - isNew: true for a new key. The user must then type the passphrase twice, if the source is the terminal.
-    /// - Throws: `Failure` if the passphrase cannot be read; `KeyError` if it is empty or too long.
+    /// - Throws: `Failure` if the passphrase cannot be read, or if the user typed two different passphrases; `KeyError` if it is empty or
+    ///   too long.
     func passphrase(for what: String, isNew: Bool = false) throws -> Passphrase {
         switch self {
         case .descriptor(let number):
@@ -94,8 +95,8 @@ enum PassphraseSource {
 }
 
 extension SecretBytes {
-    /// Reads the next line of a file, up to a line feed or the end of the file. The result contains neither the line feed nor a carriage
-    /// return before it.
+    /// Reads the next line of a file: up to a line feed, the end of the file, or 2 bytes more than `Passphrase.maximumLength`. The result
+    /// contains neither the line feed nor a carriage return before it.
     ///
     /// - Throws: `Errno`.
     convenience init(lineOf file: FileDescriptor) throws {

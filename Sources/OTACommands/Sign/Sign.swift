@@ -163,8 +163,8 @@ struct Sign: Command {
     ///
     /// - Parameters:
     ///   - counter: the counter of the new file.
-    ///   - known: the counter of the file that was at the output path before; nil if there was no such file. For nil, the function compares
-    ///     `counter` with 0.
+    ///   - known: the counter of the file that was at the output path before; nil if there was no such file, or if it has no counter. For
+    ///     nil, the function compares `counter` with 0.
     func warn(
         ofCounter counter: UInt32, after known: UInt32?, in file: (kind: String, option: String), _ console: Console
     ) {
@@ -352,7 +352,7 @@ enum SignedKind: String, ExpressibleByArgument, CaseIterable {
 }
 
 /// The creation time of a bundle: the value of `SOURCE_DATE_EPOCH`, or the current time if this variable is not set. With
-/// `SOURCE_DATE_EPOCH`, the same image always results in the same bundle (https://reproducible-builds.org).
+/// `SOURCE_DATE_EPOCH`, the same image, options and keys result in the same bundle (https://reproducible-builds.org).
 enum CreationTime {
     /// Returns the creation time as Unix seconds.
     ///

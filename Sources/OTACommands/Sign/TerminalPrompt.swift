@@ -9,7 +9,8 @@ enum TerminalPrompt {
     ///
     /// - Parameter failure: creates the error from a reason. The reason is that there is no terminal, or that the echo cannot be switched
     ///   off.
-    /// - Throws: the error of `failure`; `Failure` with the code `interrupted` after a signal that ends the process.
+    /// - Throws: the error of `failure`; `Failure` with the code `interrupted` after a signal that ends the process; `Errno` if the pipe of
+    ///   `PromptSignals` cannot be created.
     static func secret(_ prompt: String, failure: (_ reason: String) -> Failure) throws -> SecretBytes {
         let terminal = open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC)
         var before = termios()

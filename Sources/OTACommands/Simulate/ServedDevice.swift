@@ -126,8 +126,7 @@ package struct Peers<Peer: Hashable & Sendable>: Sendable {
     ///
     /// A peer sends no message when it stops, so this type does not know which peers have stopped. Therefore at most `maximum` peers are
     /// stored. If a new peer exceeds this number, it replaces the oldest peer. The function then returns the number of the oldest peer as
-    /// `replaced`.
-    /// If a replaced peer sends again, it gets a new number.
+    /// `replaced`. If a replaced peer sends again, it gets a new number.
     package mutating func number(of peer: Peer) -> (number: UInt16, replaced: UInt16?) {
         if let number = numbers[peer] { return (number, nil) }
         last &+= 1

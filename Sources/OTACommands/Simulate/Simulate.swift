@@ -137,7 +137,7 @@ struct VirtualDevicesAnswer: CommandAnswer {
             securityCounter = device.securityCounter
         }
     }
-    /// A virtual device whose files are damaged or from another version of otaflash.
+    /// A virtual device that cannot be read, for example because its files are damaged or from a newer version of otaflash.
     struct Unreadable: Encodable, Sendable {
         let address, code: String
     }

@@ -102,7 +102,8 @@ private enum ServedTransport: Sendable {
 }
 
 extension Wiring {
-    /// Serves a virtual device over a transport until a signal arrives. The flash of the device keeps its state between commands.
+    /// Serves a virtual device over a transport until a signal arrives, or until the transport or the device fails. The flash of the device
+    /// keeps its state between commands.
     fileprivate func serve(_ name: String, over transport: ServedTransport) async throws {
         let folder = try VirtualDevices()
         let lock = try folder.lock(name)

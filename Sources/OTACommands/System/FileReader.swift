@@ -3,7 +3,7 @@ import SystemPackage
 
 /// Reads a file once into memory. So the sent bytes are the verified bytes, even if the file changes later.
 package enum FileReader {
-    /// The maximum file size in bytes. It is larger than the slot of any device.
+    /// The maximum file size in bytes. It is larger than the slots of usual devices.
     static let limit = 256 << 20
     private static let pieceLength = 256 << 10
 

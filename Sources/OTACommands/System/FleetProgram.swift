@@ -9,7 +9,8 @@ enum FleetProgram {
     /// The commands in the program.
     static let commands = ["fleet", "gateway", "release", "rollout", "device"]
 
-    /// Runs the program in place of this process, if the arguments start with one of its commands. Then this function does not return.
+    /// Runs the program in place of this process, if the arguments start with one of its commands, or with `help` and one of its commands.
+    /// Then this function does not return.
     ///
     /// - Returns: the failure if the program cannot be started; nil if the arguments are not for the program.
     static func run(_ arguments: [String]) -> Failure? {

@@ -67,7 +67,7 @@ struct DeviceSelection: ParsableArguments {
         if !all, let given { throw ValidationError("\(given) requires --all.") }
     }
 
-    /// The words of the command line that select the devices, for hints.
+    /// The words of the command line that select the devices. Hints repeat them in the command line that they show.
     var words: [String] {
         guard all else { return [] }
         var words = ["--all"]
@@ -87,7 +87,7 @@ struct DeviceSelection: ParsableArguments {
         return search
     }
 
-    /// Returns the devices to update, in the order of `found`.
+    /// Returns the devices to update, at most `limit`, in the order of `found`.
     ///
     /// - Parameter product: the product that a device must report.
     func selected(_ found: [ScannedDevice], product: String) -> [ScannedDevice] {

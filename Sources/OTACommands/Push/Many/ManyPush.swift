@@ -26,7 +26,7 @@ struct ManyPush {
         let address: DeviceAddress
         /// The signal strength in dBm; nil: unknown.
         var rssi: Int?
-        /// The Bluetooth adapter of the device; nil: the first powered adapter.
+        /// The Bluetooth adapter of the device; nil: not assigned yet, or the first powered adapter.
         var adapter: String?
 
         init(_ address: DeviceAddress, rssi: Int? = nil, adapter: String? = nil) {
@@ -182,7 +182,7 @@ struct ManyPush {
 }
 
 extension DeviceAddress {
-    /// True if the address selects a device that a scan has found.
+    /// True if the address selects the found device.
     fileprivate func matches(_ found: ScannedDevice) -> Bool {
         switch transport {
         case .bluetooth(.device(let address)): found.address == "ble:\(address)"

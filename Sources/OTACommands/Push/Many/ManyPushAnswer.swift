@@ -143,7 +143,7 @@ struct ManyPushAnswer: CommandAnswer {
     }
 
     /// The exit statuses of failed devices, from the most important to the least important. If devices failed with different exit statuses,
-    /// the push ends with the one that is first in this list.
+    /// the push ends with the one that is first in this list. A signal has its own exit status, which replaces them.
     private static let order: [ExitStatus] = [
         .fault, .rolledBack, .protocolBroken, .refused, .malformed, .usage, .cannotCreate, .inputOutput, .noInput,
         .unavailable, .linkLost,

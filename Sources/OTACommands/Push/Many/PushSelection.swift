@@ -21,9 +21,9 @@ struct PushSelection {
         )
     }
 
-    /// Scans, and returns the devices that match the options.
+    /// Scans, and returns the devices that match the options. With several adapters, assigns an adapter to each device.
     ///
-    /// - Throws: `no-device-matches` if no device matches; the errors of the scan.
+    /// - Throws: `no-device-matches` if no device matches; `usage` for an MCUboot image without `--product`; the errors of the scan.
     func find(for update: VerifiedUpdate) async throws -> [ScannedDevice] {
         let product = try product(of: update)
         let found = try await Wiring(console: console, invocation: invocation)
@@ -43,7 +43,7 @@ struct PushSelection {
         return selected
     }
 
-    /// Shows the devices and asks the user whether to update them.
+    /// Shows the devices and asks the user whether to update them. With `--yes`, does nothing.
     ///
     /// - Throws: `not-agreed` if the answer is not yes; `interrupted` after a signal.
     func ask(about devices: [ScannedDevice]) async throws {

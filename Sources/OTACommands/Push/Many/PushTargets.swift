@@ -73,7 +73,7 @@ struct PushTargets: ParsableArguments {
         return options
     }
 
-    /// The words of the command line that select the devices, for hints.
+    /// The words of the command line that select the devices. Hints repeat them in the command line that they show.
     var words: [String] {
         var words = device.flatMap { ["--device", $0] }
         if let deviceFile { words += ["--device-file", deviceFile] }
@@ -100,7 +100,7 @@ struct PushTargets: ParsableArguments {
     }
 }
 
-/// The options that determine which devices of a push start, and when.
+/// The options that determine how many updates run at the same time, and which updates start after a test or a failure.
 struct PushOrder: ParsableArguments {
     @Option(
         help: ArgumentHelp(
@@ -140,7 +140,7 @@ struct PushOrder: ParsableArguments {
         return .number(number)
     }
 
-    /// The words of the command line, for hints.
+    /// These options as words of the command line. Hints repeat them in the command line that they show.
     fileprivate var words: [String] {
         var words: [String] = []
         if let number = atOnce.number { words += ["--at-once", "\(number)"] }
