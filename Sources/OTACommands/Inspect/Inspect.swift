@@ -249,8 +249,8 @@ struct InspectAnswer: CommandAnswer {
         let keyID, kind: String
         /// The algorithm of the key: `Ed25519`, `ECDSA P-256`, `RSA-2048` or `RSA-3072`.
         let algorithm: String
-        /// The SHA-256 digest of the public key in DER, as hex digits. The KEYHASH TLV of an MCUboot image contains this digest, or the
-        /// SHA-384 or SHA-512 of the same bytes.
+        /// The SHA-256 digest of the public key in DER, as hex digits. The KEYHASH TLV of an MCUboot image contains this digest or, only
+        /// for an Ed25519 key, the SHA-512 of the same bytes.
         let keyHash: String
         /// True for the demo key, whose private key is public.
         let demo: Bool

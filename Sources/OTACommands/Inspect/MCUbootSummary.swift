@@ -18,7 +18,8 @@ struct MCUbootSummary: Encodable, Sendable {
         let algorithm: String
         /// True if the key signed the header, the body and the protected TLVs; false if the key signed the digest of these parts.
         let pure: Bool
-        /// The SHA-256 of the signer's public key from the image's KEYHASH TLV, as hex digits; nil if the image does not have this TLV.
+        /// The value of the image's KEYHASH TLV, a digest of the signer's public key, as hex digits; nil if the image does not have this
+        /// TLV.
         let keyHash: String?
         /// The id of the trusted key that the image names as its signer. Nil if the image does not name a trusted key, or if the scope of
         /// the key excludes MCUboot images.

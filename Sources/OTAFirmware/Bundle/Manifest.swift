@@ -33,7 +33,7 @@ public struct Manifest: Sendable, Hashable {
     /// inspect` can show them. A verifier must refuse a bundle with such a field.
     public var unknownCriticalFields: [ManifestField] { unknownFields.filter(\.isCritical) }
 
-    /// Creates a manifest. The values must follow the rules of docs/bundle-format.md.
+    /// Creates a manifest. Throws an error if a value does not follow the rules of docs/bundle-format.md.
     ///
     /// The offset of an error is a position in the encoded new manifest. If `unknownFields` contains a field of a known type, the
     /// initializer checks the field's value and sets the property for this type.

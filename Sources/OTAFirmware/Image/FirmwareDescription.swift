@@ -7,7 +7,7 @@ public struct FirmwareDescription: Sendable, Hashable {
         case mcuboot(MCUbootImage)
     }
 
-    /// The file size in bytes, including the bytes after the image.
+    /// The number of bytes that the parser received: the image and the bytes after it.
     public let size: UInt32
     public let details: Details
     /// Remarks for the user, for example about a signature that was not checked.

@@ -35,7 +35,8 @@ public enum FirmwareFileKind: Sendable, Hashable {
         return .binary
     }
 
-    /// Reads the field `e_machine` at offset 18 of an ELF header. The byte at offset 5 selects the byte order.
+    /// Reads the field `e_machine` at offset 18 of an ELF header. The byte at offset 5 selects the byte order. Returns 0 for a shorter
+    /// header.
     private static func machine(ofELF bytes: [UInt8]) -> UInt16 {
         var reader = ByteReader(bytes.dropFirst(18))
         let isBigEndian = bytes.count > 5 && bytes[5] == 2

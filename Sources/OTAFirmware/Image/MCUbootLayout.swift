@@ -67,7 +67,8 @@ public struct MCUbootLayout: Sendable, Hashable {
     fileprivate var alignedMagicSize: Int { max(16, unit) }
 }
 
-/// A builder for an MCUboot image. The complete image is identical to the output of imgtool 2.5.0 (`image.py`).
+/// A builder for an MCUboot image. Except for the random values in an ECDSA or RSA signature, the complete image is identical to the output
+/// of imgtool 2.5.0 (`image.py`).
 public struct MCUbootDraft: Sendable {
     private let layout: MCUbootLayout
     /// The current bytes of the image. Before `close(with:)`, these are the header, the body and the protected TLVs: exactly the bytes that

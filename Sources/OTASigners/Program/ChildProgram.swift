@@ -27,7 +27,7 @@ struct ChildProgram {
     let program: String
     let limit: Duration
 
-    /// Runs the program with one argument.
+    /// Runs the program with one argument, and returns its standard output.
     ///
     /// If this process receives SIGINT, SIGTERM or SIGHUP during the run, the program receives the signal, too. This process handles the
     /// signal only after the program has ended.

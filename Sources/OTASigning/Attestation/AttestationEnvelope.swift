@@ -90,7 +90,8 @@ package struct AttestationEnvelope: Sendable, Hashable {
         }
     }
 
-    /// Decodes Base64 in the standard alphabet or in the URL-safe alphabet (RFC 4648, sections 4 and 5). DSSE requires both.
+    /// Decodes Base64 in the standard alphabet or in the URL-safe alphabet (RFC 4648, sections 4 and 5). DSSE requires that a verifier
+    /// accepts both.
     ///
     /// - Returns: nil if `text` is not a Base64 string or mixes both alphabets. The last character can have bits that are not used for a
     ///   byte. The result is also nil if these bits are not zero, because a correct encoder sets them to zero.

@@ -4,9 +4,10 @@ package struct AttestationError: Error, Sendable, Equatable {
     package enum Code: String, Sendable, CaseIterable {
         /// The file is not a list of DSSE envelopes with in-toto statements, or it exceeds a limit.
         case malformed = "attestation-malformed"
-        /// No trusted key signed the attestation.
+        /// No trusted key signed the attestation. A key whose scope does not cover the bundle does not count, and the demo key counts only
+        /// if the policy allows it.
         case untrusted = "attestation-untrusted"
-        /// A signature that names a trusted key is invalid.
+        /// No signature by a trusted key is valid, and one of the signatures names a trusted key.
         case badSignature = "attestation-bad-signature"
         /// The subjects of the attestation contain neither the bundle nor its manifest.
         case differs = "attestation-differs"

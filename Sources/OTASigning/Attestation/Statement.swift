@@ -51,7 +51,7 @@ package struct Statement: Sendable, Hashable {
 
     /// Parses the JSON of a statement. Unknown members are ignored.
     ///
-    /// Call this initializer only after the verification of the statement's signature, so that the parser never reads the bytes of an
+    /// `Verifier` calls this initializer only after it has verified a signature of the statement. It therefore never parses the bytes of an
     /// unknown author.
     ///
     /// - Throws: `attestation-malformed`.

@@ -1,7 +1,7 @@
 package import OTAFirmware
 
-/// An attestation that a `Verifier` accepted for a bundle. At least one trusted key has signed the attestation. Its subjects contain the
-/// bundle file or the manifest of the bundle.
+/// An attestation that a `Verifier` accepted for a bundle. At least one trusted key has signed the attestation. The subjects of the
+/// attestation contain the bundle file or the bundle's manifest.
 package struct VerifiedAttestation: Sendable {
     /// The part of the bundle that is a subject of the statement.
     package enum Match: String, Sendable {
@@ -56,7 +56,8 @@ extension Verifier {
             "the attestation is about other files, with other contents: \(names.joined(separator: ", "))\(more)")
     }
 
-    /// Returns the IDs of the trusted keys that have signed the envelope. A key does not count if its scope or the policy excludes it.
+    /// Returns the IDs of the trusted keys that have signed the envelope. A key does not count if its scope does not cover the bundle, or
+    /// if it is the demo key and the policy does not allow it. Throws the reason if no key is left.
     private func signers(
         of envelope: AttestationEnvelope, for manifest: Manifest
     ) throws(AttestationError) -> [KeyID] {

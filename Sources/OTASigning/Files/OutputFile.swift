@@ -83,8 +83,8 @@ package final class OutputFile {
     /// Waits until all bytes are on the storage device, and then gives the file its name. If the output is a stream, this method only
     /// copies all bytes to the stream.
     ///
-    /// - Throws: `output-exists`, `cannot-create`, `write-failed`; `output-changed` if another program has changed the existing file since
-    ///   this object was created.
+    /// - Throws: `output-exists`, `cannot-create`, `write-failed`; `output-changed` if `replaces` is true, and another program has created,
+    ///   changed or removed the file at `path` since this object was created.
     package func commit() throws(SigningError) {
         if let stream { return try copy(to: stream) }
         try writing { () throws(Errno) in try file.synchronize() }

@@ -36,8 +36,8 @@ private struct Ed25519ImageSigner: ImageSigner {
 }
 
 extension ImageSigner {
-    /// Calls `sign(_:)`, verifies the signature with `publicKey`, and returns the signature. ``BundleSigner`` and ``MCUbootSigner`` call
-    /// only this method, because a token or a program outside this process can return a wrong signature.
+    /// Calls `sign(_:)`, verifies the signature with `publicKey`, and returns the signature. ``BundleSigner``, ``MCUbootSigner`` and
+    /// `AttestationEnvelope` call only this method, because a token or a program outside this process can return a wrong signature.
     ///
     /// - Throws: `signer-protocol` if the signature is not valid; the errors of the signer.
     func verifiedSignature(of message: [UInt8]) throws(KeyError) -> [UInt8] {

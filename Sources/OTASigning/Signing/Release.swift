@@ -12,7 +12,7 @@ public struct Release: Sendable, Equatable {
     public var securityCounter: UInt32?
     /// The minimum battery level of the device in per cent (0 to 100). Nil means no minimum.
     public var minimumBattery: UInt8?
-    /// The name of the commit or build that produced the image.
+    /// The name of the commit or build that produced the image. Nil means that the manifest does not contain a source.
     public var source: String?
     /// The minimum version that a device must run to install the update. Nil means any version.
     public var requires: RequiredVersion?

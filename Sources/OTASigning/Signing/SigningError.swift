@@ -32,7 +32,7 @@ public enum SigningError: Error, Sendable, Equatable {
         case tooManySignatures = "too-many-signatures"
         // The next errors concern the output file.
         case outputExists = "output-exists"
-        /// Another program changed the existing output file after this command had read it.
+        /// Another program created, changed or removed the output file while this command ran.
         case outputChanged = "output-changed"
         case cannotCreate = "cannot-create"
         case writeFailed = "write-failed"
