@@ -2,8 +2,8 @@ import OTAClient
 import OTAFirmware
 import OTASigning
 
-/// The build service that runs this job: GitHub Actions or GitLab CI. The values come from the environment variables that the service
-/// sets.
+/// The build service that runs this process in a job: GitHub Actions or GitLab CI. The values come from the environment variables that the
+/// service sets.
 struct BuildService {
     /// The URI of the builder: the workflow on GitHub, the runner on GitLab.
     let builder: String

@@ -8,7 +8,7 @@ struct EncodingSummary: Encodable, Sendable {
     let encoding: String
     /// The SHA-256 of the base; nil if the image is only compressed.
     let baseSha256: String?
-    /// The number of bytes to send.
+    /// The size of the encoded image in bytes.
     let bytes: Int
     /// The row for the user: a title and a value.
     let row: (String, String)

@@ -5,7 +5,8 @@ import OTASigning
 /// The properties of a firmware image.
 struct ImageSummary: Encodable, Sendable {
     let format: String
-    /// The size in bytes, with the bytes that follow an MCUboot image. For Intel HEX, the size of the image, not of the text.
+    /// The size in bytes, including bytes after the end of the image, such as padding. For Intel HEX, the size of the image, not of the
+    /// text.
     let size: UInt32
     let sha256: String
     var product, version: String?

@@ -74,7 +74,6 @@ struct VerifyAnswer: CommandAnswer {
                 : "Devices with \(previous.file) (\(previous.version)) can install it.")
     }
 
-    /// Adds the verified attestations.
     mutating func add(attestations: [VerifiedAttestation]) {
         let summaries = attestations.map { Attestation($0) }
         self.attestations = summaries

@@ -138,7 +138,7 @@ struct ProgressEvent: Encodable {
         case deviceReset = "device-reset"
     }
     var event: Kind
-    /// The device of the command; nil if the command has no device.
+    /// The device of the event; nil if the event is not about one device.
     var device: GivenDevice?
     var phase: String?
     /// The offset and the image size, in bytes.

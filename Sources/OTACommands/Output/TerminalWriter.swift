@@ -23,7 +23,8 @@ package enum TerminalPiece: Sendable, Equatable {
     }
 }
 
-/// Writes the output for the user and for scripts. In this target, only this type writes to stdout, stderr or the terminal.
+/// Writes the output for the user and for scripts. In this target, only this type writes text to stdout, stderr or the terminal.
+/// `OutputFile` writes binary output to stdout.
 ///
 /// The writer accepts only `TerminalPiece` and `JSONLine`, whose text has no unprintable scalars. It does not accept plain text.
 struct TerminalWriter: Sendable {

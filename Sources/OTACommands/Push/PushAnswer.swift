@@ -118,7 +118,7 @@ struct Plan: Encodable, Sendable {
     /// The offset at which the transfer would start, in bytes. Nil if nothing is left to send, or if the device does not report the
     /// offset.
     let resumeFrom: Int?
-    /// The number of image bytes to send.
+    /// The number of image bytes to send, before they are encoded.
     let bytes: Int
     /// The size of the partial upload that the device would discard, in bytes. Nil if the device does not report the size.
     let discards: Int?
@@ -139,7 +139,7 @@ struct PushedImage: Encodable, Sendable {
     /// The image number of MCUboot; 0 on a device with one image.
     let imageNumber: UInt32
     let version: String
-    /// The number of bytes to send.
+    /// The size of the image in bytes, from the header to the last TLV.
     let size: Int
     /// The SHA-256 of the bytes to send. A device with SMP recognizes a partial upload of these bytes by this digest.
     let sha256: String

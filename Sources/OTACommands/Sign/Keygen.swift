@@ -64,7 +64,7 @@ struct Keygen: Command {
         try options.refuse("the public key", at: "\(name).pub.pem")
     }
 
-    /// Returns the name without the suffixes `.pem` and `.pub`. With the suffix, `keygen release.pub` would write the private key to
+    /// Returns the name without the suffixes `.pem` and `.pub`. If the suffix remained, `keygen release.pub` would write the private key to
     /// `release.pub.pem`, which is a name for a public key.
     private func pairName() throws(Failure) -> String {
         var name = name[...]

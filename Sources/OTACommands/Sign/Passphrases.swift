@@ -55,8 +55,8 @@ enum PassphraseSource {
     /// - Parameters:
     ///   - what: the name of the key, for the prompt.
     ///   - isNew: true for a new key. The user must then type the passphrase twice, if the source is the terminal.
-    /// - Throws: `Failure` if the passphrase cannot be read, or if the user typed two different passphrases; `KeyError` if it is empty or
-    ///   too long.
+    /// - Throws: `Failure` if the passphrase cannot be read, or if the user typed two different passphrases; `KeyError` if the passphrase
+    ///   is empty or too long.
     func passphrase(for what: String, isNew: Bool = false) throws -> Passphrase {
         switch self {
         case .descriptor(let number):

@@ -12,7 +12,7 @@ public struct AgentSigner: Signer {
     ///
     /// - Parameters:
     ///   - key: the ID of the key in 16 hex digits, or the path of its public key in PEM.
-    ///   - agent: the agent.
+    ///   - agent: the agent that has the private key.
     /// - Throws: `no-agent`, `no-such-key`, `signer-failed`, `signer-refused`, `signer-protocol`; the errors of
     ///   `KeyFile.publicKey(at:option:)`; `wrong-algorithm` for a file with a key other than Ed25519.
     public init(_ key: String, in agent: SSHAgent) throws(KeyError) {

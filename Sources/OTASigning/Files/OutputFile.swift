@@ -11,7 +11,8 @@ package final class OutputFile {
     private let replaces: Bool
     private let permissions: FilePermissions
     /// The file at `path` when this object was created (`Version`). The value is nil if no file existed or if the output is a stream. If
-    /// `commit()` finds a different version at `path`, `commit()` does not replace the file and throws `output-changed`.
+    /// `replaces` is true and `commit()` finds a different version at `path`, `commit()` does not replace the file and throws
+    /// `output-changed`.
     private let replaced: Version?
     private let file: OpenFile
     private var temporary: FilePath?

@@ -100,7 +100,8 @@ struct PushTargets: ParsableArguments {
     }
 }
 
-/// The options that determine how many updates run at the same time, and which updates start after a test or a failure.
+/// The options for the order of the updates: how many run at the same time, how many run first as a test, and whether a failure stops the
+/// others.
 struct PushOrder: ParsableArguments {
     @Option(
         help: ArgumentHelp(
