@@ -56,8 +56,8 @@ struct Push: DeviceCommand {
     @Option(
         help: ArgumentHelp(
             "A bundle or an image that the device may run now, or a folder (only its bundles are used); repeatable. If the "
-                + "device runs one of these images and accepts deltas, push sends a delta that saves at least 5 %. Default: the paths in $OTAFLASH_BASES, separated by ':'; if "
-                + "$OTAFLASH_BASES is not set, the folder ~/.local/share/otaflash/bases.",
+                + "device runs one of these images and accepts deltas, push sends a delta that saves at least 5 %. Default: the "
+                + "paths in $OTAFLASH_BASES, separated by ':'; if $OTAFLASH_BASES is not set, the folder ~/.local/share/otaflash/bases.",
             valueName: "path"),
         completion: .file())
     var base: [String] = []
