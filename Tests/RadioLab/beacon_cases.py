@@ -11,6 +11,7 @@ from bleak.exc import BleakGATTProtocolError
 
 import bluez
 import picture
+import silent
 from beacon_bumble import (
     APPLE, IDENTIFIER, INTERVAL_OUT_OF_RANGE, INVALID_LENGTH, NUMBERS, SERVICE, TRANSMISSION, UNKNOWN_POWER, ibeacon,
 )
@@ -121,6 +122,12 @@ async def idle(address):
         await asyncio.sleep(50)
         assert client.is_connected
         await asyncio.wait_for(ended.wait(), 20)
+
+
+@case(limit=200, example=NAME)
+def example_beacon_silent_central(lab):
+    """The beacon ends the connection of a central that sends no request for 60 s, and not a link that another program has opened."""
+    silent.assert_ended(lab, lab.serve_example(NAME, "serve"), 60)
 
 
 class BumbleBeacon(Bumble):

@@ -11,6 +11,7 @@ import bleak
 
 import bluez
 import picture
+import silent
 import uart_wire as wire
 from cases import case
 from lab import HERE, Bumble, Process, until
@@ -135,6 +136,14 @@ def example_uart_cut_at_the_end(lab):
     data = part.read_bytes()
     assert central.done(seconds=10).startswith(f"{central.file}: 2000 bytes") and shown(data) == server.lines[1]
     assert server.lines.count("Hello") == 1, server.lines
+
+
+@case(limit=60, example=NAME)
+def example_uart_silent_central(lab):
+    """The peripheral ends the link of a central that writes nothing for 15 s, and not a link that another program has opened."""
+    server = serve(lab)
+    silent.assert_ended(lab, server, 15)
+    assert f"{central_address()} refused: it has sent nothing for 15 s" in server.lines, server.lines
 
 
 class BumbleUART(Bumble):

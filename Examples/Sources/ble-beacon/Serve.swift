@@ -67,33 +67,25 @@ struct Beacon {
             interval: interval...interval, transmitPower: power)
     }
 
+    /// Answers requests until the task is cancelled. Ends the connection of a central that sends no request for 60 s.
     mutating func answer(_ peripheral: Peripheral, _ advertising: ActiveAdvertisement) async throws {
-        var timers: [PeripheralConnection: Task<Void, Never>] = [:]
+        var limit = IdleLimit(.seconds(60)) { peripheral.disconnect($0) }
         for try await event in peripheral.events {
             switch event {
-            case .connected(let connection): report("\(connection.central) connected")
+            case .connected(let connection):
+                limit.begin(connection)
+                report("\(connection.central) connected")
             case .disconnected(let connection):
-                timers.removeValue(forKey: connection)?.cancel()
+                limit.stop(connection)
                 report("\(connection.central) disconnected")
             case .read(let request):
                 answer(request)
-                limit(request.connection, peripheral, &timers)
+                limit.restart(request.connection)
             case .write(let request):
                 await answer(request, advertising)
-                limit(request.connection, peripheral, &timers)
+                limit.restart(request.connection)
             case .subscribed: break
             }
-        }
-    }
-
-    /// Ends the connection of a central 60 s after its last request, because many adapters do not advertise during a connection.
-    private func limit(
-        _ connection: PeripheralConnection, _ peripheral: Peripheral,
-        _ timers: inout [PeripheralConnection: Task<Void, Never>]
-    ) {
-        timers[connection]?.cancel()
-        timers[connection] = Task {
-            if (try? await Task.sleep(for: .seconds(60))) != nil { peripheral.disconnect(connection) }
         }
     }
 

@@ -59,6 +59,7 @@ struct UARTServer {
         case event(PeripheralEvent)
         case line(String)
         case deadline
+        case idle(PeripheralConnection)
     }
 
     private let peripheral: Peripheral
@@ -89,7 +90,15 @@ struct UARTServer {
             reader.cancel()
             timer?.cancel()
         }
+        // From the first write on, the session limits the time of a central.
+        var limit = IdleLimit(Channel.answerTime) { feed.yield(.idle($0)) }
         for await input in inputs {
+            switch input {
+            case .event(.connected(let connection)): limit.begin(connection)
+            case .event(.disconnected(let connection)): limit.stop(connection)
+            case .event(.write(let request)): limit.stop(request.connection)
+            default: break
+            }
             handle(input)
             sendOutput()
             timer?.cancel()
@@ -109,6 +118,8 @@ struct UARTServer {
         // A program of the central has ended, but the link remains. The next program starts with a new session.
         case .event(.subscribed(let connection, _, on: false)): end(connection)
         case .event(.subscribed), .deadline: break
+        case .idle(let connection):
+            refuse(connection, "it has sent nothing for \(Channel.answerTime.components.seconds) s")
         case .event(.read(let request)): request.fail(with: .readNotPermitted)
         case .event(.write(let request)): receive(request)
         case .line("/toggle"):

@@ -54,12 +54,16 @@ package struct ConnectionTable: Sendable {
     }
 
     /// Records that the device has connected. Has no effect if the table already contains a connection of the device that has not ended.
-    package mutating func connected(_ device: DBusObjectPath) -> [Change] {
+    ///
+    /// - Parameter opener: returns the end that opened the link. It is called only for a new connection.
+    package mutating func connected(
+        _ device: DBusObjectPath, openedBy opener: (BluetoothAddress) -> LinkOpener
+    ) -> [Change] {
         if let entry = entries[device], entry.end == nil { return [] }
         guard let central = BluetoothAddress(device: device) else { return [] }
         let ended = end(device)
         lastNumber += 1
-        let connection = PeripheralConnection(number: lastNumber, central: central)
+        let connection = PeripheralConnection(number: lastNumber, central: central, opener: opener(central))
         entries[device] = Entry(connection: connection)
         // Report the current subscriptions for the new connection. bluetoothd keeps the subscriptions of a bonded central, but does not
         // report these subscriptions when the central connects again.

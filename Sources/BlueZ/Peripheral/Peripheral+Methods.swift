@@ -79,7 +79,7 @@ extension Peripheral {
         // There are two reasons for a request from a device that is not in the table. First: bluetoothd may read the first packet of a
         // link before it gets the kernel's connection event. Second: the request may be a late request of a link that ended more than
         // `linger` ago. Add the connection in both cases. If the device is not connected, `check` then ends this connection.
-        emit(table.connected(device))
+        emit(table.connected(device, openedBy: opener))
         Task { await check(device) }
         guard let connection = table.use(by: device) else { throw AttributeError.unlikely.asDBusError }
         return connection

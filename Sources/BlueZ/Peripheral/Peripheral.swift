@@ -18,6 +18,8 @@ public actor Peripheral {
     let adapter: DBusObjectPath
     let application: LocalApplication
     let start = ContinuousClock.now
+    /// Returns the end that opened the link to a device.
+    let opener: @Sendable (BluetoothAddress) -> LinkOpener
 
     var table = ConnectionTable()
     /// The events of this peripheral. Only one task may read them.
@@ -38,7 +40,11 @@ public actor Peripheral {
         case disconnectionOfAll
     }
 
-    init(_ bus: DBusConnection, _ logger: Logger, _ adapter: BluetoothAdapter, _ services: [LocalService]) {
+    init(
+        _ bus: DBusConnection, _ logger: Logger, _ adapter: BluetoothAdapter, _ services: [LocalService],
+        _ opener: (@Sendable (BluetoothAddress) -> LinkOpener)?
+    ) {
+        self.opener = opener ?? { [name = adapter.name] in KernelLinks.opener(of: $0, over: name) }
         self.bus = bus
         self.logger = logger
         self.adapter = adapter.path
@@ -178,7 +184,7 @@ extension Peripheral {
     private func noticed(_ device: DBusObjectPath, _ properties: [String: DBusValue]) {
         guard device.isDescendant(of: adapter), let isConnected = properties["Connected"]?.boolean else { return }
         if isConnected {
-            emit(table.connected(device))
+            emit(table.connected(device, openedBy: opener))
         } else {
             ended(device)
         }
@@ -235,7 +241,15 @@ extension BlueZClient {
     public nonisolated func withPeripheral<Result>(
         over adapter: String? = nil, offering services: [LocalService], _ body: (Peripheral) async throws -> Result
     ) async throws -> Result {
-        let peripheral = Peripheral(bus, logger, try await usableAdapter(adapter), services)
+        try await withPeripheral(over: adapter, offering: services, opener: nil, body)
+    }
+
+    /// Like the public method, but with links that `opener` describes. Nil: the kernel describes the links.
+    package nonisolated func withPeripheral<Result>(
+        over adapter: String?, offering services: [LocalService],
+        opener: (@Sendable (BluetoothAddress) -> LinkOpener)?, _ body: (Peripheral) async throws -> Result
+    ) async throws -> Result {
+        let peripheral = Peripheral(bus, logger, try await usableAdapter(adapter), services, opener)
         let changes = try await peripheral.open()
         return try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask { await peripheral.follow(changes) }

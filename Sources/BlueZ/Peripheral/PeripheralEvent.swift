@@ -1,8 +1,9 @@
 /// An event of a ``Peripheral``.
 public enum PeripheralEvent: Sendable {
-    /// A central connected. The device can also be a peripheral to which this machine has connected over the same adapter.
+    /// A device is connected: a central, or a peripheral to which a program on this machine has connected
+    /// (``PeripheralConnection/opener``). The event comes before all other events of the connection.
     case connected(PeripheralConnection)
-    /// The device disconnected. This event comes after all other events of the connection.
+    /// A link has ended. This event comes after all other events of the connection.
     case disconnected(PeripheralConnection)
     /// A central turned notifications or indications on or off. bluetoothd does not report which central did this. Therefore the
     /// peripheral sends one event for each connected central. If a central connects while notifications or indications are on, the
@@ -12,11 +13,15 @@ public enum PeripheralEvent: Sendable {
     case write(WriteRequest)
 }
 
-/// One connection between a device, usually a central, and this machine.
+/// One connection between another device and this machine.
 public struct PeripheralConnection: Sendable, Hashable {
     /// The number of this connection. A ``Peripheral`` counts its connections from 1.
     public let number: Int
+    /// The address of the other device.
     public let central: BluetoothAddress
+    /// The end that opened the link. A device with the opener ``LinkOpener/central`` may use the services of another program, because
+    /// bluetoothd does not report the purpose of a link.
+    public let opener: LinkOpener
 }
 
 /// Identifies a characteristic of a local service by two UUIDs.

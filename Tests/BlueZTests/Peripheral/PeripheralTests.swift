@@ -247,4 +247,30 @@ struct PeripheralTests {
             }
         }
     }
+
+    @Test("the event of a connection has the end that opened the link, and the end of the connection has the same one")
+    func reportsTheOpener() async throws {
+        try await World.run { world in
+            let fake = try #require(world.fake)
+            let client = try await BlueZClient.open(world.bus)
+            for expected in [LinkOpener.central, .host, .unknown] {
+                let opener: @Sendable (BluetoothAddress) -> LinkOpener = {
+                    $0.description == "00:AA:01:02:00:42" ? expected : .unknown
+                }
+                try await client.withPeripheral(over: "hci0", offering: [Self.offer], opener: opener) { peripheral in
+                    var events = peripheral.events.makeAsyncIterator()
+                    try await fake.centralConnects()
+                    guard case .connected(let connection) = try await events.next() else {
+                        throw Unexpected(what: "no central is connected")
+                    }
+                    #expect(connection.opener == expected)
+                    await fake.centralIsDisconnected()
+                    guard case .disconnected(connection) = try await events.next() else {
+                        throw Unexpected(what: "the connection has not ended")
+                    }
+                }
+            }
+            await client.close()
+        }
+    }
 }
