@@ -2,6 +2,7 @@
 
 import shlex
 import subprocess
+from contextlib import suppress
 
 from lab import until
 
@@ -18,9 +19,16 @@ class Screen:
             ["tmux", "-u", "-S", lab.folder / name, "-f", "/dev/null", "-C", "new-session", program],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8", bufsize=1,
         )
-        lab.stack.callback(self.tmux.stdin.write, "kill-server\n")
+        lab.stack.callback(self.close)
         self.answer()
         self.command("refresh-client", "-C", f"{width},{height}")
+
+    def close(self):
+        """Closes the terminal, as a person closes its window. The program gets SIGHUP. tmux does not answer this command."""
+        if self.tmux.poll() is None:
+            with suppress(BrokenPipeError):
+                self.tmux.stdin.write("kill-server\n")
+            self.tmux.wait(5)
 
     def answer(self):
         """Returns the lines of the next answer: between %begin and %end. Notifications of tmux are outside."""

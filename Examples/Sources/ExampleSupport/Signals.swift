@@ -1,15 +1,16 @@
 import Dispatch
 import Glibc
 
-/// Runs `body`, and cancels it when this process gets SIGINT or SIGTERM. Returns after the cleanup of `body`, so that no link, scan or
-/// advertisement remains.
+/// Runs `body`, and cancels it when this process gets SIGINT, SIGTERM or SIGHUP, which the kernel sends when the terminal is closed. Returns
+/// after the cleanup of `body`, so that no link, scan or advertisement remains. If `nohup` has started this process, SIGHUP has no effect.
 ///
 /// - Returns: the result of `body`. Nil: a signal ended `body`.
 public func untilSignal<Result: Sendable>(_ body: @escaping @Sendable () async throws -> Result) async throws -> Result?
 {
     let task = Task(operation: body)
-    let sources = [SIGINT, SIGTERM].map { number in
-        signal(number, SIG_IGN)
+    let sources = [SIGINT, SIGTERM, SIGHUP].compactMap { number -> (any DispatchSourceSignal)? in
+        let earlier = signal(number, SIG_IGN)
+        if number == SIGHUP, isIgnored(earlier) { return nil }
         let source = DispatchSource.makeSignalSource(signal: number)
         source.setEventHandler { task.cancel() }
         source.resume()
@@ -18,4 +19,9 @@ public func untilSignal<Result: Sendable>(_ body: @escaping @Sendable () async t
     defer { for source in sources { source.cancel() } }
     let result = await task.result
     return task.isCancelled ? nil : try result.get()
+}
+
+/// Swift cannot compare C functions, but SIG_IGN is a number.
+private func isIgnored(_ handler: sighandler_t?) -> Bool {
+    unsafeBitCast(handler, to: Int.self) == unsafeBitCast(SIG_IGN, to: Int.self)
 }
