@@ -77,7 +77,7 @@ class UART:
         elif kind == GET_IMAGE:
             offset = struct.unpack("<I", body[:4])[0] if body[4:] == self.digest else 0
             self.end.send(bytes([IMAGE]) + struct.pack("<II", len(self.image), offset) + self.digest)
-            chunk = self.end.length - 6
+            chunk = self.end.length - 10
             for at in range(offset, self.options.stop_at or len(self.image), chunk):
                 self.end.send(bytes([IMAGE_DATA]) + self.image[at:at + chunk])
         else:

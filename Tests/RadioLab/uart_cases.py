@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import zlib
+from pathlib import Path
 
 import bleak
 
@@ -350,7 +351,7 @@ async def use(lab, server):
     assert advertised == {1: bytes([6]), 9: b"Bench"}, advertised
     await central.connect(server.address, receive)
     await has(lambda: heard == [(wire.HELLO_ACK, wire.hello_ack(0, 0))])
-    for value in (b"", b"noise", bytes(244), wire.frame(7, 0), wire.frame(wire.ACK, 9999), wire.frame(wire.DATA, 30000, b"\x03no")):
+    for value in (b"", b"noise", bytes(244), wire.frame(7, 0), wire.frame(wire.ACK, 9999), wire.frame(wire.DATA, 30000, b"\x03no", 1)):
         await central.rx.write_value(value, with_response=False)
     central.say(bytes([wire.TEXT]) + "Grüße".encode())
     central.say(bytes([wire.TOGGLE, 1]))
@@ -373,6 +374,39 @@ async def use(lab, server):
     assert "< Grüße" in server.lines and "toggle on" in server.lines, server.lines
     server.process.signal(signal.SIGTERM)
     await asyncio.wait_for(central.ended.wait(), 5)
+    await central.close()
+
+
+@case(limit=60, example=NAME)
+def example_uart_false_confirmations(lab):
+    """A central requests the image again and again over a slow link, and confirms frames that have not arrived: bluetoothd's queue is bounded."""
+    server = serve(lab)
+    lab.air("set", "per_event", 1)
+    asyncio.run(confirm_too_early(lab, server))
+
+
+def memory():
+    """The memory of bluetoothd in KiB."""
+    (process,) = [it.parent for it in Path("/proc").glob("[0-9]*/comm") if it.read_text() == "bluetoothd\n"]
+    return int((process / "status").read_text().split("VmRSS:")[1].split()[0])
+
+
+async def confirm_too_early(lab, server):
+    central, heard = BumbleCentral(), []
+    await central.open()
+    await central.connect(server.address, lambda kind, _: heard.append(kind))
+    async with asyncio.timeout(10):
+        while wire.HELLO_ACK not in heard:
+            await asyncio.sleep(0.02)
+    before = memory()
+    for number in range(400):
+        if number % 10 == 0:
+            central.say(wire.Download().request())
+        await central.rx.write_value(wire.frame(wire.ACK, number * 8), with_response=False)
+        await asyncio.sleep(0.02)
+    grown = memory() - before
+    lab.figure(f"false confirmations: 400, memory of bluetoothd: + {grown} KiB")
+    assert grown < 300, grown
     await central.close()
 
 

@@ -11,16 +11,16 @@ HELLO, HELLO_ACK, TEXT, TOGGLE, GET_IMAGE, IMAGE, IMAGE_DATA, REFUSAL = range(1,
 WINDOW = 64
 
 
-def frame(kind, sequence, data=b""):
-    body = struct.pack("<BH", kind, sequence % 65536) + data
+def frame(kind, sequence, data=b"", receipt=0):
+    body = struct.pack("<BHI", kind, sequence % 65536, receipt) + data
     return body + struct.pack("<H", binascii.crc_hqx(body, 0xFFFF))
 
 
 def parse(value):
-    """Returns (kind, sequence, data), or None if the value is not a frame."""
-    if len(value) < 5 or binascii.crc_hqx(value[:-2], 0xFFFF) != struct.unpack("<H", value[-2:])[0]:
+    """Returns (kind, sequence, receipt, data), or None if the value is not a frame."""
+    if len(value) < 9 or binascii.crc_hqx(value[:-2], 0xFFFF) != struct.unpack("<H", value[-2:])[0]:
         return None
-    return (*struct.unpack("<BH", value[:3]), value[3:-2])
+    return (*struct.unpack("<BHI", value[:7]), value[7:-2])
 
 
 def hello(conversation=1, received=0):
@@ -37,12 +37,12 @@ class End:
 
     def __init__(self, write, heard, length=20):
         self.write, self.heard, self.length = write, heard, length
-        self.expected, self.gap, self.fragments = 0, False, b""
+        self.expected, self.receipt, self.gap, self.fragments = 0, 0, False, b""
         self.first, self.sent, self.frames = 0, 0, []
         self.values, self.first_at, self.last_at, self.bytes, self.nacks = 0, None, None, 0, 0
 
     def send(self, message):
-        parts = [message[at:at + self.length - 5] for at in range(0, len(message), self.length - 5)]
+        parts = [message[at:at + self.length - 9] for at in range(0, len(message), self.length - 9)]
         self.frames += [(part, number + 1 < len(parts)) for number, part in enumerate(parts)]
 
     def output(self):
@@ -50,7 +50,7 @@ class End:
         for index in range(self.sent, end):
             data, more = self.frames[index]
             asks = index + 1 == end or index % 8 == 7
-            self.write(frame(DATA | (MORE if more else 0) | (ASKS if asks else 0), self.first + index, data))
+            self.write(frame(DATA | (MORE if more else 0) | (ASKS if asks else 0), self.first + index, data, index))
         self.sent = max(self.sent, end)
 
     def receive(self, value):
@@ -58,7 +58,7 @@ class End:
         found = parse(value)
         if not found:
             return self.miss()
-        kind, sequence, data = found
+        kind, sequence, receipt, data = found
         if kind & 3 != DATA:
             count = (sequence - self.first) % 65536
             if count <= self.sent:
@@ -69,13 +69,15 @@ class End:
                 self.sent = 0
             return self.output()
         ahead = (sequence - self.expected) % 65536
+        if ahead in (0, 65535):
+            self.receipt = receipt
         if 0 < ahead < 32768:
             return self.miss()
         if ahead == 0:
             self.expected, self.gap = (self.expected + 1) % 65536, False
             self.fragments += data
         if kind & ASKS:
-            self.write(frame(ACK, self.expected))
+            self.write(frame(ACK, self.expected, receipt=self.receipt))
         if ahead == 0 and not kind & MORE:
             message, self.fragments = self.fragments, b""
             self.heard(message[0], message[1:])
@@ -84,7 +86,7 @@ class End:
     def miss(self):
         if not self.gap:
             self.gap = True
-            self.write(frame(NACK, self.expected))
+            self.write(frame(NACK, self.expected, receipt=self.receipt))
 
 
 class Download:

@@ -148,14 +148,14 @@ public struct CentralSession: Sendable {
     /// Whether a value is not a data frame of another central's link. The notifications go to all subscribed centrals. The first data frame
     /// for this central is the start of a greeting with the number of its conversation, a greeting in another version, or a refusal.
     ///
-    /// An ACK for another central can confirm only Hello, because texts wait for the greeting.
+    /// An ACK for another central has another receipt, so it confirms nothing.
     private mutating func isForThisCentral(_ value: [UInt8]) -> Bool {
         guard !isServed, let frame = try? Frame(bytes: value), case .data(_, _, let data) = frame.kind else {
             return true
         }
         let greeting = Message.helloAck(
             version: Message.version, conversation: conversation, toggle: false, received: 0
-        ).bytes.prefix(10)
+        ).bytes.prefix(9)  // at the minimum MTU, a frame has 9 bytes of data
         isServed =
             frame.sequence == 0
             && (data.starts(with: greeting) || data.first == Message.refusal(.malformed).bytes[0]

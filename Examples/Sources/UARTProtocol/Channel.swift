@@ -60,10 +60,10 @@ public struct Channel: Sendable {
             return nil
         }
         switch frame.kind {
-        case .ack: sender.acknowledge(frame.sequence, at: now)
-        case .nack: try sender.repeatFrames(from: frame.sequence, at: now)
+        case .ack: sender.acknowledge(frame.sequence, frame.receipt, at: now)
+        case .nack: try sender.repeatFrames(from: frame.sequence, frame.receipt, at: now)
         case .data(let isLast, let asksForAck, let data):
-            let (isNew, answer) = receiver.accept(frame.sequence, asksForAck: asksForAck)
+            let (isNew, answer) = receiver.accept(frame.sequence, frame.receipt, asksForAck: asksForAck)
             reply = answer ?? reply
             guard isNew else { return nil }
             guard fragments.count + data.count <= Self.longestMessage else { throw .messageTooLong }
@@ -78,7 +78,7 @@ public struct Channel: Sendable {
     /// Returns the values to send now: the answer to received frames, new frames, and frames to repeat. Throws
     /// ``ChannelError/noProgress``.
     public mutating func output(at now: Duration) throws(ChannelError) -> [[UInt8]] {
-        if let deadline, now >= deadline { try sender.repeatFrames(from: sender.first, at: now) }
+        if let deadline, now >= deadline { try sender.repeatFrames(from: sender.first, 0, at: now) }
         defer { reply = nil }
         return (reply.map { [$0.bytes] } ?? []) + sender.output(at: now).map(\.bytes)
     }
@@ -110,27 +110,29 @@ private struct Sender {
     var first: UInt16 = 0
     /// The number of frames that were sent since the last start of a repetition.
     var sent = 0
-    /// The number of frames that were sent at least once.
-    private var known = 0
     private var repetitions = 0
     private(set) var lastProgress = Duration.zero
 
-    mutating func acknowledge(_ next: UInt16, at now: Duration) {
+    /// The receipts of the first elements of `frames`, each from its last repetition. So the confirmation of a frame proves that all earlier
+    /// values have arrived.
+    private var receipts: [UInt32] = []
+
+    mutating func acknowledge(_ next: UInt16, _ receipt: UInt32, at now: Duration) {
         let count = Int(next &- first)
         // Other numbers are from an old acknowledgement, or from an end that does not follow the protocol.
-        guard count > 0, count <= known else { return }
+        guard count > 0, count <= receipts.count, receipts[count - 1] == receipt else { return }
+        receipts.removeFirst(count)
         confirmed += frames.prefix(count).count(where: \.isCounted)
         frames.removeFirst(count)
         first = next
         sent = max(0, sent - count)
-        known -= count
         repetitions = 0
         lastProgress = now
     }
 
-    mutating func repeatFrames(from next: UInt16, at now: Duration) throws(ChannelError) {
-        acknowledge(next, at: now)
-        guard next == first, known > 0 else { return }
+    mutating func repeatFrames(from next: UInt16, _ receipt: UInt32, at now: Duration) throws(ChannelError) {
+        acknowledge(next, receipt, at: now)
+        guard next == first, !receipts.isEmpty else { return }
         repetitions += 1
         guard repetitions <= Channel.repetitions else { throw .noProgress }
         sent = 0
@@ -140,15 +142,16 @@ private struct Sender {
     mutating func output(at now: Duration) -> [Frame] {
         if sent == 0 { lastProgress = now }
         let end = min(frames.count, Channel.window)
-        defer {
-            sent = max(sent, end)
-            known = max(known, sent)
-        }
+        defer { sent = max(sent, end) }
         return (sent..<max(sent, end)).map { index in
+            let receipt = UInt32.random(in: 0...UInt32.max)
+            receipts[index..<min(index + 1, receipts.count)] = [receipt]
             let sequence = first &+ UInt16(truncatingIfNeeded: index)
             // An ACK for each eighth frame keeps the window open. The last frame of a burst needs an ACK, because no other frame follows.
             let asksForAck = index + 1 == end || sequence % 8 == 7
-            return Frame(.data(isLast: frames[index].isLast, asksForAck: asksForAck, frames[index].data), sequence)
+            let kind = Frame.Kind.data(
+                isLast: frames[index].isLast, asksForAck: asksForAck, frames[index].data)
+            return Frame(kind, sequence, receipt: receipt)
         }
     }
 }
@@ -156,22 +159,26 @@ private struct Sender {
 /// The sequence number of the next expected frame.
 private struct Receiver {
     private var expected: UInt16 = 0
+    /// The receipt of the frame before `expected`.
+    private var receipt: UInt32 = 0
     private var hasReportedGap = false
 
-    mutating func accept(_ sequence: UInt16, asksForAck: Bool) -> (isNew: Bool, answer: Frame?) {
+    mutating func accept(_ sequence: UInt16, _ receipt: UInt32, asksForAck: Bool) -> (isNew: Bool, answer: Frame?) {
         let distance = Int16(bitPattern: sequence &- expected)
         guard distance <= 0 else { return (false, miss()) }
+        // A repetition has a new receipt.
+        if distance >= -1 { self.receipt = receipt }
         if distance == 0 {
             expected &+= 1
             hasReportedGap = false
         }
-        return (distance == 0, asksForAck ? Frame(.ack, expected) : nil)
+        return (distance == 0, asksForAck ? Frame(.ack, expected, receipt: self.receipt) : nil)
     }
 
     /// Reports a lost frame once, because the other end then repeats all frames after the gap.
     mutating func miss() -> Frame? {
         guard !hasReportedGap else { return nil }
         hasReportedGap = true
-        return Frame(.nack, expected)
+        return Frame(.nack, expected, receipt: receipt)
     }
 }

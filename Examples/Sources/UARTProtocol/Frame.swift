@@ -4,7 +4,8 @@
 /// |---|---|
 /// | 0 | bits 0 and 1: 0 data, 1 ACK, 2 NACK; bit 2: another fragment of the message follows; bit 3: the sender asks for an ACK |
 /// | 1–2 | sequence number, little-endian. Data: the number of this frame. ACK and NACK: the number of the next expected frame |
-/// | 3… | data: a fragment of a message. ACK and NACK: empty |
+/// | 3–6 | receipt. Data: a random number. ACK and NACK: the receipt of the last frame before the next expected one; 0 before the first frame |
+/// | 7… | data: a fragment of a message. ACK and NACK: empty |
 /// | last 2 | CRC-16 of all earlier bytes, little-endian (``CRC16``) |
 public struct Frame: Sendable, Hashable {
     public enum Kind: Sendable, Hashable {
@@ -16,14 +17,18 @@ public struct Frame: Sendable, Hashable {
     }
 
     /// The number of bytes in addition to the data.
-    public static let overhead = 5
+    public static let overhead = 9
 
     public var kind: Kind
     public var sequence: UInt16
+    /// A random number of a data frame, or its repetition as the proof that the frame has arrived. Otherwise an end could confirm frames that
+    /// are still queued, and request more of them without a limit.
+    public var receipt: UInt32
 
-    public init(_ kind: Kind, _ sequence: UInt16) {
+    public init(_ kind: Kind, _ sequence: UInt16, receipt: UInt32) {
         self.kind = kind
         self.sequence = sequence
+        self.receipt = receipt
     }
 
     /// Parses a value of a characteristic.
@@ -34,11 +39,12 @@ public struct Frame: Sendable, Hashable {
             throw .wrongChecksum
         }
         sequence = UInt16(bytes[1]) | UInt16(bytes[2]) << 8
+        receipt = bytes[3..<7].reversed().reduce(0) { $0 << 8 | UInt32($1) }
         switch bytes[0] {
         case 0, 4, 8, 12:
-            kind = .data(isLast: bytes[0] & 4 == 0, asksForAck: bytes[0] & 8 != 0, Array(bytes[3..<end]))
-        case 1 where end == 3: kind = .ack
-        case 2 where end == 3: kind = .nack
+            kind = .data(isLast: bytes[0] & 4 == 0, asksForAck: bytes[0] & 8 != 0, Array(bytes[7..<end]))
+        case 1 where end == 7: kind = .ack
+        case 2 where end == 7: kind = .nack
         default: throw .unknownKind
         }
     }
@@ -51,7 +57,8 @@ public struct Frame: Sendable, Hashable {
             case .ack: (1, [])
             case .nack: (2, [])
             }
-        let checked = [first, UInt8(truncatingIfNeeded: sequence), UInt8(sequence >> 8)] + data
+        let number = [UInt8(truncatingIfNeeded: sequence), UInt8(sequence >> 8)]
+        let checked = [first] + number + (0..<4).map { UInt8(truncatingIfNeeded: receipt >> (8 * $0)) } + data
         let checksum = CRC16.checksum(of: checked)
         return checked + [UInt8(truncatingIfNeeded: checksum), UInt8(checksum >> 8)]
     }

@@ -10,12 +10,13 @@ struct FrameTests {
 
     @Test("a frame has its kind, its number and its data at the documented places")
     func layout() {
-        let frame = Frame(.data(isLast: false, asksForAck: true, Array("456".utf8)), 0x3433)
-        #expect(frame.bytes.prefix(6) == [0x0C, 0x33, 0x34, 0x34, 0x35, 0x36])
-        #expect(Frame(.ack, 0x0102).bytes.prefix(3) == [1, 2, 1] && Frame(.nack, 7).bytes.prefix(3) == [2, 7, 0])
+        let frame = Frame(.data(isLast: false, asksForAck: true, [9, 8]), 0x3433, receipt: 0x3837_3635)
+        #expect(frame.bytes.prefix(9) == [0x0C, 0x33, 0x34, 0x35, 0x36, 0x37, 0x38, 9, 8])
+        #expect(Frame(.ack, 0x0102, receipt: 3).bytes.prefix(7) == [1, 2, 1, 3, 0, 0, 0])
+        #expect(Frame(.nack, 7, receipt: 0xFF00_0000).bytes.prefix(7) == [2, 7, 0, 0, 0, 0, 0xFF])
     }
 
-    @Test("each kind of frame is parsed to the same frame", arguments: [0, 1, 15, 507])
+    @Test("each kind of frame is parsed to the same frame", arguments: [0, 1, 15, 503])
     func roundTrip(count: Int) throws {
         let data = (0..<count).map { UInt8(truncatingIfNeeded: $0) }
         for sequence: UInt16 in [0, 1, 0x7FFF, 0xFFFF] {
@@ -23,13 +24,16 @@ struct FrameTests {
             for isLast in [true, false] {
                 for asksForAck in [true, false] { kinds.append(.data(isLast: isLast, asksForAck: asksForAck, data)) }
             }
-            for kind in kinds { #expect(try Frame(bytes: Frame(kind, sequence).bytes) == Frame(kind, sequence)) }
+            for kind in kinds {
+                let frame = Frame(kind, sequence, receipt: UInt32(sequence) << 15)
+                #expect(try Frame(bytes: frame.bytes) == frame)
+            }
         }
     }
 
     @Test("a changed bit, a missing end and an additional byte are detected")
     func damage() {
-        let bytes = Frame(.data(isLast: true, asksForAck: true, Array("text".utf8)), 3).bytes
+        let bytes = Frame(.data(isLast: true, asksForAck: true, Array("text".utf8)), 3, receipt: 0).bytes
         for bit in 0..<bytes.count * 8 {
             var changed = bytes
             changed[bit / 8] ^= 1 << (bit % 8)
@@ -46,12 +50,12 @@ struct FrameTests {
         "an unknown kind, and an acknowledgement with data, are refused",
         arguments: [3, 5, 13, 16, 0x80, 0xFF] as [UInt8])
     func unknownKind(first: UInt8) {
-        let checked = [first, 0, 0]
+        let checked = [first] + [UInt8](repeating: 0, count: 6)
         let sum = CRC16.checksum(of: checked)
         #expect(throws: FrameError.unknownKind) {
             try Frame(bytes: checked + [UInt8(truncatingIfNeeded: sum), UInt8(sum >> 8)])
         }
-        let long: [UInt8] = [1, 0, 0, 9]
+        let long: [UInt8] = [1, 0, 0, 0, 0, 0, 0, 9]
         let longSum = CRC16.checksum(of: long)
         #expect(throws: FrameError.unknownKind) {
             try Frame(bytes: long + [UInt8(truncatingIfNeeded: longSum), UInt8(longSum >> 8)])

@@ -2,6 +2,22 @@ import OTASigning
 import Testing
 import UARTProtocol
 
+/// The receipts of the frames that an end has sent, for tests that confirm them.
+struct Receipts {
+    private var receipts: [UInt16: UInt32] = [:]
+
+    mutating func add(_ values: [[UInt8]]) {
+        for frame in values.compactMap({ try? Frame(bytes: $0) }) {
+            if case .data = frame.kind { receipts[frame.sequence &+ 1] = frame.receipt }
+        }
+    }
+
+    /// The receipt that proves that all frames before this number have arrived. 0: the frame was not sent.
+    subscript(_ next: UInt16) -> UInt32 { receipts[next] ?? 0 }
+
+    func ack(_ next: UInt16) -> [UInt8] { Frame(.ack, next, receipt: self[next]).bytes }
+}
+
 /// Returns a central that a peripheral has greeted, and the channel of the peripheral.
 func greeted() throws -> (CentralSession, Channel) {
     var central = CentralSession(conversation: 1)
@@ -30,14 +46,27 @@ struct HostileEndTests {
         var peripheral = PeripheralSession(image: served(204_800))
         var sequence: UInt16 = 0
         var answers = 0
+        var receipts = Receipts()
+
+        /// Passes a value to the peripheral, and records its answers.
+        mutating func receive(_ value: [UInt8], at now: Duration = .zero) throws -> [PeripheralSession.Event] {
+            let events = try peripheral.receive(value, at: now)
+            let values = try peripheral.output(at: now)
+            answers += values.count
+            receipts.add(values)
+            return events
+        }
+
+        /// Confirms the frames before this number.
+        mutating func confirm(_ next: UInt16, at now: Duration = .zero) throws {
+            _ = try receive(receipts.ack(next), at: now)
+        }
 
         mutating func send(_ message: Message, at now: Duration = .zero) throws -> [PeripheralSession.Event] {
-            let frame = Frame(.data(isLast: true, asksForAck: false, message.bytes), sequence)
+            let frame = Frame(.data(isLast: true, asksForAck: false, message.bytes), sequence, receipt: 0)
             sequence &+= 1
             #expect(peripheral.admit(1, valueLength: 242, at: now) == true)
-            let events = try peripheral.receive(frame.bytes, at: now)
-            answers += try peripheral.output(at: now).count
-            return events
+            return try receive(frame.bytes, at: now)
         }
     }
 
@@ -50,15 +79,38 @@ struct HostileEndTests {
         for _ in 0..<3000 { _ = try flood.send(message) }
         #expect(flood.answers <= Channel.window)
         // After the flood, the central confirms all frames. The waiting frames are few.
-        var waiting = 0
+        let before = flood.answers
+        var waiting: Int { flood.answers - before }
         for number in 1...10_000 as ClosedRange<UInt16> {
-            let count = UInt16(flood.answers + waiting)
-            guard number <= count else { break }
-            _ = try flood.peripheral.receive(Frame(.ack, number).bytes, at: .zero)
-            waiting += try flood.peripheral.output(at: .zero).count
+            guard number <= flood.answers else { break }
+            try flood.confirm(number)
             if message != .toggle(true), message != .imageData([1]), waiting > 1000 { break }  // the image
         }
         #expect(message == .getImage(offset: 0, nil) || waiting <= 2 * Channel.window)
+    }
+
+    @Test("a central that confirms frames before they arrive gets at most 5 windows, with the repetitions")
+    func confirmsTooEarly() throws {
+        var flood = Flood()
+        _ = try flood.send(Self.hello)
+        _ = try flood.send(.getImage(offset: 0, nil))
+        #expect(flood.answers == Channel.window)
+        for number in 1...300 as ClosedRange<UInt16> {
+            for receipt in [0, UInt32(number), .max] {
+                _ = try flood.receive(Frame(.ack, number, receipt: receipt).bytes)
+            }
+            _ = try flood.send(.getImage(offset: 0, nil))
+        }
+        #expect(flood.answers == Channel.window)
+        // The receipt of the first copy of a frame proves nothing about its repetitions.
+        let early = flood.receipts
+        #expect(throws: ChannelError.noProgress) {
+            for _ in 0...Channel.repetitions {
+                _ = try flood.receive(Frame(.nack, 0, receipt: 0).bytes)
+                for number in 1...64 as ClosedRange<UInt16> { _ = try flood.receive(early.ack(number)) }
+            }
+        }
+        #expect(flood.answers == (1 + Channel.repetitions) * Channel.window)
     }
 
     @Test("64 texts wait for the central, and the next text is refused")
@@ -89,7 +141,7 @@ struct HostileEndTests {
         for message in [greeting, .text("b"), .toggle(true)] { other.send(message.bytes) }
         for value in try other.output(at: .zero) { #expect(try central.receive(value, at: .zero) == []) }
         for number in 1...9 as ClosedRange<UInt16> {
-            #expect(try central.receive(Frame(.ack, number).bytes, at: .zero) == [])
+            #expect(try central.receive(Frame(.ack, number, receipt: 0).bytes, at: .zero) == [])
         }
         #expect(try central.output(at: .zero) == [] && central.undelivered == 1)
         // Then the other link ends, and the peripheral serves this central.
@@ -129,7 +181,7 @@ struct HostileEndTests {
     func silentCentral() throws {
         var flood = Flood()
         _ = try flood.send(.text("early"))
-        _ = try flood.peripheral.receive(Frame(.ack, 1).bytes, at: .zero)
+        try flood.confirm(1)
         #expect(flood.peripheral.deadline == .seconds(15))
         #expect(throws: ChannelError.noGreeting) { try flood.peripheral.output(at: .seconds(15)) }
         flood.peripheral.end(1)
@@ -141,8 +193,9 @@ struct HostileEndTests {
     func silentPeripheral() throws {
         var central = CentralSession(conversation: 1)
         central.begin(valueLength: 493, at: .seconds(1))
-        #expect(try central.output(at: .seconds(1)).count == 1)
-        _ = try central.receive(Frame(.ack, 1).bytes, at: .seconds(1))
+        var receipts = Receipts()
+        receipts.add(try central.output(at: .seconds(1)))
+        _ = try central.receive(receipts.ack(1), at: .seconds(1))
         #expect(central.deadline == .seconds(16))
         #expect(try central.wake(at: .seconds(15)) == [])
         #expect(throws: ChannelError.noGreeting) { try central.wake(at: .seconds(16)) }
@@ -171,13 +224,16 @@ struct HostileEndTests {
         ] {
             var (central, peer) = try greeted()
             central.requestImage(at: .zero)
-            for value in try central.output(at: .zero) { _ = try peer.receive(value, at: .zero) }
+            let request = try central.output(at: .zero)
+            var receipts = Receipts()
+            receipts.add(request)
+            for value in request { _ = try peer.receive(value, at: .zero) }
             for message in messages { peer.send(message.bytes) }
             for value in try peer.output(at: .seconds(5)) { _ = try central.receive(value, at: .seconds(5)) }
             // Confirmations, texts, empty parts and the toggle are not progress.
             for message in [.text("a"), .toggle(true), .imageData([])] as [Message] { peer.send(message.bytes) }
             for value in try peer.output(at: .seconds(9)) { _ = try central.receive(value, at: .seconds(9)) }
-            _ = try central.receive(Frame(.ack, 2).bytes, at: .seconds(9))
+            _ = try central.receive(receipts.ack(2), at: .seconds(9))
             _ = try central.output(at: .seconds(9))
             #expect(central.deadline == stall + .seconds(15))
             #expect(try central.wake(at: stall + .seconds(15)) == [.imageFailed(.noAnswer)])
@@ -196,8 +252,11 @@ struct HostileEndTests {
         #expect(central.download?.bytes == [1, 2])
         peer = try greet(&central)
         #expect(central.deadline == .seconds(15))
-        for value in try central.output(at: .zero) { _ = try peer.receive(value, at: .zero) }
-        _ = try central.receive(Frame(.ack, 2).bytes, at: .zero)
+        let request = try central.output(at: .zero)
+        var receipts = Receipts()
+        receipts.add(request)
+        for value in request { _ = try peer.receive(value, at: .zero) }
+        _ = try central.receive(receipts.ack(2), at: .zero)
         for time in [.seconds(5), .seconds(10), .seconds(14)] as [Duration] {
             peer.send(Message.imageData([3]).bytes)
             for value in try peer.output(at: time) { #expect(try central.receive(value, at: time) == []) }
@@ -236,7 +295,7 @@ struct HostileEndTests {
         for _ in 0..<10 { #expect(flood.peripheral.admit(2, valueLength: 18, at: .zero) == false) }
         #expect(flood.peripheral.send(String(repeating: "x", count: 200)) == true)
         // One frame of 242 bytes: the MTU of the refused central has no effect.
-        #expect(try flood.peripheral.output(at: .zero).map(\.count) == [206])
+        #expect(try flood.peripheral.output(at: .zero).map(\.count) == [210])
     }
 
     @Test("a new program on the link of a killed program starts a new session, and a repeated greeting does not")
@@ -245,7 +304,7 @@ struct HostileEndTests {
         _ = try flood.send(Self.hello)
         for number in 0..<3 { _ = try flood.send(.text("\(number)")) }
         #expect(flood.peripheral.send("lost") == true)
-        let repeated = Frame(.data(isLast: true, asksForAck: true, Self.hello.bytes), 0)
+        let repeated = Frame(.data(isLast: true, asksForAck: true, Self.hello.bytes), 0, receipt: 0)
         #expect(try flood.peripheral.receive(repeated.bytes, at: .zero) == [])
         flood.sequence = 0
         let other = Message.hello(version: 1, conversation: 2, received: 0)
@@ -260,7 +319,7 @@ struct HostileEndTests {
         flood.sequence = 0
         let other = Message.hello(version: 9, conversation: 2, received: 0)
         #expect(try flood.send(other, at: .seconds(1)) == [.replaced(undelivered: 0), .refused(.unknownVersion)])
-        _ = try flood.peripheral.receive(Frame(.ack, 1).bytes, at: .seconds(1))
+        try flood.confirm(1, at: .seconds(1))
         #expect(throws: ChannelError.noGreeting) { try flood.peripheral.output(at: .seconds(16)) }
     }
 
@@ -269,19 +328,19 @@ struct HostileEndTests {
         var flood = Flood()
         #expect(!flood.peripheral.isIdle(at: .seconds(100)))
         _ = try flood.send(Self.hello, at: .seconds(1))
-        _ = try flood.peripheral.receive(Frame(.ack, 1).bytes, at: .seconds(2))
+        try flood.confirm(1, at: .seconds(2))
         #expect(!flood.peripheral.isIdle(at: .seconds(61)) && flood.peripheral.isIdle(at: .seconds(62)))
         // Repetitions, confirmations of nothing and damaged values are not traffic.
-        for value in [Frame(.ack, 1).bytes, [1, 2], Frame(.data(isLast: true, asksForAck: true, [3]), 0).bytes] {
-            _ = try flood.peripheral.receive(value, at: .seconds(50))
-            _ = try flood.peripheral.output(at: .seconds(50))
+        try flood.confirm(1, at: .seconds(50))
+        for value in [[1, 2], Frame(.data(isLast: true, asksForAck: true, [3]), 0, receipt: 0).bytes] {
+            _ = try flood.receive(value, at: .seconds(50))
         }
         #expect(flood.peripheral.isIdle(at: .seconds(62)))
         _ = try flood.send(.text("a"), at: .seconds(63))
         #expect(!flood.peripheral.isIdle(at: .seconds(122)))
         // A central that only confirms parts of the image is not idle.
         _ = try flood.send(.getImage(offset: 0, nil), at: .seconds(123))
-        _ = try flood.peripheral.receive(Frame(.ack, 3).bytes, at: .seconds(180))
+        try flood.confirm(3, at: .seconds(180))
         #expect(!flood.peripheral.isIdle(at: .seconds(239)) && flood.peripheral.isIdle(at: .seconds(240)))
         flood.peripheral.end(1)
         #expect(!flood.peripheral.isIdle(at: .seconds(1000)))

@@ -308,17 +308,20 @@ struct SessionTests {
         central.begin(valueLength: 242, at: .zero)
         #expect(peripheral.admit(1, valueLength: 242, at: .zero) == true)
         var expected: UInt16 = 0
+        var receipts = Receipts()
         for _ in 0..<500 {
             let data = (0..<Int.random(in: 0...30, using: &random)).map { _ in UInt8.random(in: 0...255, using: &random)
             }
             let sequence = Bool.random(using: &random) ? expected : UInt16.random(in: 0...UInt16.max, using: &random)
             let kinds: [Frame.Kind] = [.ack, .nack, .data(isLast: Bool.random(using: &random), asksForAck: true, data)]
             let isRaw = UInt8.random(in: 0..<4, using: &random) == 0
-            let value = isRaw ? data : Frame(kinds.randomElement(using: &random) ?? .ack, sequence).bytes
+            let frame = Frame(
+                kinds.randomElement(using: &random) ?? .ack, sequence, receipt: receipts[sequence])
+            let value = isRaw ? data : frame.bytes
             do {
                 _ = try peripheral.receive(value, at: .zero)
                 _ = try central.receive(value, at: .zero)
-                _ = try peripheral.output(at: .zero)
+                receipts.add(try peripheral.output(at: .zero))
                 _ = try central.output(at: .zero)
             } catch { return }
             if case .data = (try? Frame(bytes: value))?.kind, sequence == expected { expected &+= 1 }
@@ -331,7 +334,9 @@ struct SessionTests {
         var sent = 0
         #expect(throws: ChannelError.messageTooLong) {
             for number in 0..<100 as Range<UInt16> {
-                let frame = Frame(.data(isLast: false, asksForAck: false, [UInt8](repeating: 1, count: 488)), number)
+                let frame = Frame(
+                    .data(isLast: false, asksForAck: false, [UInt8](repeating: 1, count: 488)), number,
+                    receipt: 0)
                 _ = try channel.receive(frame.bytes, at: .zero)
                 sent += 488
             }
@@ -343,12 +348,20 @@ struct SessionTests {
     func falseAck() throws {
         var channel = Channel(valueLength: 20)
         channel.send([1])
-        for sequence: UInt16 in [1, 2, 500, 0xFFFF] { _ = try channel.receive(Frame(.ack, sequence).bytes, at: .zero) }
+        for sequence: UInt16 in [1, 2, 500, 0xFFFF] {
+            _ = try channel.receive(Frame(.ack, sequence, receipt: 0).bytes, at: .zero)
+        }
         #expect(!channel.isIdle)
-        #expect(try channel.output(at: .zero).count == 1)
-        _ = try channel.receive(Frame(.ack, 2).bytes, at: .zero)
+        let values = try channel.output(at: .zero)
+        #expect(values.count == 1)
+        var receipts = Receipts()
+        receipts.add(values)
+        for receipt in [receipts[1] ^ 1, receipts[1] &+ 1, 0] {
+            _ = try channel.receive(Frame(.ack, 1, receipt: receipt).bytes, at: .zero)
+        }
+        _ = try channel.receive(Frame(.ack, 2, receipt: receipts[1]).bytes, at: .zero)
         #expect(!channel.isIdle)
-        _ = try channel.receive(Frame(.ack, 1).bytes, at: .zero)
+        _ = try channel.receive(receipts.ack(1), at: .zero)
         #expect(channel.isIdle && channel.deadline == nil)
     }
 }

@@ -62,7 +62,8 @@ public actor Peripheral {
     /// Queues a notification or indication for all subscribed centrals. bluetoothd cannot send a value to only one of several
     /// centrals. The values are sent in the order of the calls. If a value is longer than a central's
     /// ``WriteRequest/maximumNotificationLength``, bluetoothd may truncate the value for this central. This method does not suspend, and
-    /// does not report whether a value arrives.
+    /// does not report whether a value arrives. bluetoothd's queue has no limit, so a program should wait until the central proves that
+    /// earlier values have arrived.
     public nonisolated func notify(_ value: [UInt8], on attribute: LocalAttribute) {
         feed.yield(.notification(value, attribute))
     }
