@@ -93,7 +93,7 @@ def example_chat(lab):
             bob.hears("Alice left the chat.")
     bob.signal(signal.SIGTERM)
     alice.hears("Bob left the chat.")
-    assert bob.wait(10) == 0 and bob.err.text() == ""
+    assert bob.wait(10) == 130 and bob.err.text() == ""
     alice.quits()
     lab.assert_nothing_left()
     for adapter in "hci0", "hci1":

@@ -410,6 +410,25 @@ async def confirm_too_early(lab, server):
     await central.close()
 
 
+@case(limit=60, example=NAME)
+def example_uart_interrupted(lab):
+    """Control-C with an unconfirmed text prints the number of such texts, at the central and at the peripheral."""
+    far = Screen(lab, lab.example(NAME), "serve", "--name", "Bench", "--adapter", "hci1", name="far")
+    far.until_has("Image: ")
+    near = Screen(lab, "env", f"XDG_STATE_HOME={lab.folder}", lab.example(NAME), "--adapter", "hci0", name="near")
+    near.until_has("> Bench")
+    near.type("\r")
+    near.until_has("Hello → Hello ack")
+    lab.air("set", "range", 0)
+    near.type("lost\r")
+    far.type("also\r")
+    near.until_has("Connecting again")
+    near.type("\x03")
+    near.until_has("Error: messages not confirmed: 1; hint: ble-uart --last", "exit code 1")
+    far.until_has("Texts not confirmed: 1")
+    lab.assert_nothing_left()
+
+
 @case(limit=30, example=NAME)
 def example_uart_for_bleak(lab):
     """bleak greets, exchanges texts, and gets the image. Over the next link, it gets the text that it has not confirmed, and no other."""

@@ -26,5 +26,12 @@ public struct Failure: Error, CustomStringConvertible {
     }
 }
 
+/// The failure of a program that has not delivered its messages. The user sees it also after a signal.
+public struct Undelivered: Error, CustomStringConvertible {
+    public let description: String
+
+    public init(_ description: String) { self.description = description }
+}
+
 /// Describes an error for the user.
 public func sentence(_ error: any Error) -> String { "\((error as? BlueZError).map(Failure.init) ?? error)" }

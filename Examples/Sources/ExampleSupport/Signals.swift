@@ -5,6 +5,7 @@ import Glibc
 /// after the cleanup of `body`, so that no link, scan or advertisement remains. If `nohup` has started this process, SIGHUP has no effect.
 ///
 /// - Returns: the result of `body`. Nil: a signal ended `body`.
+/// - Throws: the errors of `body`; after a signal, only ``Undelivered``.
 public func untilSignal<Result: Sendable>(_ body: @escaping @Sendable () async throws -> Result) async throws -> Result?
 {
     let task = Task(operation: body)
@@ -18,6 +19,7 @@ public func untilSignal<Result: Sendable>(_ body: @escaping @Sendable () async t
     }
     defer { for source in sources { source.cancel() } }
     let result = await task.result
+    if case .failure(let error as Undelivered) = result { throw error }
     return task.isCancelled ? nil : try result.get()
 }
 

@@ -5,8 +5,18 @@ import Glibc
 public final class Terminal: Sendable {
     private let saved: termios
 
+    /// Runs `body` with the terminal, and restores the terminal after it.
+    ///
     /// - Parameter hint: what to run without a terminal.
-    public init(showsCursor: Bool = false, hint: String) throws {
+    public static func with<Result>(
+        showsCursor: Bool = false, hint: String, _ body: (Terminal) async throws -> Result
+    ) async throws -> Result {
+        let terminal = try Terminal(showsCursor: showsCursor, hint: hint)
+        defer { terminal.restore() }
+        return try await body(terminal)
+    }
+
+    private init(showsCursor: Bool = false, hint: String) throws {
         var settings = termios()
         guard isatty(STDOUT_FILENO) == 1, tcgetattr(STDIN_FILENO, &settings) == 0 else {
             throw Failure("this command needs a terminal; hint: \(hint)")
@@ -41,7 +51,7 @@ public final class Terminal: Sendable {
     }
 
     /// Restores the screen and the settings of the terminal.
-    public func restore() {
+    private func restore() {
         write("\u{1B}[?25h\u{1B}[?1049l")
         var settings = saved
         tcsetattr(STDIN_FILENO, TCSANOW, &settings)

@@ -84,8 +84,8 @@ public struct PeripheralSession: Sendable {
         (self.connection, greetingDue, hasGreeted, answers, offset) = (nil, nil, false, [], nil)
     }
 
-    /// The number of texts that the central of the last conversation has not confirmed.
-    public var undelivered: Int { conversations.last?.outbox.count ?? 0 }
+    /// The number of texts that the central of this link has not confirmed. 0 before its greeting: the texts are for another central.
+    public var undelivered: Int { hasGreeted ? conversations[conversations.count - 1].outbox.count : 0 }
     public var deadline: Duration? {
         connection == nil ? nil : [channel.deadline, greetingDue].compactMap(\.self).min()
     }

@@ -8,9 +8,7 @@ struct KeypadProgram {
 
     func run() async throws {
         try await withClient { client in
-            let terminal = try Terminal(hint: "ble-calculator 9 x 6")
-            defer { terminal.restore() }
-            await loop(client, terminal)
+            try await Terminal.with(hint: "ble-calculator 9 x 6") { await loop(client, $0) }
         }
     }
 

@@ -44,21 +44,18 @@ struct BLEChat: AsyncParsableCommand {
     private static func isName(_ name: String) -> Bool { 1...20 ~= name.utf8.count && visible(name) == name }
 
     func run() async throws {
-        let terminal = isatty(STDIN_FILENO) == 1 ? try Terminal(showsCursor: true, hint: "ble-chat < FILE") : nil
-        defer { terminal?.restore() }
+        guard isatty(STDIN_FILENO) == 1 else { return try await chat(nil) }
+        try await Terminal.with(showsCursor: true, hint: "ble-chat < FILE") { try await chat($0) }
+    }
+
+    private func chat(_ terminal: Terminal?) async throws {
         let messenger = Messenger(.random(), Session(session), wanted: with)
         let program = ChatProgram(adapter: adapter, name: name, isSecure: secure, terminal, messenger)
-        // The count is needed also after a signal.
-        let (counts, feed) = AsyncStream.makeStream(of: Int.self)
-        do {
-            _ = try await untilSignal { feed.yield(try await program.run()) }
-        } catch let error as BlueZError { throw Failure(error) }
-        feed.finish()
-        for await count in counts {
-            if count > 0 { throw Failure("\(count) \(count == 1 ? "message was" : "messages were") not delivered") }
-            return
+        try await withClient { client in
+            let count = try await program.run(client)
+            guard count == 0 else {
+                throw Undelivered("\(count) \(count == 1 ? "message was" : "messages were") not delivered")
+            }
         }
-        // A signal has ended the program before it has read its input.
-        throw ExitCode(130)
     }
 }

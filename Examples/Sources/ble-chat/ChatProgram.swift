@@ -43,8 +43,7 @@ struct ChatProgram {
     }
 
     /// Runs until the user quits, or until the task is cancelled. Returns the number of messages that have not arrived.
-    func run() async throws -> Int {
-        let client = try await BlueZClient.open()
+    func run(_ client: BlueZClient) async throws -> Int {
         let services = [ChatService.declaration(isSecure: isSecure)]
         return try await pairing(client) {
             try await client.withPeripheral(over: adapter, offering: services) { peripheral in

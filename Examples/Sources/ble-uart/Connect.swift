@@ -21,12 +21,13 @@ struct Connect: AsyncParsableCommand {
         let awaited = last ? lastDevice.address : nil
         guard !last || awaited != nil else { throw Failure("there is no last device; hint: ble-uart") }
         try await withClient { [adapter, name, output] client in
-            let terminal = try Terminal(hint: "ble-uart image photo.png")
-            defer { terminal.restore() }
             let program = CentralProgram(client: client, adapter: adapter.adapter, file: output, lastDevice: lastDevice)
-            let undelivered = await program.run(CentralScreen(filter: name, awaiting: awaited?.description), terminal)
+            let screen = CentralScreen(filter: name, awaiting: awaited?.description)
+            let undelivered = try await Terminal.with(hint: "ble-uart image photo.png") {
+                await program.run(screen, $0)
+            }
             guard undelivered == 0 else {
-                throw Failure("messages not confirmed: \(undelivered); hint: ble-uart --last, and send them again")
+                throw Undelivered("messages not confirmed: \(undelivered); hint: ble-uart --last, and send them again")
             }
         }
     }

@@ -104,7 +104,7 @@ struct UARTServer {
             timer?.cancel()
             timer = session.deadline.map { clock.call(at: $0) { feed.yield(.deadline) } }
         }
-        if central != nil { reportUndelivered(session.undelivered) }
+        reportUndelivered(session.undelivered)
         if !Task.isCancelled { try await reader.value }
     }
 
@@ -132,8 +132,7 @@ struct UARTServer {
 
     private func reason(_ text: String) -> String {
         if text.utf8.count >= Channel.longestMessage { return "the line is too long. Type shorter lines." }
-        let isFull = session.undelivered >= Outbox.limit && central != nil
-        return isFull
+        return session.undelivered >= Outbox.limit
             ? "\(Outbox.limit) texts wait. Try again when they have arrived."
             : "no central has greeted. Run ble-uart on another machine."
     }
@@ -185,10 +184,10 @@ struct UARTServer {
     }
 
     private mutating func end(_ connection: PeripheralConnection) {
-        session.end(connection.number)
         guard connection == central else { return }
         central = nil
         reportUndelivered(session.undelivered)
+        session.end(connection.number)
     }
 
     private func reportUndelivered(_ count: Int) {

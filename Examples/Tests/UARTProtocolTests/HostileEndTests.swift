@@ -298,6 +298,19 @@ struct HostileEndTests {
         #expect(try flood.peripheral.output(at: .zero).map(\.count) == [210])
     }
 
+    @Test("the texts for an earlier central do not count for a central that has not greeted")
+    func textsForAnotherCentral() throws {
+        var flood = Flood()
+        _ = try flood.send(Self.hello)
+        #expect(flood.peripheral.send("lost") && flood.peripheral.undelivered == 1)
+        flood.peripheral.end(1)
+        _ = try flood.send(.text("a stranger"))
+        #expect(flood.peripheral.undelivered == 0)
+        flood.peripheral.end(1)
+        flood.sequence = 0
+        #expect(try flood.send(Self.hello) == [.hello] && flood.peripheral.undelivered == 1)
+    }
+
     @Test("a new program on the link of a killed program starts a new session, and a repeated greeting does not")
     func newProgramOnTheLink() throws {
         var flood = Flood()
