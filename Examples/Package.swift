@@ -39,6 +39,7 @@ let package = Package(
             dependencies: [
                 .product(name: "BlueZ", package: "otaflash"),
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                .product(name: "SystemPackage", package: "swift-system"),
             ], swiftSettings: warnings),
 
         // A Bluetooth LE calculator, both ends.
@@ -84,7 +85,6 @@ let package = Package(
                 "ExampleSupport", "UARTProtocol", .product(name: "BlueZ", package: "otaflash"),
                 .product(name: "OTASigning", package: "otaflash"),
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
-                .product(name: "SystemPackage", package: "swift-system"),
             ],
             swiftSettings: warnings),
         .testTarget(

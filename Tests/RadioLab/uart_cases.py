@@ -430,6 +430,18 @@ def example_uart_interrupted(lab):
 
 
 @case(limit=30, example=NAME)
+def example_uart_in_the_background(lab):
+    """A peripheral that a shell starts in the background advertises, and reads the terminal when it is in the foreground."""
+    program = f"set -m; {lab.example(NAME)} serve --adapter hci1 & sleep 3; jobs; fg"
+    far = Screen(lab, "bash", "-c", program, width=100, name="far")
+    far.until_has("Advertising as UART over hci1", "Running")
+    far.type("hello\r")
+    far.until_has("Not sent: no central has greeted.")
+    far.type("\x03")
+    far.until_has("exit code 0")
+
+
+@case(limit=30, example=NAME)
 def example_uart_for_bleak(lab):
     """bleak greets, exchanges texts, and gets the image. Over the next link, it gets the text that it has not confirmed, and no other."""
     lab.example(NAME)

@@ -47,15 +47,30 @@ public struct CharacterJoiner: Sendable {
 }
 
 /// Reads standard input until its end. Each element has the bytes that were available at one time. A thread waits for the bytes, because a
-/// dispatch source does not report the end of a pipe.
+/// dispatch source does not report the end of a pipe. A program in the background of a terminal continues without input, and reads again
+/// when it is in the foreground.
 public func standardInput() -> AsyncStream<[UInt8]> {
     let (stream, feed) = AsyncStream.makeStream(of: [UInt8].self)
     DispatchQueue.global().async {
+        // Otherwise a read in the background stops the process with all its links. Now it fails with EIO.
+        signal(SIGTTIN, SIG_IGN)
         var bytes = [UInt8](repeating: 0, count: 4096)
-        while case let count = read(STDIN_FILENO, &bytes, bytes.count), count > 0 {
-            feed.yield(Array(bytes.prefix(count)))
+        while true {
+            let count = read(STDIN_FILENO, &bytes, bytes.count)
+            if count > 0 {
+                feed.yield(Array(bytes.prefix(count)))
+            } else if count < 0, isInBackground {
+                sleep(1)
+            } else {
+                return feed.finish()
+            }
         }
-        feed.finish()
     }
     return stream
+}
+
+/// Whether another program has the terminal of standard input.
+var isInBackground: Bool {
+    let foreground = tcgetpgrp(STDIN_FILENO)
+    return foreground > 0 && foreground != getpgrp()
 }

@@ -21,6 +21,8 @@ public final class Terminal: Sendable {
         guard isatty(STDOUT_FILENO) == 1, tcgetattr(STDIN_FILENO, &settings) == 0 else {
             throw Failure("this command needs a terminal; hint: \(hint)")
         }
+        // A program in the background must not change the terminal. The kernel would stop it.
+        guard !isInBackground else { throw Failure("this command cannot run in the background; hint: \(hint)") }
         saved = settings
         // ISIG remains set, so Control-C is still SIGINT.
         settings.c_lflag &= ~tcflag_t(ICANON | ECHO)

@@ -46,6 +46,7 @@ public struct CentralScreen: Sendable {
 
     private static let logLength = 8
     private static let longestLine = 1000
+    private static let full = "The line is full: \(longestLine) bytes. The last characters are not in the line."
 
     private var mode = Mode.list
     /// The found devices. New devices are at the end, so that no device moves while the user selects one.
@@ -140,7 +141,7 @@ public struct CentralScreen: Sendable {
             defer { typed = "" }
             return enter(typed)
         default:
-            Self.edit(&typed, key)
+            edit(\.typed, key)
             return nil
         }
     }
@@ -154,7 +155,7 @@ public struct CentralScreen: Sendable {
         case "\n", "\r":
             if let target { return connect(to: target) }
         default:
-            Self.edit(&filter, key)
+            edit(\.filter, key)
             selected = (target ?? listed.first)?.address
         }
         return nil
@@ -167,12 +168,15 @@ public struct CentralScreen: Sendable {
         return .connect(device)
     }
 
-    private static func edit(_ text: inout String, _ key: Character) {
+    /// Adds a line to the log, but not twice in a row.
+    private mutating func note(_ line: String) { if log.last != line { add(line) } }
+
+    private mutating func edit(_ line: WritableKeyPath<Self, String>, _ key: Character) {
         if key == "\u{7F}" {
-            _ = text.popLast()
-        } else if text.utf8.count < longestLine, key.unicodeScalars.allSatisfy({ $0.value >= 0x20 && $0.value != 0x7F })
-        {
-            text.append(key)
+            _ = self[keyPath: line].popLast()
+        } else if key.unicodeScalars.allSatisfy({ $0.value >= 0x20 && $0.value != 0x7F }) {
+            guard self[keyPath: line].utf8.count + key.utf8.count <= Self.longestLine else { return note(Self.full) }
+            self[keyPath: line].append(key)
         }
     }
 
@@ -201,22 +205,29 @@ public struct CentralScreen: Sendable {
     /// The device to which Return connects. Nil: the selected device has disappeared, and the user has not selected another one.
     private var target: Device? { listed.first { $0.address == selected } }
 
-    /// The lines to show.
-    public var lines: [String] {
+    /// All lines.
+    public var lines: [String] { lines(height: .max) }
+
+    /// Returns the lines to show. A list that is higher than the terminal has only the devices around the selected one.
+    public func lines(height: Int) -> [String] {
         switch mode {
-        case .list: list
+        case .list: list(height)
         case .connecting(let device): conversation(device, "connecting…")
         case .waiting(let device, let text): conversation(device, text)
         case .ready(let device): conversation(device, "toggle \(toggle ? "on" : "off")")
         }
     }
 
-    private var list: [String] {
-        let target = target
-        let rows = listed.map { device in
+    private func list(_ height: Int) -> [String] {
+        let (list, target) = (listed, target)
+        let count = min(list.count, max(1, height - log.count - 4))
+        let selected = list.firstIndex { $0 == target } ?? 0
+        let start = min(max(0, selected - count / 2), list.count - count)
+        let rows = list[start..<start + count].map { device in
             "\(device == target ? ">" : " ") \(device.name)  \(device.address)  \(device.rssi) dBm"
         }
-        return log + ["Name filter: \(filter)_", ""] + rows
+        let cut = count < list.count ? "Devices \(start + 1) to \(start + count) of \(list.count)" : ""
+        return log + ["Name filter: \(filter)_", cut] + rows
             + ["", "Tab: next device   Return: connect   Control-D: quit"]
     }
 

@@ -17,7 +17,7 @@ struct Connect: AsyncParsableCommand {
     var last = false
 
     func run() async throws {
-        let lastDevice = LastDevice()
+        let lastDevice = LastDevice(of: "ble-uart")
         let awaited = last ? lastDevice.address : nil
         guard !last || awaited != nil else { throw Failure("there is no last device; hint: ble-uart") }
         try await withClient { [adapter, name, output] client in
@@ -69,9 +69,10 @@ private struct CentralProgram {
             case .quit: feed.finish()
             case nil: break
             }
-            if screen.lines != shown {
-                shown = screen.lines
-                terminal.show(shown)
+            let lines = screen.lines(height: terminal.size.height)
+            if lines != shown {
+                shown = lines
+                terminal.show(lines)
             }
         }
         scan?.cancel()

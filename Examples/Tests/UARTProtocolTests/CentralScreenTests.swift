@@ -63,6 +63,33 @@ struct CentralScreenTests {
         #expect(type("\t\n") == [.connect(Self.bench)])
     }
 
+    @Test("a list that is higher than the terminal shows the devices around the selected one", arguments: [6, 9, 24])
+    mutating func height(height: Int) {
+        for number in 10..<50 {
+            _ = screen.handle(.found(.init(address: "00:AA:01:00:00:\(number)", name: "D\(number)", rssi: -50)))
+        }
+        #expect(screen.lines.count == 44 && screen.lines(height: 44) == screen.lines)
+        for number in 0..<80 {
+            let lines = screen.lines(height: height)
+            #expect(lines.count == height && lines.filter { $0.hasPrefix("> ") }.count == 1)
+            #expect(lines.contains { $0.hasPrefix("> D\(10 + number % 40)  ") } && lines.last == Self.keys)
+            _ = type("\t")
+        }
+        #expect(screen.lines(height: height)[1] == "Devices 1 to \(height - 4) of 40")
+    }
+
+    @Test("characters that do not fit in the line are reported once, and the line is sent without them")
+    mutating func longLine() {
+        connect()
+        let cluster = "e" + String(repeating: "\u{301}", count: 600)
+        #expect(cluster.count == 1 && type(cluster) == [] && screen.lines.contains("_"))
+        let full = "The line is full: 1000 bytes. The last characters are not in the line."
+        #expect(screen.lines.filter { $0 == full }.count == 1)
+        let text = String(repeating: "x", count: 999)
+        #expect(type(text + "üüüyzz\n") == [.send(text + "y")])
+        #expect(screen.lines.filter { $0 == full }.count == 1)
+    }
+
     @Test("a failed scan shows its reason once and no old devices, and a found device is listed again")
     mutating func scanFails() {
         _ = screen.handle(.found(Self.bench))

@@ -1,4 +1,6 @@
+import BlueZ
 import ExampleSupport
+import Glibc
 import Testing
 
 @Suite("Examples: standard input")
@@ -38,5 +40,28 @@ struct InputTests {
         #expect(joiner.add([0xE2, 0x82]) == "" && joiner.add([0x61]) == "\u{FFFD}a")
         #expect(joiner.add([UInt8](repeating: 0x80, count: 5)) == String(repeating: "\u{FFFD}", count: 5))
         #expect(joiner.add([0xC3]) == "" && joiner.add([0xBC]) == "ü")
+    }
+}
+
+@Suite("Examples: the last device")
+struct LastDeviceTests {
+    @Test("the address is stored in a new folder, with all its parents")
+    func makesFolders() throws {
+        let root = "/tmp/last-device-\(UInt64.random(in: 0...UInt64.max))"
+        defer { for folder in ["/a/b/ble", "/a/b", "/a", ""] { rmdir(root + folder) } }
+        let last = LastDevice(of: "ble") { $0 == "XDG_STATE_HOME" ? root + "/a/b" : nil }
+        #expect(last.address == nil)
+        let address = try #require(BluetoothAddress("AA:BB:CC:DD:EE:FF"))
+        last.set(address)
+        #expect(last.address == address && unlink(root + "/a/b/ble/last-device") == 0)
+    }
+
+    @Test("an empty value and a relative path in XDG_STATE_HOME count as not set", arguments: ["", "state"])
+    func ignores(value: String) throws {
+        let root = "/tmp/last-device-\(UInt64.random(in: 0...UInt64.max))"
+        defer { for folder in ["/.local/state/ble", "/.local/state", "/.local", ""] { rmdir(root + folder) } }
+        let last = LastDevice(of: "ble") { ["XDG_STATE_HOME": value, "HOME": root][$0] }
+        last.set(try #require(BluetoothAddress("AA:BB:CC:DD:EE:FF")))
+        #expect(unlink(root + "/.local/state/ble/last-device") == 0)
     }
 }

@@ -1,10 +1,9 @@
-import BlueZ
-import ExampleSupport
+public import BlueZ
 import Glibc
 import SystemPackage
 
 /// Reads a whole file. Throws ``Failure`` if the file cannot be read.
-func contents(of file: String, atMost limit: Int) throws -> [UInt8] {
+public func contents(of file: String, atMost limit: Int) throws -> [UInt8] {
     do {
         let descriptor = try FileDescriptor.open(FilePath(file), .readOnly)
         return try descriptor.closeAfter {
@@ -21,8 +20,8 @@ func contents(of file: String, atMost limit: Int) throws -> [UInt8] {
     } catch let error as Errno { throw Failure("Cannot read \(file): \(error).") }
 }
 
-/// Writes a new file, or replaces a file. The file is complete when it gets its name.
-func save(_ bytes: [UInt8], as file: String) throws {
+/// Writes a new file, or replaces a file. The file is complete when it gets its name. Throws ``Failure``.
+public func save(_ bytes: [UInt8], as file: String) throws {
     let part = FilePath(file + ".part")
     do {
         let descriptor = try FileDescriptor.open(
@@ -32,26 +31,39 @@ func save(_ bytes: [UInt8], as file: String) throws {
     guard rename(part.string, file) == 0 else { throw Failure("Cannot write \(file): \(Errno(rawValue: errno)).") }
 }
 
-/// The device of the last conversation. Its address is in a file, so that the next run can connect to it.
-struct LastDevice: Sendable {
-    private let folder: String?
-    private var file: String? { folder.map { $0 + "/ble-uart-last-device" } }
+/// The device of the last run. Its address is in a file, so that the next run can connect to it.
+public struct LastDevice: Sendable {
+    private let folder: FilePath?
+    private var file: String? { folder.map { $0.appending("last-device").string } }
 
-    init() {
-        let state = getenv("XDG_STATE_HOME").map { String(cString: $0) }
-        folder = state ?? getenv("HOME").map { String(cString: $0) + "/.local/state" }
+    /// - Parameters:
+    ///   - program: the name of the program.
+    ///   - environment: returns a variable of the environment. An empty value and a relative path count as not set (XDG Base
+    ///     Directory Specification).
+    public init(
+        of program: String, environment: (String) -> String? = { getenv($0).map { String(cString: $0) } }
+    ) {
+        func folder(_ name: String) -> FilePath? {
+            environment(name).map { FilePath($0) }.flatMap { $0.isAbsolute ? $0 : nil }
+        }
+        self.folder = (folder("XDG_STATE_HOME") ?? folder("HOME")?.appending(".local/state"))?.appending(program)
     }
 
     /// Nil: there is no last device.
-    var address: BluetoothAddress? {
+    public var address: BluetoothAddress? {
         guard let file, let bytes = try? contents(of: file, atMost: 100) else { return nil }
         return BluetoothAddress(String(decoding: bytes, as: UTF8.self))
     }
 
     /// Ignores an error, because the conversation works without the file.
-    func set(_ address: BluetoothAddress) {
+    public func set(_ address: BluetoothAddress) {
         guard let folder, let file else { return }
-        mkdir(folder, 0o700)
+        // mkdir has no effect on a folder that exists.
+        var path = FilePath("/")
+        for component in folder.components {
+            path.append(component)
+            mkdir(path.string, 0o700)
+        }
         try? save(Array(address.description.utf8), as: file)
     }
 }
