@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import struct
 
+from air import air
 from peripheral_bumble import open_adapter, say
 
 SERVICE, IDENTIFIER, NUMBERS, TRANSMISSION = (f"2173e519-9155-4862-ab64-7953ab14615{number}" for number in (6, 7, 8, 9))
@@ -36,6 +37,8 @@ class Beacon:
                 raise ATT_Error(UNKNOWN_POWER)
             if not 160 <= interval <= 16384:
                 raise ATT_Error(INTERVAL_OUT_OF_RANGE)
+        if attribute == self.options.cut_at:
+            air("cut")  # before the response
         if not self.options.forgetful:
             self.values[attribute] = bytes(value)
 
@@ -83,6 +86,7 @@ class Beacon:
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--adapter", default="hci1")
+    parser.add_argument("--cut-at", help="cut the link at a write to this characteristic")
     parser.add_argument("--forgetful", action="store_true", help="accept writes, but do not store the values")
     asyncio.run(Beacon(parser.parse_args()).live())
 

@@ -163,6 +163,16 @@ def example_beacon_that_does_not_store(lab):
 
 
 @case(limit=60, example=NAME)
+def example_beacon_lost_in_the_middle(lab):
+    """If the link is lost between two writes, the manager names the settings that it has already changed."""
+    lab.peer(BumbleBeacon(lab, "--cut-at", TRANSMISSION))
+    words = "set", "--uuid", OTHER, "--major", 5, "--power", -6, "--adapter", "hci0"
+    _, err = lab.run_example(NAME, *words, exit_code=1)
+    assert err.startswith("Error: The transmit settings: ") and "disconnected" in err, err
+    assert err.endswith(" Already changed: UUID, major and minor number."), err
+
+
+@case(limit=60, example=NAME)
 def example_beacon_for_another_manager(lab):
     """bleak reads and writes the beacon's settings, gets an ATT error for each invalid value, and sees the new iBeacon data."""
     server = lab.serve_example(NAME, "serve", "--uuid", BEACON, "--major", "258", "--minor", "3")

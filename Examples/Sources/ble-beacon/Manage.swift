@@ -133,9 +133,11 @@ struct BeaconManager: Sendable {
             do throws(BlueZError) {
                 try await connection.write(value, to: connection.characteristic(part, of: BeaconService.uuid))
             } catch {
-                guard let refusal = BeaconRefusal(error) else { throw error }
+                let reason =
+                    BeaconRefusal(error).map { "The beacon refused the \(name): \($0)." }
+                    ?? "The \(name): \(Failure(error))."
                 let earlier = written.isEmpty ? "" : " Already changed: \(written.joined(separator: ", "))."
-                throw Failure("The beacon refused the \(name): \(refusal).\(earlier)")
+                throw Failure(reason + earlier)
             }
             written.append(name)
         }
