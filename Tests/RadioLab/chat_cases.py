@@ -431,6 +431,29 @@ def example_chat_script(lab):
 
 
 @case(limit=60, example=NAME)
+def example_chat_ends(lab):
+    """The name is $USER if it is short enough. Control-C gives 130, or 1 if a typed line has no end. Control-D ends the program on a terminal."""
+    for user, name in (("Ann", "Ann"), ("x" * 21, "peer"), ("", "peer")):
+        words = [lab.example(NAME), "--adapter", "hci1"]
+        peer = Process(words, "peer", stdin=subprocess.PIPE, bufsize=1, env={**lab.environment, "USER": user})
+        until(lambda: peer.out.lines, 10, "the program is ready")
+        assert peer.out.lines == [f"{name} is in range of other peers over hci1"], peer.out.lines
+        if user == "Ann":
+            peer.process.stdin.write("no end")
+            peer.process.stdin.flush()
+            time.sleep(0.5)
+        peer.signal(signal.SIGINT)
+        assert peer.wait(10) == (1 if user == "Ann" else 130)
+        assert peer.err.text() == ("Error: 1 message was not delivered" if user == "Ann" else ""), peer.err.text()
+    screen = Screen(lab, lab.example(NAME), "--name", "Alice", "--adapter", "hci1", width=44, height=9)
+    screen.until_has("Alice, no chat.")
+    screen.type("x\x04")
+    screen.until_has("> x")
+    screen.type("\x7f\x04")
+    screen.until_has("exit code 0")
+
+
+@case(limit=60, example=NAME)
 def example_chat_screen(lab):
     """A person chooses a peer, edits a line, chats, loses the link, leaves the chat and quits."""
     bob = Peer(lab, "hci0", "Bob")

@@ -71,6 +71,8 @@ public struct Messenger: Sendable {
     var pairs: [PeerID: Pair] = [:]
     var links: [LinkID: Link] = [:]
     var attempts = 0
+    /// The start of the call to the wanted peer, and the time after which the next notice reports it.
+    private var callNotice: (start: Duration, wait: Duration)?
     /// The peer in the open chat.
     var chat: PeerID?
     /// The name or the address of the only peer with which to open a chat. Nil: any peer.
@@ -152,7 +154,8 @@ public struct Messenger: Sendable {
         let chatEnd = chat.flatMap { pairs[$0]?.stalled }.map { $0 + Self.chatLimit }
         let attempt = canConnect ? devices.deadline(where: isWelcome) : nil
         let turnEnd = candidates.count > 1 && quitTime == nil ? turnStart.map { $0 + Self.turnLimit } : nil
-        let times = [chatEnd, attempt, turnEnd, hasQuit ? nil : quitTime] + links.values.map(deadline)
+        let notice = callNotice.map { $0.start + $0.wait }
+        let times = [chatEnd, attempt, turnEnd, notice, hasQuit ? nil : quitTime] + links.values.map(deadline)
         return (times + pairs.values.map(\.farewellEnd)).compactMap(\.self).min()
     }
 
@@ -163,6 +166,7 @@ public struct Messenger: Sendable {
     private mutating func update() {
         updateChat()
         updateTurn()
+        updateCallNotice()
         for (id, link) in links where deadline(of: link).map({ $0 <= now }) ?? false { expire(id, link) }
         for (peer, pair) in pairs where pair.farewellEnd.map({ $0 <= now }) ?? false { pairs[peer]?.farewellEnd = nil }
         if hasInputEnded, quitTime == nil, early.isEmpty, !isWaiting { quit() }
@@ -214,6 +218,16 @@ public struct Messenger: Sendable {
             turnStart = nil
         }
         if turnStart == nil, !early.isEmpty, !candidates.isEmpty, canConnect { turnStart = now }
+    }
+
+    /// Reports a call to the wanted peer that has no answer, with increasing waits. The call continues until the user quits.
+    private mutating func updateCallNotice() {
+        guard awaitsPeer, !early.isEmpty, !candidates.isEmpty, quitTime == nil else { return callNotice = nil }
+        let (start, wait) = callNotice ?? (now, Self.turnLimit)
+        callNotice = (start, wait)
+        guard now >= start + wait else { return }
+        callNotice = (start, wait * 2)
+        notice("Still calling \(visible(wanted ?? "")), without an answer for \(wait.components.seconds) s.")
     }
 
     /// Decides who calls, and ends a chat that has waited too long.

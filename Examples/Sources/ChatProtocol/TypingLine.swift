@@ -4,6 +4,9 @@ public struct TypingLine: Sendable {
     /// Whether the next bytes are the rest of an escape sequence, such as an arrow key.
     private var isEscape = false
 
+    /// Whether the user has typed Control-D on an empty line.
+    public private(set) var hasEnded = false
+
     private let isEdited: Bool
 
     /// - Parameter isEdited: whether a person types, so that control characters edit the line. Otherwise only a line end has a meaning.
@@ -23,6 +26,7 @@ public struct TypingLine: Sendable {
             case 0x0A: return end()
             case _ where !isEdited: add(byte)
             case 0x0D: return end()
+            case 0x04 where typed.isEmpty: hasEnded = true
             case 0x08, 0x7F: typed = Array(text.dropLast().utf8)
             case 0x15: typed = []
             case 0x1B: isEscape = true

@@ -140,7 +140,9 @@ struct ChatProgram {
             let id = LinkID.peripheral(connection.number)
             return links.removeValue(forKey: id) == nil ? [] : handle(.unlinked(id, "the other peer disconnected"))
         case .peripheral: return []
-        case .typed(let bytes): return typing.type(bytes).flatMap { handle(.typed($0)) }
+        case .typed(let bytes):
+            let actions = typing.type(bytes).flatMap { handle(.typed($0)) }
+            return typing.hasEnded ? actions + handle(.inputEnded) : actions
         case .endOfInput: return handle(.typed(typing.end())) + handle(.inputEnded)
         case .compare(let id, let address, let number, let answer):
             answers[id] = answer

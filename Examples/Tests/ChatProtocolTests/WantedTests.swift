@@ -44,6 +44,19 @@ struct WantedTests {
         #expect(air.peers[0].undelivered == 0)
     }
 
+    @Test("a call to a wanted peer that never answers is reported after 15, 30, 60 and 120 s")
+    func stillCalling() {
+        var air = Air(wanted: ["Bob", nil, nil], isInRange: false)
+        let presence = Announcement(.presence(PeerID(9)), Session("public"))
+        air.handle(0, .sighted(Air.address(9), name: "Bob", presence))
+        air.run(for: .seconds(100))
+        #expect(air.notices(0) == [])
+        air.type(0, "early")
+        air.run(for: .seconds(200))
+        let notices = [15, 30, 60, 120].map { "Still calling Bob, without an answer for \($0) s." }
+        #expect(air.notices(0) == notices && air.peers[0].undelivered == 1)
+    }
+
     @Test("the wanted peer may call first, while an impostor with its name is called")
     func answersDuringATurn() {
         var air = Air(wanted: ["Bob", nil, nil], isInRange: false)
