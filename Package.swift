@@ -185,8 +185,8 @@ let package = Package(
         .target(
             name: "OTAFleetCommands",
             dependencies: [
-                "DescriptorIO", "OTAClient", "OTACommands", "OTAFirmware", "OTAFleet", "OTAFleetDevices", "OTAGateway",
-                "OTALocalStore", "OTASigning", "OTAStore", arguments, system,
+                "DescriptorIO", "NATS", "OTAClient", "OTACommands", "OTAFirmware", "OTAFleet", "OTAFleetDevices",
+                "OTAGateway", "OTALocalStore", "OTANATSStore", "OTASigning", "OTAStore", arguments, system,
             ], swiftSettings: swift),
         .executableTarget(
             name: "otaflash-fleet", dependencies: ["OTAFleetCommands"], swiftSettings: swift,
@@ -346,8 +346,9 @@ let package = Package(
         .testTarget(
             name: "OTACommandsTests",
             dependencies: [
-                "OTACommands", "BlueZ", "DBus", "DescriptorIO", "FakeBlueZ", "OTAArchive", "OTAClient", "OTAFirmware",
-                "OTAFleet", "OTAFleetCommands", "OTASerial", "OTASigners", "OTASigning", "OTASimulator", "OTAStore",
+                "OTACommands", "BlueZ", "DBus", "DescriptorIO", "FakeBlueZ", "NATS", "NATSTestSupport", "OTAArchive",
+                "OTAClient", "OTAFirmware", "OTAFleet", "OTAFleetCommands", "OTANATSStore", "OTASerial", "OTASigners",
+                "OTASigning", "OTASimulator", "OTAStore",
                 "OTATestSupport", "OTATransport",
                 "OTAUDP", "OTAUpdate",
                 subprocess, system,

@@ -39,6 +39,23 @@ public struct NATSOptions: Sendable {
 }
 
 extension NATSOptions {
+    /// Uses the credentials in a file: a user's JWT and seed (`*.creds`), or an NKey seed of a user (`SU…`). Also sets ``inboxPrefix`` to
+    /// `_INBOX_` and the user's public key (``inboxPrefix(ofUser:)``), so that each user has a prefix of its own.
+    ///
+    /// - Returns: the public key of the user (`U…`).
+    /// - Throws: `invalidArguments` if the file cannot be read or contains no seed of a user.
+    @discardableResult public mutating func useCredentials(inFile path: String) throws(NATSError) -> String {
+        let (key, hasJWT) = try NKey.user(ofFile: path)
+        credentials = hasJWT ? .credentialsFile(path) : .seedFile(path)
+        inboxPrefix = Self.inboxPrefix(ofUser: key)
+        return key
+    }
+
+    /// Returns the inbox prefix that ``useCredentials(inFile:)`` sets for a user.
+    ///
+    /// - Parameter key: the public key of the user (`U…`).
+    public static func inboxPrefix(ofUser key: String) -> String { "_INBOX_\(key)" }
+
     /// Checks the values that libnats does not check.
     func check() throws(NATSError) {
         guard !servers.isEmpty else { throw NATSError(.invalidArguments, "no address of a NATS server is given") }

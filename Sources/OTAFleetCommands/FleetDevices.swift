@@ -54,8 +54,10 @@ struct FleetDevices: Command {
     @OptionGroup(title: "Output options") var options: OutputOptions
 
     func answer(_ console: Console) async throws -> FleetDevicesAnswer {
-        let records = try await store.open().devices { name, error in
-            console.warn("the record of the device \(name) is ignored: \(error.context)", hint: error.failure.hint)
+        let records = try await store.withStore {
+            try await $0.devices { name, error in
+                console.warn("the record of the device \(name) is ignored: \(error.context)", hint: error.failure.hint)
+            }
         }
         return FleetDevicesAnswer(
             devices: records.filter { state == nil || $0.state == state }.map { FleetDevice($0) })
@@ -87,13 +89,14 @@ struct DeviceChangeOptions: ParsableArguments {
         guard let device = DeviceID(id) else {
             throw Failure.usage("'\(id)' is not the ID of a device", hint: "list the devices: otaflash fleet devices")
         }
-        let store = try await store.open()
         let key = try RecordKey(.devices, device.text)
-        let stored = try await store.read(key)
-        let record = try stored.map { try DeviceRecord(parsing: $0.bytes) } ?? DeviceRecord(device: device)
-        let next = try record.changed(change, at: WallClock.now())
-        try await store.put(next.encoded(), at: key, expecting: stored?.revision ?? .absent)
-        return FleetDeviceAnswer(device: FleetDevice(next))
+        return try await store.withStore { store in
+            let stored = try await store.read(key)
+            let record = try stored.map { try DeviceRecord(parsing: $0.bytes) } ?? DeviceRecord(device: device)
+            let next = try record.changed(change, at: WallClock.now())
+            try await store.put(next.encoded(), at: key, expecting: stored?.revision ?? .absent)
+            return FleetDeviceAnswer(device: FleetDevice(next))
+        }
     }
 }
 

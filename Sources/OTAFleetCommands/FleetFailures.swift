@@ -8,12 +8,15 @@ extension StoreError: FailureCause {
         let exit: ExitStatus =
             switch code {
             case .unavailable: .unavailable
+            case .accessRefused, .untrustedServer: .refused
             case .full: .inputOutput
             case .corrupt, .tooNew, .recordTooLarge, .objectDamaged: .malformed
             }
         let advice =
             switch code {
-            case .unavailable: "run the command again; check the file or the server of --store"
+            case .unavailable: "run the command again; check the file of --store, or the server of --server"
+            case .accessRefused: "check the user of --credentials in the configuration of the server"
+            case .untrustedServer: "give the certificate of the server's CA: --ca FILE.pem"
             case .full: "free space on the disk of the store"
             case .corrupt: "restore the store from a copy, or move it away to start with an empty store"
             case .tooNew: "install the later release of otaflash on this computer"

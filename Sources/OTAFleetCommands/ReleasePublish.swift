@@ -37,7 +37,17 @@ struct ReleasePublish: Command {
         let operators = try operators.keys(console, signer: signer)
         let release = FleetRelease(of: bundle)
         let record = try operators.sign(release, with: signer)
-        let store = try await store.open()
+        let isNew = try await store.withStore {
+            try await publish(release, operators, record.encoded(), bytes, in: $0)
+        }
+        return ReleaseAnswer(release, isNew: isNew)
+    }
+
+    /// Writes the release to the store. Returns false if the store already has the release.
+    private func publish(
+        _ release: FleetRelease, _ operators: OperatorKeys, _ record: [UInt8], _ bundle: [UInt8],
+        in store: any FleetStore
+    ) async throws -> Bool {
         let key = try RecordKey(release.id)
         let known = try await store.read(key)
         if let known, try operators.release(known.bytes).value.state == .withdrawn {
@@ -46,9 +56,9 @@ struct ReleasePublish: Command {
                 hint: "sign the image again, with a new version")
         }
         // The bundle is written before its record, so that a gateway that reads the record finds the bundle.
-        try await store.putObject(bytes, digest: release.bundleDigest)
-        if known == nil { try await store.put(record.encoded(), at: key, expecting: .absent) }
-        return ReleaseAnswer(release, isNew: known == nil)
+        try await store.putObject(bundle, digest: release.bundleDigest)
+        if known == nil { try await store.put(record, at: key, expecting: .absent) }
+        return known == nil
     }
 }
 

@@ -168,21 +168,29 @@ extension StoredRecord {
 }
 
 extension StoreError {
-    init(_ error: NATSError) {
+    /// Creates the error of a store for an error of the connection to its server.
+    public init(_ error: NATSError) {
         let code: Code =
             switch error.code {
             case .storeFull: .full
             case .tooLarge: .recordTooLarge
             case .corruptObject: .objectDamaged
             case .protocolError: .corrupt
+            case .permissionDenied, .authorizationFailed: .accessRefused
+            case .tlsFailed: .untrustedServer
             default: .unavailable
             }
         let hint: String? =
             switch error.code {
-            case .noResponders, .notFound, .otherSettings:
-                "check that the store was created, and by this release of otaflash"
-            case .permissionDenied, .authorizationFailed:
-                "check this user's permissions in the configuration of the NATS server"
+            case .noResponders, .notFound, .timedOut, .otherSettings:
+                "check that JetStream runs and that the store was created, by this release of otaflash: otaflash fleet init --server URL"
+            case .connectionFailed:
+                "check that the server runs and that its address and port are right: --server nats://HOST:4222"
+            case .authorizationFailed:
+                "give the credentials of a user of the NATS server: --credentials FILE"
+            case .permissionDenied: "check this user's permissions in the configuration of the NATS server"
+            case .tlsFailed:
+                "give the certificate of the server's CA: --ca FILE.pem; the address must have the host name in the server's certificate"
             case .storeFull: "increase the limits of the NATS server, or free space on its disk"
             default: nil
             }

@@ -3,6 +3,10 @@ public struct StoreError: Error, Sendable, Equatable {
     public enum Code: String, Sendable, CaseIterable {
         /// The store cannot be reached or opened, or another process has locked it for too long. A later try can succeed.
         case unavailable = "store-unavailable"
+        /// The server of the store refused the credentials, or does not permit this user the operation.
+        case accessRefused = "store-access-refused"
+        /// The TLS connection to the server of the store failed: the server's certificate is not from a trusted CA, or has another name.
+        case untrustedServer = "store-server-untrusted"
         /// The disk is full, or the store has reached its maximum size.
         case full = "store-full"
         /// The store is damaged, or the file is not a store.

@@ -12,7 +12,10 @@ package enum NKey {
     private static let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZ234567".utf8)
 
     /// Returns the public key (`U…`) for the user's seed in a file. The file may contain other lines, such as comments.
-    static func publicKey(ofSeedFile file: String) throws(NATSError) -> String {
+    static func publicKey(ofSeedFile file: String) throws(NATSError) -> String { try user(ofFile: file).key }
+
+    /// Returns the public key (`U…`) for the user's seed in a file, and whether the file also contains the user's JWT (`*.creds`).
+    static func user(ofFile file: String) throws(NATSError) -> (key: String, hasJWT: Bool) {
         guard let text = read(file) else {
             throw NATSError(
                 .invalidArguments, "the file with the NKey seed cannot be read: \(file)",
@@ -25,7 +28,7 @@ package enum NKey {
         else {
             throw NATSError(.invalidArguments, "the file contains no NKey seed of a user ('SU…'): \(file)")
         }
-        return seed
+        return (seed, String(decoding: text, as: UTF8.self).contains("BEGIN NATS USER JWT"))
     }
 
     /// Returns the public key for a user's seed; nil if the seed is malformed.

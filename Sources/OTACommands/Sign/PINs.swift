@@ -70,7 +70,7 @@ final class PINs: PINSource {
 
     private func read(_ request: PINRequest) throws -> SecretBytes {
         if let file = request.file {
-            return try KeyFile.pinText(at: FilePath(file)).firstLine
+            return try KeyFile.secretText(at: FilePath(file), of: "this PIN").firstLine
         }
         if let number = options.pinFd {
             do {

@@ -72,7 +72,18 @@ struct GatewayRun: Command {
         // The lock also creates the folder.
         let lock = try DeviceLock(folder.appending("lock"), of: "the name of the gateway \(name)")
         let memory = MemoryFile(path: folder.appending("serials"))
-        let store = try await store.open()
+        defer { withExtendedLifetime(lock) {} }
+        return try await store.withStore { store in
+            try await run(
+                store, as: name, at: addresses, verifier, operators, memory: memory,
+                controllerMemory: MemoryFile(path: folder.appending("controller-serials")), console)
+        }
+    }
+
+    private func run(
+        _ store: any FleetStore, as name: GatewayName, at addresses: [DeviceAddress], _ verifier: Verifier,
+        _ operators: OperatorKeys, memory: MemoryFile, controllerMemory serials: MemoryFile, _ console: Console
+    ) async throws -> GatewayAnswer {
         let links = LinkGuard(console.logger)
         defer { links.stop() }
         var deviceOptions = Updater.Options()
@@ -87,13 +98,11 @@ struct GatewayRun: Command {
                 memory: try memory.read(), slots: atOnce, software: Version.number),
             store: store, devices: devices, clock: ContinuousClock(), wall: WallClock.now,
             save: { try memory.write($0) }, report: { notes.report($0) })
-        let serials = MemoryFile(path: folder.appending("controller-serials"))
         let controller = Controller(
             signer: try FleetFolder.controllerKey(), life: life, operators: operators, memory: try serials.read(),
             store: store, clock: ContinuousClock(), wall: WallClock.now, save: { try serials.write($0) },
             report: { notes.report($0) })
         console.note("the gateway \(name) runs with \(addresses.count) devices; press Ctrl-C to stop it")
-        defer { withExtendedLifetime(lock) {} }
         try await Interrupts.during(onFirst: { console.note("stopping; press Ctrl-C again to stop at once") }) {
             stops in
             try await withThrowingTaskGroup(of: Void.self) { group in

@@ -4,25 +4,42 @@ import OTACommands
 import OTAFirmware
 import OTAFleet
 import OTALocalStore
+import OTANATSStore
 import OTASigning
 import OTAStore
 import SystemPackage
 
-/// The option that selects the store of the fleet.
+/// The options that select the store of the fleet: a file of this machine, or NATS servers.
 struct StoreOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            "The file of the store, on a disk of this machine; default: ~/.local/state/otaflash/fleet/fleet.db.",
+            "The file of the store, on a disk of this machine. Default: ~/.local/state/otaflash/fleet/fleet.db.",
             valueName: "file"),
         completion: .file())
     var store: String?
 
-    /// Opens the store, and creates it if it does not exist.
+    @OptionGroup var server: ServerOptions
+
+    func validate() throws {
+        guard let store else { return }
+        guard server.server.isEmpty else {
+            throw ValidationError("--store and --server cannot be used together: a fleet has one store.")
+        }
+        guard !store.hasPrefix("nats://"), !store.hasPrefix("tls://") else {
+            throw ValidationError("'\(store)' is not a file. Give the address of a NATS server as --server \(store).")
+        }
+    }
+
+    /// True if the store is on NATS servers. An option on the command line precedes the environment variable.
+    var isOnServer: Bool { store == nil && server.isGiven }
+
+    /// Opens the store, passes it to `body`, and closes it. A file that does not exist is created.
     ///
-    /// - Throws: `StoreError`, `ClientError`.
-    func open() async throws -> any FleetStore {
-        if let store { return try await LocalStore(FilePath(store)) }
-        return try await LocalStore(FleetFolder.path.appending("fleet.db"))
+    /// - Throws: `StoreError`, `ClientError`; the errors of ``ServerOptions/withClient(_:)`` and of `body`.
+    func withStore<Result: Sendable>(_ body: (any FleetStore) async throws -> Result) async throws -> Result {
+        if isOnServer { return try await server.withClient { try await body(NATSStore($0)) } }
+        if let store { return try await body(LocalStore(FilePath(store))) }
+        return try await body(LocalStore(FleetFolder.path.appending("fleet.db")))
     }
 }
 

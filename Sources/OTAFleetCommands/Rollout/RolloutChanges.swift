@@ -17,11 +17,12 @@ struct RolloutChangeOptions: ParsableArguments {
         let name = try RolloutName(reading: name)
         let signer = try signing.signer(console)
         let operators = try operators.keys(console, signer: signer)
-        let store = try await store.open()
-        let (rollout, revision, _) = try await RolloutSummary.read(name, operators, store, console)
-        let next = try operators.change(rollout, to: state, with: signer)
-        try await store.put(next.encoded(), at: RecordKey(name), expecting: revision)
-        return RolloutAnswer(try await RolloutSummary.read(name, operators, store, console).summary)
+        return try await store.withStore { store in
+            let (rollout, revision, _) = try await RolloutSummary.read(name, operators, store, console)
+            let next = try operators.change(rollout, to: state, with: signer)
+            try await store.put(next.encoded(), at: RecordKey(name), expecting: revision)
+            return RolloutAnswer(try await RolloutSummary.read(name, operators, store, console).summary)
+        }
     }
 }
 

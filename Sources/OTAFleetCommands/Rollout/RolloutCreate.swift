@@ -92,25 +92,27 @@ struct RolloutCreate: Command {
         guard let now = WallClock.now() else { throw FleetError(.clockNotSet, "the clock of this machine is not set") }
         let signer = try signing.signer(console)
         let operators = try operators.keys(console, signer: signer)
-        let store = try await store.open()
-        guard let stored = try await store.read(RecordKey(id)) else {
-            throw Failure(
-                "no-such-release", .noInput, "the store has no release \(id)",
-                hint: "publish it: otaflash release publish FILE.otaf --key KEY.pem")
+        let controllers = try controllers()
+        return try await store.withStore { store in
+            guard let stored = try await store.read(RecordKey(id)) else {
+                throw Failure(
+                    "no-such-release", .noInput, "the store has no release \(id)",
+                    hint: "publish it: otaflash release publish FILE.otaf --key KEY.pem")
+            }
+            let release = try operators.release(stored.bytes)
+            let rollout = try Rollout(
+                name: name, release: release, selection: selection, stages: stages, halt: halt, attempts: attempts,
+                controllers: controllers, created: now, expires: now.advanced(by: Int64(lifetime)))
+            let key = try RecordKey(name)
+            guard try await store.read(key) == nil else {
+                throw FleetError(
+                    .badChange, "there is already a rollout \(name)",
+                    hint: "choose another name; or show the rollout: otaflash rollout status \(name)")
+            }
+            try await warn(of: rollout, in: store, console)
+            try await store.put(operators.sign(rollout, with: signer).encoded(), at: key, expecting: .absent)
+            return RolloutAnswer(RolloutSummary(rollout, progress: nil, counts: .init()))
         }
-        let release = try operators.release(stored.bytes)
-        let rollout = try Rollout(
-            name: name, release: release, selection: selection, stages: stages, halt: halt, attempts: attempts,
-            controllers: controllers(), created: now, expires: now.advanced(by: Int64(lifetime)))
-        let key = try RecordKey(name)
-        guard try await store.read(key) == nil else {
-            throw FleetError(
-                .badChange, "there is already a rollout \(name)",
-                hint: "choose another name; or show the rollout: otaflash rollout status \(name)")
-        }
-        try await warn(of: rollout, in: store, console)
-        try await store.put(operators.sign(rollout, with: signer).encoded(), at: key, expecting: .absent)
-        return RolloutAnswer(RolloutSummary(rollout, progress: nil, counts: .init()))
     }
 
     private func controllers() throws -> [PublicKey] {

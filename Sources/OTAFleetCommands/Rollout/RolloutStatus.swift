@@ -37,8 +37,18 @@ struct RolloutStatus: Command {
     func answer(_ console: Console) async throws -> RolloutAnswer {
         let name = try RolloutName(reading: name)
         let operators = try operators.keys(console)
-        let store = try await store.open()
-        guard wait else { return RolloutAnswer(try await RolloutSummary.read(name, operators, store, console).summary) }
+        return try await store.withStore { store in
+            guard wait else {
+                return RolloutAnswer(try await RolloutSummary.read(name, operators, store, console).summary)
+            }
+            return try await waited(name, operators, store, console)
+        }
+    }
+
+    /// Waits until the rollout is complete, halted, paused or aborted.
+    private func waited(
+        _ name: RolloutName, _ operators: OperatorKeys, _ store: any FleetStore, _ console: Console
+    ) async throws -> RolloutAnswer {
         let begun = ContinuousClock.now
         var settled: ContinuousClock.Instant?
         while true {
@@ -108,17 +118,18 @@ struct RolloutList: Command {
 
     func answer(_ console: Console) async throws -> RolloutListAnswer {
         let operators = try operators.keys(console)
-        let store = try await store.open()
-        var rollouts: [RolloutSummary] = []
-        for record in try await store.records(in: .rollouts).sorted(by: { $0.key.name < $1.key.name }) {
-            guard let name = RolloutName(record.key.name.description) else { continue }
-            do {
-                rollouts.append(try await RolloutSummary.read(name, operators, store, console).summary)
-            } catch let error as FleetError {
-                console.warn("the rollout \(name) is ignored: \(error.context)", hint: error.failure.hint)
+        return try await store.withStore { store in
+            var rollouts: [RolloutSummary] = []
+            for record in try await store.records(in: .rollouts).sorted(by: { $0.key.name < $1.key.name }) {
+                guard let name = RolloutName(record.key.name.description) else { continue }
+                do {
+                    rollouts.append(try await RolloutSummary.read(name, operators, store, console).summary)
+                } catch let error as FleetError {
+                    console.warn("the rollout \(name) is ignored: \(error.context)", hint: error.failure.hint)
+                }
             }
+            return RolloutListAnswer(rollouts: rollouts)
         }
-        return RolloutListAnswer(rollouts: rollouts)
     }
 }
 

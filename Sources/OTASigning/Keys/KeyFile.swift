@@ -17,14 +17,15 @@ public enum KeyFile {
         return text
     }
 
-    /// Reads a file that contains the PIN of a token. The path may name a pipe.
+    /// Reads a file that contains another secret, such as the PIN of a token. The path may name a pipe.
     ///
+    /// - Parameter secret: the contents of the file, for the message, such as `this PIN`.
     /// - Throws: `no-such-file`, `not-a-file`, `read-failed`, `key-too-large`; `key-file-permissions` if the group or others have any
     ///   access to the file.
-    public static func pinText(at path: FilePath) throws(KeyError) -> SecretBytes {
+    public static func secretText(at path: FilePath, of secret: String) throws(KeyError) -> SecretBytes {
         let file = try SmallFile(path)
         let text = try file.contents()
-        try file.expectPrivate("this PIN")
+        try file.expectPrivate(secret)
         return text
     }
 

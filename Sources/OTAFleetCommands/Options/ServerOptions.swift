@@ -1,0 +1,79 @@
+import ArgumentParser
+package import NATS
+import OTAClient
+package import OTACommands
+import OTANATSStore
+import OTASigning
+import OTAStore
+import SystemPackage
+
+/// The options for a connection to NATS servers.
+struct ServerOptions: ParsableArguments {
+    static let variable = "OTAFLASH_FLEET_SERVER"
+    private static let credentialsVariable = "OTAFLASH_FLEET_CREDENTIALS"
+
+    @Option(
+        help: ArgumentHelp(
+            "The NATS server with the store: nats://HOST:PORT, or tls://HOST:PORT for an encrypted connection. Repeat the option, or use "
+                + "commas, for the servers of a cluster. Default: $\(variable); without it, the file of --store.",
+            valueName: "url"))
+    var server: [String] = []
+
+    @Option(
+        help: ArgumentHelp(
+            "The credentials of this user for the NATS server: a file with an NKey seed, or a .creds file. Only the owner may have "
+                + "access to the file. Default: $\(credentialsVariable).",
+            valueName: "file"),
+        completion: .file())
+    var credentials: String?
+
+    @Option(
+        name: .customLong("ca"),
+        help: ArgumentHelp(
+            "The certificate of the CA that signed the server's certificate, in PEM. Default: the CAs of this machine.",
+            valueName: "file"),
+        completion: .file())
+    var authority: String?
+
+    var isGiven: Bool { !server.isEmpty || Environment.value(Self.variable) != nil }
+
+    /// The addresses of `--server`, or of the environment variable if the option was not given.
+    var addresses: [String] {
+        let given = server.isEmpty ? Environment.value(Self.variable).map { [$0] } ?? [] : server
+        return given.flatMap { $0.split(separator: ",").map(String.init) }
+    }
+
+    /// Returns the options of a connection.
+    ///
+    /// - Throws: `KeyError` if the file of the credentials cannot be read or other users have access to it; `NATSError`; `Failure`.
+    func connection() throws -> NATSOptions {
+        var options = NATSOptions(servers: addresses)
+        if let authority {
+            // libnats reports a file without certificates only as a failed TLS connection.
+            _ = try FileReader.contents(of: authority)
+            options.certificateAuthority = authority
+        }
+        if let file = credentials ?? Environment.value(Self.credentialsVariable) {
+            _ = try KeyFile.secretText(at: FilePath(file), of: "these credentials")
+            try options.useCredentials(inFile: file)
+        }
+        return options
+    }
+
+    /// Connects to the server, passes the connection to `body`, and closes the connection after it.
+    ///
+    /// - Throws: the errors of ``connection()`` and of `body`; `NATSError`.
+    func withClient<Result: Sendable>(_ body: (NATSClient) async throws -> Result) async throws -> Result {
+        try await NATSClient.withClient(connection(), body)
+    }
+}
+
+extension NATSError: FailureCause {
+    package var failure: Failure {
+        // The only malformed arguments of a connection are the addresses and the files of the options.
+        code == .invalidArguments
+            ? .usage(
+                cause.map { "\(message): \($0)" } ?? message, hint: "check --server, --credentials and --ca")
+            : StoreError(self).failure
+    }
+}
