@@ -156,7 +156,9 @@ let package = Package(
         .systemLibrary(name: "CNATS", pkgConfig: "libnats", providers: [.apt(["libnats-dev"])]),
         .target(name: "NATS", dependencies: ["CNATS", "COpenSSL", "DescriptorIO"], swiftSettings: swift),
         // The store on a NATS server.
-        .target(name: "OTANATSStore", dependencies: ["NATS", "OTAFirmware", "OTAStore"], swiftSettings: swift),
+        .target(
+            name: "OTANATSStore", dependencies: ["DescriptorIO", "NATS", "OTAFirmware", "OTAStore"],
+            swiftSettings: swift),
         // The gateway and the controller of a fleet. They import no transport: the caller passes the devices.
         .target(
             name: "OTAGateway", dependencies: ["OTAFirmware", "OTAFleet", "OTASigning", "OTAStore"],
@@ -347,7 +349,8 @@ let package = Package(
             name: "OTACommandsTests",
             dependencies: [
                 "OTACommands", "BlueZ", "DBus", "DescriptorIO", "FakeBlueZ", "NATS", "NATSTestSupport", "OTAArchive",
-                "OTAClient", "OTAFirmware", "OTAFleet", "OTAFleetCommands", "OTANATSStore", "OTASerial", "OTASigners",
+                "OTAClient", "OTAFirmware", "OTAFleet", "OTAFleetCommands", "OTALocalStore", "OTANATSStore",
+                "OTASerial", "OTASigners",
                 "OTASigning", "OTASimulator", "OTAStore",
                 "OTATestSupport", "OTATransport",
                 "OTAUDP", "OTAUpdate",

@@ -80,7 +80,7 @@ extension NATSOptions {
     }
 
     /// The addresses for messages, without user names and passwords.
-    var addresses: String { servers.map(Self.withoutPassword).joined(separator: ", ") }
+    package var addresses: String { servers.map(Self.withoutPassword).joined(separator: ", ") }
 
     private static func withoutPassword(_ server: String) -> String {
         guard let at = server.lastIndex(of: "@"), let scheme = server.firstRange(of: "://") else { return server }

@@ -62,7 +62,8 @@ struct GatewayGroup: CommandGroupWithHint {
 struct FleetGroup: CommandGroupWithHint {
     static let hint = "list the devices: otaflash fleet devices"
     static let configuration = CommandConfiguration(
-        commandName: "fleet", abstract: "Show the devices of the fleet.", subcommands: [FleetDevices.self])
+        commandName: "fleet", abstract: "Show the devices of the fleet, and prepare a NATS server for it.",
+        subcommands: [FleetDevices.self, FleetInit.self, FleetCheck.self, FleetRun.self])
 }
 
 struct DeviceGroup: CommandGroupWithHint {

@@ -13,7 +13,9 @@ struct EventHistory: Sendable {
 
     private let stream: StoredStream
 
-    init(_ client: NATSClient) throws(NATSError) { stream = try StoredStream("otaflash_events", client) }
+    init(_ client: NATSClient, apiPrefix: String = StoredStream.defaultAPIPrefix) throws(NATSError) {
+        stream = try StoredStream("otaflash_events", client, apiPrefix: apiPrefix)
+    }
 
     func create(replicas: Int) async throws(NATSError) {
         try await stream.create(

@@ -1,3 +1,4 @@
+internal import DescriptorIO
 public import NATS
 public import OTAFirmware
 public import OTAStore
@@ -7,9 +8,13 @@ public import OTAStore
 /// Each bucket is the key-value bucket `otaflash_BUCKET`, objects are in the object store `otaflash_bundles`, and events are in the stream
 /// `otaflash_events`. The revisions of two buckets are not comparable, because each bucket has its own counter.
 ///
-/// ``withChanges(of:_:)`` and ``records(in:)`` need the permission to create consumers. The other methods that read need only `DIRECT.GET`.
+/// Reading needs only the permission for `DIRECT.GET`. ``withChanges(of:_:)`` and ``records(in:)`` create a consumer if the server permits
+/// it. Otherwise they read one record with each request, and ``withChanges(of:_:)`` looks for new records every 2 s.
 public struct NATSStore: FleetStore {
+    private let client: NATSClient
     private let buckets: [Bucket: KeyValueBucket]
+    /// The server has refused a consumer of these buckets.
+    private let withoutConsumer = Guarded<Set<Bucket>>([])
     private let objects: ObjectStore
     private let history: EventHistory
 
@@ -20,6 +25,7 @@ public struct NATSStore: FleetStore {
             for bucket in Bucket.allCases {
                 buckets[bucket] = try KeyValueBucket("otaflash_\(bucket.rawValue)", client)
             }
+            self.client = client
             self.buckets = buckets
             objects = try ObjectStore("otaflash_bundles", client)
             history = try EventHistory(client)
@@ -30,24 +36,83 @@ public struct NATSStore: FleetStore {
 
     /// Creates the buckets, the object store and the history. This method does nothing if they already exist with the same settings.
     ///
+    /// With the accounts of ``ServerConfiguration``, the user must be an operator.
+    ///
     /// - Parameter replicas: the number of servers that store each record: 1, 3 or 5.
     /// - Throws: `unavailable`, for example if a bucket exists with other settings; `full`, `corrupt`.
     public func create(replicas: Int = 1) async throws(StoreError) {
         do {
-            for (bucket, stored) in buckets {
+            let gatewayAPI = try await gatewayAPIPrefix()
+            for bucket in Bucket.allCases {
+                let isOfGateways = ServerConfiguration.gatewayBuckets.contains(bucket)
+                let stored = try KeyValueBucket(
+                    "otaflash_\(bucket.rawValue)", client,
+                    apiPrefix: isOfGateways ? gatewayAPI : StoredStream.defaultAPIPrefix)
                 var settings = KeyValueBucket.Settings()
                 settings.history = bucket == .rollouts ? 16 : 1
                 settings.maximumAge = bucket.maximumAge
                 // The server's limit also includes the headers of a message. 512 bytes are for the headers.
                 settings.maximumValueSize = StoreLimits.recordBytes + 512
                 settings.replicas = replicas
-                try await stored.create(settings)
+                try await ServerCheck.untilReady { () throws(NATSError) in try await stored.create(settings) }
             }
             try await objects.create(replicas: replicas)
-            try await history.create(replicas: replicas)
+            try await EventHistory(client, apiPrefix: gatewayAPI).create(replicas: replicas)
         } catch {
             throw StoreError(error)
         }
+    }
+
+    /// Returns the API prefix for the streams that gateways write. It is another one if the user's account imports the API of the gateways'
+    /// account.
+    private func gatewayAPIPrefix() async throws(NATSError) -> String {
+        let prefix = ServerConfiguration.gatewayAPIPrefix
+        do throws(NATSError) { _ = try await client.request("\(prefix).INFO") } catch {
+            guard [.noResponders, .permissionDenied].contains(error.code) else { throw error }
+            return StoredStream.defaultAPIPrefix
+        }
+        return prefix
+    }
+
+    /// The buckets that the connection's user may read and write.
+    public struct Access: Sendable {
+        public var readable: [Bucket] = []
+        public var writable: [Bucket] = []
+    }
+
+    /// Finds out which buckets the user may read and write. The method changes no record: its writes expect a revision that does not exist.
+    ///
+    /// - Throws: `unavailable` if the store does not exist.
+    public func access() async throws(StoreError) -> Access {
+        var access = Access()
+        for bucket in Bucket.allCases {
+            guard let stored = buckets[bucket] else { continue }
+            do throws(NATSError) {
+                _ = try await stored.get("_check")
+                access.readable.append(bucket)
+            } catch {
+                guard error.code == .permissionDenied else { throw StoreError(error) }
+            }
+            do throws(NATSError) {
+                _ = try await stored.stream.store(
+                    [], subject: "$KV.\(stored.name)._check", expecting: UInt64(Int64.max))
+            } catch {
+                switch error.code {
+                case .conflict: access.writable.append(bucket)
+                // No responders: the bucket is in another account, which does not share it for writing.
+                case .permissionDenied, .noResponders: break
+                default: throw StoreError(error)
+                }
+            }
+        }
+        return access
+    }
+
+    /// Returns the number of servers that store each record.
+    ///
+    /// - Throws: `unavailable` if the store does not exist.
+    public func replicas() async throws(StoreError) -> Int {
+        do { return try await objects.stream.replicas() } catch { throw StoreError(error) }
     }
 
     // MARK: - Records
@@ -68,7 +133,18 @@ public struct NATSStore: FleetStore {
     public func records(in bucket: Bucket) async throws(StoreError) -> [StoredRecord] {
         guard let stored = buckets[bucket] else { return [] }
         do throws(NATSError) {
-            return try await stored.entries().compactMap { StoredRecord($0, bucket) }
+            if !withoutConsumer.with({ $0.contains(bucket) }) {
+                do throws(NATSError) {
+                    return try await stored.entries().compactMap { StoredRecord($0, bucket) }
+                } catch {
+                    guard DirectReader.replacesConsumer(after: error) else { throw error }
+                }
+            }
+            var reader = DirectReader(stored)
+            let records = try await reader.all().compactMap { StoredRecord($0, bucket) }
+            // The server has refused a consumer, and the bucket exists.
+            withoutConsumer.with { _ = $0.insert(bucket) }
+            return records
         } catch {
             throw StoreError(error)
         }
@@ -93,7 +169,7 @@ public struct NATSStore: FleetStore {
         of bucket: Bucket, _ body: (RecordChanges) async throws -> Result
     ) async throws -> Result {
         guard let stored = buckets[bucket] else { return try await body(RecordChanges(AsyncStream { nil })) }
-        let source = ChangeSource(try stored.watch(), bucket)
+        let source = ChangeSource(stored, bucket, hasConsumer: !withoutConsumer.with { $0.contains(bucket) })
         return try await body(RecordChanges(AsyncStream { await source.next() }))
     }
 
@@ -129,37 +205,10 @@ public struct NATSStore: FleetStore {
     }
 }
 
-/// The changes of a bucket, one after the other.
-private actor ChangeSource {
-    private var changes: KeyValueWatch.Iterator
-    private let bucket: Bucket
-
-    init(_ watch: KeyValueWatch, _ bucket: Bucket) {
-        changes = watch.makeAsyncIterator()
-        self.bucket = bucket
-    }
-
-    /// Returns the next record, or the error that ended the watch. Returns nil if the watch has ended or the task is cancelled.
-    func next() async -> RecordChanges.Batch? {
-        var changes = changes
-        defer { self.changes = changes }
-        while true {
-            do throws(NATSError) {
-                guard let change = try await changes.next() else { return nil }
-                if case .entry(let entry) = change, let record = StoredRecord(entry, bucket) {
-                    return .success([record])
-                }
-            } catch {
-                return error.code == .cancelled ? nil : .failure(StoreError(error))
-            }
-        }
-    }
-}
-
 extension StoredRecord {
     /// Creates the record of a bucket's entry. Returns nil if the entry is deleted. Also returns nil if the key is not a valid name or the
     /// value is too large: such an entry is not from a client of the fleet, and must not make the other records unreadable.
-    fileprivate init?(_ entry: KeyValueEntry, _ bucket: Bucket) {
+    init?(_ entry: KeyValueEntry, _ bucket: Bucket) {
         guard !entry.isDeleted, let name = RecordName(entry.key), entry.value.count <= StoreLimits.recordBytes else {
             return nil
         }

@@ -30,11 +30,12 @@ package final class TestServer: Sendable {
 
     package let version: Version
     package let folder: FilePath
-    private let configuration: @Sendable (Int) -> String
+    /// Returns the configuration for a port; nil: the configuration is a file of the test.
+    private let configuration: (@Sendable (Int) -> String)?
     private let running = Guarded(Running?.none)
     private let usedPort = Guarded(-1)
 
-    private init(_ version: Version, _ folder: FilePath, _ configuration: @escaping @Sendable (Int) -> String) {
+    private init(_ version: Version, _ folder: FilePath, _ configuration: (@Sendable (Int) -> String)?) {
         (self.version, self.folder, self.configuration) = (version, folder, configuration)
     }
 
@@ -91,13 +92,29 @@ package final class TestServer: Sendable {
         }
     }
 
+    /// Runs `body` with a server that has exactly the given configuration, which listens on 127.0.0.1.
+    @discardableResult package static func run<Result: Sendable>(
+        _ version: Version, configuration file: FilePath, _ body: (TestServer) async throws -> Result
+    ) async throws -> Result {
+        let server = TestServer(version, file.removingLastComponent(), nil)
+        do {
+            try await server.start(file.stem ?? "")
+            let result = try await body(server)
+            await server.kill()
+            return result
+        } catch {
+            await server.kill()
+            throw error
+        }
+    }
+
     /// Starts the server. A second start uses the port of the first one.
     package func start(_ name: String = "one") async throws {
         guard access(version.program, X_OK) == 0 else {
             throw ServerEnded(log: "\(version.program) does not exist; hint: run scripts/setup test")
         }
         let file = folder.appending("\(name).conf")
-        try file.write(configuration(port))
+        if let configuration { try file.write(configuration(port)) }
         let (starts, started) = AsyncThrowingStream.makeStream(of: Int.self)
         let process = try ServerProcess(program: version.program, arguments: ["-c", file.string])
         // The thread reads the server's output until its end.
@@ -128,7 +145,7 @@ package final class TestServer: Sendable {
 
     /// Makes the server read its configuration file again, after a change of `settings`.
     package func reload(_ settings: String, _ name: String = "one") throws {
-        try folder.appending("\(name).conf").write(configuration(port) + settings)
+        try folder.appending("\(name).conf").write((configuration?(port) ?? "") + settings)
         running.with { $0?.process }?.signal(SIGHUP)
     }
 }

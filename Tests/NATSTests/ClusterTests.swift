@@ -1,7 +1,5 @@
-import Glibc
 import NATS
 import NATSTestSupport
-import SystemPackage
 import Testing
 
 /// Three servers of version 2.15.1. A cluster of 2.9.10 accepts several writes with the same expected revision
@@ -10,7 +8,7 @@ import Testing
 struct ClusterTests {
     @Test("of 12 writers, at most one wins each round, also while each server is killed and started again")
     func race() async throws {
-        try await withCluster { servers in
+        try await TestServer.withCluster(.newest) { servers in
             var options = servers[0].options
             options.servers = servers.map(\.url)
             options.requestTimeout = .seconds(2)
@@ -53,43 +51,5 @@ struct ClusterTests {
         var clients: [NATSClient] = []
         for _ in 0..<count { clients.append(try await NATSClient.open(options)) }
         return clients
-    }
-
-    private func withCluster(_ body: ([TestServer]) async throws -> Void) async throws {
-        let ports = try freePorts(3)
-        let routes = ports.map { "\"nats-route://127.0.0.1:\($0)\"" }.joined(separator: ", ")
-        func settings(_ index: Int) -> String {
-            "cluster { name: c, listen: \"127.0.0.1:\(ports[index])\", routes: [\(routes)], no_advertise: true }"
-        }
-        try await TemporaryFolder.run { folder in
-            try await TestServer.run(.newest, in: folder, name: "s0", settings(0)) { first in
-                try await TestServer.run(.newest, in: folder, name: "s1", settings(1)) { second in
-                    try await TestServer.run(.newest, in: folder, name: "s2", settings(2)) { third in
-                        try await body([first, second, third])
-                    }
-                }
-            }
-        }
-    }
-
-    /// Returns different ports of the loopback interface that no program uses.
-    private func freePorts(_ count: Int) throws -> [Int] {
-        var sockets: [CInt] = []
-        defer { for socket in sockets { close(socket) } }
-        return try (0..<count).map { _ in
-            let descriptor = socket(AF_INET, CInt(SOCK_STREAM.rawValue) | CInt(SOCK_CLOEXEC.rawValue), 0)
-            sockets.append(descriptor)
-            var address = sockaddr_in()
-            address.sin_family = sa_family_t(AF_INET)
-            address.sin_addr.s_addr = UInt32(INADDR_LOOPBACK).bigEndian
-            var size = socklen_t(MemoryLayout<sockaddr_in>.size)
-            let status = withUnsafeMutablePointer(to: &address) { pointer in
-                pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { address in
-                    bind(descriptor, address, size) == 0 ? getsockname(descriptor, address, &size) : -1
-                }
-            }
-            guard status == 0 else { throw Errno(rawValue: errno) }
-            return Int(UInt16(bigEndian: address.sin_port))
-        }
     }
 }

@@ -2,8 +2,10 @@ import Glibc
 import NATS
 import NATSTestSupport
 import OTACommands
+import OTALocalStore
 import OTANATSStore
 import OTAStore
+import SystemPackage
 import Testing
 
 /// Rollouts over the store of a NATS server, with virtual devices: each test runs the programs as a user does.
@@ -13,7 +15,7 @@ import Testing
         arguments: TestServer.Version.allCases)
     func complete(_ version: TestServer.Version) async throws {
         try await TestServer.run(version) { server in
-            try await NATSClient.withClient(server.options) { try await NATSStore($0).create() }
+            try await server.createStore()
             let fleet = try await Fleet(devices: 4, server: server.url)
             try await fleet.create("spring", "--stages", "devices=sim-d1,100%", "--advance", "100%,min=1")
             let waited = try await fleet.withGateway { try await fleet.status("spring", "--wait", "--timeout", "60s") }
@@ -75,5 +77,117 @@ import Testing
         // The environment variable has the same effect as the option.
         let malformed = try await sandbox.run(words, env: ["OTAFLASH_FLEET_CREDENTIALS": "user.nk"])
         #expect(malformed.exit == 64 && malformed.out.contains("contains no NKey seed"), "\(malformed.out)")
+    }
+
+    @Test("a rollout that names no controller is refused, unless a controller has run on this machine")
+    func noController() async throws {
+        try await TestServer.run(.newest) { server in
+            try await server.createStore()
+            let fleet = try await Fleet(devices: 1, server: server.url)
+            let words =
+                [
+                    "rollout", "create", "spring", "--release", fleet.release, "--select", "product=demo", "--key",
+                    "ops.pem",
+                ]
+            let refused = try await fleet.run(words)
+            #expect(refused.exit == 64 && refused.err.contains("the rollout needs a controller"), "\(refused.err)")
+            #expect(
+                try await fleet.json("rollout", "list", "--operators", "ops.pub.pem").rollouts?.array?.isEmpty == true)
+            // The key of this machine's controller is created by its first run.
+            let stopped = try await fleet.sandbox.shell(
+                #"timeout --signal=TERM 60 "$0" fleet run --operators ops.pub.pem 2>run.err & "#
+                    + #"until [ -e state/fleet/controller.pem ]; do sleep 0.1; done; kill $!; wait $!; "$0" "$@""#,
+                arguments: words, env: ["OTAFLASH_FLEET_SERVER": server.url])
+            #expect(stopped.exit == 0, "\(stopped.err)")
+        }
+    }
+
+    @Test("a rollout is complete after the server was killed and started again during its updates")
+    func serverKilled() async throws {
+        try await TestServer.run(.newest) { server in
+            try await server.createStore()
+            let fleet = try await Fleet(devices: 4, server: server.url, pace: "real")
+            try await fleet.create("spring", "--stages", "devices=sim-d1,100%", "--advance", "100%,min=1")
+            let waited = try await fleet.withGateway {
+                while try await fleet.count("running") < 1 { try await Task.sleep(for: .milliseconds(50)) }
+                await server.kill()
+                let away = try await fleet.status("spring")
+                #expect(away.exit == 69, "\(away.err)")
+                try await server.start()
+                return try await fleet.status("spring", "--wait", "--timeout", "150s")
+            }
+            #expect(waited.exit == 0, "\(waited.err)")
+            #expect(try await fleet.count("done") == 4)
+        }
+    }
+
+    @Test("of two controllers, the second one starts the next stage after the first one was killed")
+    func twoControllers() async throws {
+        try await TestServer.run(.newest) { server in
+            try await server.createStore()
+            let fleet = try await Fleet(devices: 2, server: server.url)
+            try await fleet.create("spring", "--stages", "devices=sim-d1,100%", "--advance", "100%,min=1,soak=5s")
+            let waited = try await fleet.withGatewayAlone {
+                try await fleet.withController {
+                    while try await fleet.count("done") < 1 { try await Task.sleep(for: .milliseconds(50)) }
+                    return try await fleet.withController(state: "second") {
+                        try await fleet.kill("controller-state")
+                        let early = try await fleet.status("spring")
+                        #expect(try early.json().rollout?.stage?.number == 1)
+                        return try await fleet.status("spring", "--wait", "--timeout", "150s")
+                    }
+                }
+            }.result
+            #expect(waited.exit == 0, "\(waited.err)")
+            #expect(try await fleet.count("done") == 2)
+        }
+    }
+
+    @Test("a rollout without a signature, or signed by a stranger, is reported by the gateway and installs nothing")
+    func forged() async throws {
+        try await TestServer.run(.newest) { server in
+            try await server.createStore()
+            let fleet = try await Fleet(devices: 2, server: server.url)
+            #expect(try await fleet.sandbox.run("keygen", "other").exit == 0)
+            let local = ["--store", "other.db", "--key", "other.pem"]
+            #expect(
+                try await fleet.sandbox.run(
+                    ["release", "publish", "fw.otaf", "--trust", "release.pub.pem"] + local
+                ).exit == 0)
+            #expect(
+                try await fleet.sandbox.run(
+                    ["rollout", "create", "theirs", "--release", fleet.release, "--select", "product=demo"] + local
+                ).exit == 0)
+            let key = RecordKey(.rollouts, try #require(RecordName("theirs")))
+            let foreign = try #require(
+                try await LocalStore(fleet.sandbox.folder.appending("other.db")).read(key)
+            ).bytes
+            let (_, gateway) = try await fleet.withGatewayAlone {
+                try await NATSClient.withClient(server.options) { client in
+                    let store = try NATSStore(client)
+                    #expect(try await store.write(foreign, at: key, expecting: .absent) != .conflict)
+                    let unsigned = RecordKey(.rollouts, try #require(RecordName("unsigned")))
+                    let text = #"{"schema":1,"kind":"rollout","payload":"e30=","signatures":[]}"#
+                    #expect(try await store.write(Array(text.utf8), at: unsigned, expecting: .absent) != .conflict)
+                }
+                // A rollout of the operator follows, for one of the two devices. Its result shows that the gateway has read the others.
+                try await fleet.create("spring", "--stages", "devices=sim-d1")
+                try await fleet.withController {
+                    while try await fleet.count("done") < 1 { try await Task.sleep(for: .milliseconds(50)) }
+                }
+            }
+            #expect(gateway.err.contains("the rollout is not signed by an operator's key"), "\(gateway.err)")
+            #expect(gateway.err.contains("the signed record does not have 1 to 8 signatures"))
+            let devices = try await fleet.json("fleet", "devices").devices?.array
+            #expect(devices?.map { $0.id?.string } == ["sim-d1"])
+            let status = try await fleet.sandbox.run("status", "--device", "sim:d2?pace=virtual", "--format", "json")
+            #expect(status.out.contains(#""1.0.0""#) && !status.out.contains(#""1.1.0""#), "\(status.out)")
+        }
+    }
+}
+
+extension TestServer {
+    func createStore() async throws {
+        try await NATSClient.withClient(options) { try await NATSStore($0).create() }
     }
 }

@@ -11,6 +11,18 @@ package enum NKey {
     private static let seed: UInt8 = 18 << 3
     private static let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZ234567".utf8)
 
+    /// Returns a new random seed of a user (`SU…`), and its public key (`U…`).
+    package static func makeUser() -> (seed: String, publicKey: String)? {
+        // The kernel's random numbers (getrandom).
+        var generator = SystemRandomNumberGenerator()
+        var text = [seed | user >> 5, (user & 31) << 3]
+        text += (0..<32).map { _ in UInt8.random(in: 0...255, using: &generator) }
+        let end = checksum(text[...])
+        text += [UInt8(truncatingIfNeeded: end), UInt8(end >> 8)]
+        let seed = encoded(text)
+        return publicKey(ofSeed: seed).map { (String(decoding: seed, as: UTF8.self), $0) }
+    }
+
     /// Returns the public key (`U…`) for the user's seed in a file. The file may contain other lines, such as comments.
     static func publicKey(ofSeedFile file: String) throws(NATSError) -> String { try user(ofFile: file).key }
 

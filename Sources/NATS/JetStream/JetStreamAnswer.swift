@@ -43,13 +43,17 @@ package struct PublicationAnswer: Decodable {
     }
 }
 
-/// The answer to a request that creates a stream.
+/// The answer to a request that creates a stream, or that reads its settings.
 struct StreamAnswer: Decodable {
     struct State: Decodable {
         var messages: UInt64
     }
+    struct Settings: Decodable {
+        var num_replicas: Int
+    }
 
     var state: State
+    var config: Settings
 }
 
 /// The answer to a request to create a consumer.

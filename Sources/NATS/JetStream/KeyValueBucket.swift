@@ -11,9 +11,11 @@ public struct KeyValueBucket: Sendable {
     /// exists.
     ///
     /// - Throws: `invalidArguments` if the name is not made of letters, digits, `_` and `-`.
-    public init(_ name: String, _ client: NATSClient) throws(NATSError) {
+    public init(
+        _ name: String, _ client: NATSClient, apiPrefix: String = StoredStream.defaultAPIPrefix
+    ) throws(NATSError) {
         self.name = name
-        stream = try StoredStream("KV_\(name)", client)
+        stream = try StoredStream("KV_\(name)", client, apiPrefix: apiPrefix)
     }
 
     /// The client that the bucket uses.
@@ -57,6 +59,13 @@ public struct KeyValueBucket: Sendable {
     /// age. If a client has deleted the key, ``KeyValueEntry/isDeleted`` is true in the returned entry.
     public func get(_ key: String) async throws(NATSError) -> KeyValueEntry? {
         guard let message = try await stream.last(subject: try subject(key)) else { return nil }
+        return try entry(message)
+    }
+
+    /// Returns the first stored value, of any key, that has at least this revision; nil if there is no such value. The user needs no
+    /// permission to create consumers.
+    public func next(from revision: UInt64) async throws(NATSError) -> KeyValueEntry? {
+        guard let message = try await stream.next(from: revision, filter: "\(prefix)>") else { return nil }
         return try entry(message)
     }
 

@@ -6,15 +6,26 @@
 public struct StoredStream: Sendable {
     public let name: String
     public let client: NATSClient
+    /// The prefix of the subjects for administration. With another prefix than ``defaultAPIPrefix``, an account imports the API of another
+    /// account.
+    let apiPrefix: String
+
+    /// The API prefix of the client's own account.
+    public static let defaultAPIPrefix = "$JS.API"
 
     /// Creates a value that accesses this stream over the client. The initializer sends nothing, and does not check whether the stream
     /// exists.
     ///
+    /// - Parameter apiPrefix: the prefix of the subjects for administration, such as the creation of the stream.
+    ///
     /// - Throws: `invalidArguments` if the name is not made of 1 to 128 letters, digits, `_` and `-`.
-    public init(_ name: String, _ client: NATSClient) throws(NATSError) {
+    public init(
+        _ name: String, _ client: NATSClient, apiPrefix: String = StoredStream.defaultAPIPrefix
+    ) throws(NATSError) {
         guard Subject.isToken(name) else { throw NATSError(.invalidArguments, "'\(name)' is not the name of a stream") }
         self.name = name
         self.client = client
+        self.apiPrefix = apiPrefix
     }
 
     /// A stored message.
@@ -143,6 +154,22 @@ public struct StoredStream: Sendable {
         try await create(settings)
     }
 
+    /// Returns the number of servers that store the stream.
+    ///
+    /// - Throws: `notFound` if the stream does not exist.
+    public func replicas() async throws(NATSError) -> Int {
+        let answer: StreamAnswer = try await call(
+            "STREAM.INFO.\(name)", NoSettings(), "cannot read the settings of stream \(name)")
+        return answer.config.num_replicas
+    }
+
+    /// Deletes the stream with all its messages.
+    public func delete() async throws(NATSError) {
+        let _: SuccessAnswer = try await call("STREAM.DELETE.\(name)", NoSettings(), "cannot delete stream \(name)")
+    }
+
+    private struct NoSettings: Encodable {}
+
     /// Removes all messages with this subject.
     package func purge(subject: String) async throws(NATSError) {
         struct Request: Encodable { var filter: String }
@@ -154,7 +181,7 @@ public struct StoredStream: Sendable {
     func call<Answer: Decodable>(
         _ subject: String, _ request: some Encodable, _ what: String
     ) async throws(NATSError) -> Answer {
-        let reply = try await client.request("$JS.API.\(subject)", try JetStreamJSON.encode(request))
+        let reply = try await client.request("\(apiPrefix).\(subject)", try JetStreamJSON.encode(request))
         return try JetStreamJSON.decode(Answer.self, reply.payload, what)
     }
 }

@@ -10,15 +10,28 @@ package struct KeyOptions: ParsableArguments {
         completion: .file())
     var key: String
 
-    @OptionGroup var passphrase: PassphraseOptions
-    @OptionGroup var pin: PINOptions
+    @OptionGroup var secrets: KeySecretOptions
 
     package init() {}
 
     /// Reads the key, or finds it in its token, program or agent.
     ///
     /// - Throws: `KeyError`, `Failure`.
-    package func signer(_ console: Console) throws -> any Signer {
+    package func signer(_ console: Console) throws -> any Signer { try secrets.signer(key, console) }
+}
+
+/// The options for the secret that a private key needs.
+package struct KeySecretOptions: ParsableArguments {
+    @OptionGroup var passphrase: PassphraseOptions
+    @OptionGroup var pin: PINOptions
+
+    package init() {}
+
+    /// Reads a private key, or finds it in its token, program or agent.
+    ///
+    /// - Parameter key: the value of `--key`.
+    /// - Throws: `KeyError`, `Failure`.
+    package func signer(_ key: String, _ console: Console) throws -> any Signer {
         var keys = SigningKeys(passphrases: passphrase.source, pins: pin.source(console))
         return try keys.key(at: key)
     }

@@ -20,8 +20,9 @@ struct GatewayRun: Command {
             The gateway runs until Ctrl-C or SIGTERM. Then it interrupts the updates whose devices have not marked the new image for \
             boot, waits for the others, and exits with 0. A second signal ends it at once.
 
-            The gateway is also the controller of the rollouts that 'rollout create' starts on this machine: it starts their stages. \
-            The controller's key is created at the first use, in the state folder.
+            Without --server, the gateway is also the controller of the rollouts that 'rollout create' starts on this machine: it \
+            starts their stages. The controller's key is created at the first use, in the state folder. With --server, start a \
+            controller: otaflash fleet run.
 
             Example: otaflash gateway run --name desk --device udp:192.168.1.20 \\
                        --trust release.pub.pem --operators ops.pub.pem
@@ -98,15 +99,19 @@ struct GatewayRun: Command {
                 memory: try memory.read(), slots: atOnce, software: Version.number),
             store: store, devices: devices, clock: ContinuousClock(), wall: WallClock.now,
             save: { try memory.write($0) }, report: { notes.report($0) })
-        let controller = Controller(
-            signer: try FleetFolder.controllerKey(), life: life, operators: operators, memory: try serials.read(),
-            store: store, clock: ContinuousClock(), wall: WallClock.now, save: { try serials.write($0) },
-            report: { notes.report($0) })
+        // On a server, the controller is a program of its own (fleet run), whose user may write other records than a gateway.
+        let controller =
+            self.store.isOnServer
+            ? nil
+            : Controller(
+                signer: try FleetFolder.controllerKey(), life: life, operators: operators, memory: try serials.read(),
+                store: store, clock: ContinuousClock(), wall: WallClock.now, save: { try serials.write($0) },
+                report: { notes.report($0) })
         console.note("the gateway \(name) runs with \(addresses.count) devices; press Ctrl-C to stop it")
         try await Interrupts.during(onFirst: { console.note("stopping; press Ctrl-C again to stop at once") }) {
             stops in
             try await withThrowingTaskGroup(of: Void.self) { group in
-                group.addTask { await controller.run() }
+                if let controller { group.addTask { await controller.run() } }
                 try await gateway.run(stops: stops)
                 group.cancelAll()
             }
@@ -141,18 +146,13 @@ struct GatewayAnswer: CommandAnswer {
 
 /// Shows the messages of a gateway and of its controller, and counts the attempts.
 final class GatewayNotes: Sendable {
-    private struct State {
-        var attempts = GatewayAnswer.Attempts()
-        /// The last warning. The gateway tries again every few seconds, so a repeated warning is not shown again.
-        var lastWarning = ""
-    }
-
     private let console: Console
-    private let state = Guarded(State())
+    private let warnings: RepeatedWarnings
+    private let counts = Guarded(GatewayAnswer.Attempts())
 
-    init(_ console: Console) { self.console = console }
+    init(_ console: Console) { (self.console, warnings) = (console, RepeatedWarnings(console)) }
 
-    var attempts: GatewayAnswer.Attempts { state.with { $0.attempts } }
+    var attempts: GatewayAnswer.Attempts { counts.with { $0 } }
 
     func report(_ note: GatewayNote) {
         switch note {
@@ -162,22 +162,22 @@ final class GatewayNotes: Sendable {
             let text: String
             switch end {
             case .updated:
-                state.with { $0.attempts.updated += 1 }
+                counts.with { $0.updated += 1 }
                 text = "updated"
             case .retry(let reason):
-                state.with { $0.attempts.retried += 1 }
+                counts.with { $0.retried += 1 }
                 text = "no result (\(reason))"
             case .refused(let reason):
-                state.with { $0.attempts.refused += 1 }
+                counts.with { $0.refused += 1 }
                 text = "refused (\(reason))"
             case .failed(let reason):
-                state.with { $0.attempts.failed += 1 }
+                counts.with { $0.failed += 1 }
                 text = "failed (\(reason))"
             }
             console.note("\(device): \(text)\(isStored ? "" : "; the store does not have this result")")
-        case .refused(let error): warn(error)
-        case .storeFailed(let error): warn(error)
-        case .notSaved(let text): warn(saving: text)
+        case .refused(let error): warnings.warn(error)
+        case .storeFailed(let error): warnings.warn(error)
+        case .notSaved(let text): warnings.warn(saving: text)
         }
     }
 
@@ -187,26 +187,9 @@ final class GatewayNotes: Sendable {
         case .wrote(let progress):
             let state = progress.state.rawValue
             console.debug("controller: \(progress.rollout) is \(state) in stage \(progress.stage + 1)")
-        case .refused(let error): warn(error)
-        case .storeFailed(let error): warn(error)
-        case .notSaved(let text): warn(saving: text)
+        case .refused(let error): warnings.warn(error)
+        case .storeFailed(let error): warnings.warn(error)
+        case .notSaved(let text): warnings.warn(saving: text)
         }
-    }
-
-    private func warn(_ error: some FailureCause) {
-        let failure = error.failure
-        warn(failure.message, hint: failure.hint)
-    }
-
-    private func warn(saving text: String) {
-        warn("cannot write the memory of serials: \(text)", hint: "free space on the disk of the state folder")
-    }
-
-    private func warn(_ text: String, hint: String) {
-        let isNew = state.with { state in
-            defer { state.lastWarning = text }
-            return state.lastWarning != text
-        }
-        if isNew { console.warn(text, hint: hint) }
     }
 }

@@ -43,6 +43,16 @@ struct ServerOptions: ParsableArguments {
         return given.flatMap { $0.split(separator: ",").map(String.init) }
     }
 
+    /// Checks that an address was given.
+    ///
+    /// - Parameter other: another possible next step, for the hint.
+    /// - Throws: `Failure`.
+    func require(or other: String? = nil) throws(Failure) {
+        guard !isGiven else { return }
+        let give = "give the address of the NATS server: --server nats://HOST:4222"
+        throw .usage("the server is missing", hint: ([give] + (other.map { [$0] } ?? [])).joined(separator: "; or "))
+    }
+
     /// Returns the options of a connection.
     ///
     /// - Throws: `KeyError` if the file of the credentials cannot be read or other users have access to it; `NATSError`; `Failure`.

@@ -57,6 +57,11 @@ enum FleetFolder {
         }
     }
 
+    /// Whether this machine's controller has a key.
+    static func hasControllerKey() throws -> Bool {
+        (try? FilePath(path.appending("controller.pem").string).stat()) != nil
+    }
+
     /// Returns the key of this machine's controller, which is created at the first use.
     ///
     /// - Throws: `KeyError`, `ClientError`.

@@ -64,7 +64,7 @@ struct RolloutCreate: Command {
 
     @Option(
         help: ArgumentHelp(
-            "The public key of a controller, which may start the stages of this rollout; repeatable. Default: the key of the controller on this machine.",
+            "The public key of a controller, which may start the stages of this rollout; repeatable. Default: the key of the controller on this machine. With --server, this key must exist: fleet run creates it.",
             valueName: "file"),
         completion: .file())
     var controller: [String] = []
@@ -116,7 +116,16 @@ struct RolloutCreate: Command {
     }
 
     private func controllers() throws -> [PublicKey] {
-        guard !controller.isEmpty else { return [try FleetFolder.controllerKey().publicKey] }
+        guard !controller.isEmpty else {
+            // On a server, the gateways are not controllers. Without a running controller, the rollout would wait for ever.
+            if store.isOnServer, try !FleetFolder.hasControllerKey() {
+                throw Failure.usage(
+                    "the rollout needs a controller, and no controller has run on this machine",
+                    hint: "name the key of the controller (fleet run --key): --controller KEY.pub.pem; "
+                        + "or first start a controller on this machine: otaflash fleet run")
+            }
+            return [try FleetFolder.controllerKey().publicKey]
+        }
         return try controller.map { path in
             guard let key = try KeyFile.publicKey(at: FilePath(path), option: "--controller").bundleKey else {
                 throw Failure.usage("\(path) is not an Ed25519 key", hint: "create one: otaflash keygen controller")

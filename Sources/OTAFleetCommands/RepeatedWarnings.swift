@@ -1,0 +1,24 @@
+import DescriptorIO
+import OTACommands
+
+/// Shows the warnings of a program that tries again every few seconds. A warning that repeats the last one is not shown again.
+final class RepeatedWarnings: Sendable {
+    private let console: Console
+    private let last = Guarded("")
+
+    init(_ console: Console) { self.console = console }
+
+    func warn(_ error: some FailureCause) {
+        let failure = error.failure
+        warn(failure.message, hint: failure.hint)
+    }
+
+    /// - Parameter text: why the memory of serials could not be written.
+    func warn(saving text: String) {
+        warn("cannot write the memory of serials: \(text)", hint: "free space on the disk of the state folder")
+    }
+
+    private func warn(_ text: String, hint: String) {
+        if last.exchange(text) != text { console.warn(text, hint: hint) }
+    }
+}

@@ -1,0 +1,180 @@
+import ArgumentParser
+import NATS
+import OTACommands
+import OTAFleet
+import OTANATSStore
+import OTASigning
+import OTAStore
+import SystemPackage
+
+/// The command `fleet init`, which writes the configuration of a NATS server, or creates the store on a server.
+struct FleetInit: Command {
+    static let name = "fleet init"
+    static let configuration = CommandConfiguration(
+        commandName: "init", abstract: "Prepare a NATS server for a fleet.",
+        discussion: """
+            First write the configuration of the server, with --config. init also creates the credentials (NKeys) in the same folder: \
+            operator.nk, controller.nk, and gateway-NAME.nk for each --gateway. Existing credentials are used again. The configuration \
+            separates the records of operators from those of gateways, in two accounts.
+
+            Then start the server, and create the store on it, with --server. init first runs 'fleet check', and changes nothing on \
+            a server that is not suitable. If the store already exists, nothing changes.
+
+            Example: otaflash fleet init --config nats.conf --gateway desk
+                     nats-server -c nats.conf &
+                     otaflash fleet init --server nats://127.0.0.1:4222 --credentials operator.nk
+            """)
+
+    @Option(
+        help: ArgumentHelp("Write the configuration of the server to this file.", valueName: "file"),
+        completion: .file())
+    var config: String?
+
+    @Option(
+        name: .customLong("gateway"),
+        help: ArgumentHelp(
+            "With --config: the name of a gateway, as in 'gateway run --name'; repeatable.", valueName: "name"))
+    var gateways: [String] = []
+
+    @Option(
+        help: ArgumentHelp(
+            "With --config: the address and port of the server. Gateways on other machines need another address than this one, and TLS.",
+            valueName: "host:port"))
+    var listen = "127.0.0.1:4222"
+
+    @Option(
+        help: ArgumentHelp(
+            "With --config: the folder in which the server stores the records. Its user must be able to write to it.",
+            valueName: "folder"))
+    var storeDir = "/var/lib/nats"
+
+    @Flag(help: "With --config: replace an existing configuration.")
+    var force = false
+
+    @Option(
+        help: ArgumentHelp(
+            "With --server: the number of servers that store each record: 1, 3 or 5.", valueName: "number"),
+        transform: { text in
+            guard let number = Int(text), [1, 3, 5].contains(number) else {
+                throw ValidationError("expected 1, 3 or 5.")
+            }
+            return number
+        })
+    var replicas = 1
+
+    @OptionGroup var server: ServerOptions
+    @OptionGroup(title: "Output options") var options: OutputOptions
+
+    func validate() throws {
+        if config != nil, !server.server.isEmpty {
+            throw ValidationError(
+                "--config and --server cannot be used together: the server must run with the configuration before the store is created."
+            )
+        }
+        if config == nil, !gateways.isEmpty { throw ValidationError("--gateway needs --config.") }
+    }
+
+    func answer(_ console: Console) async throws -> FleetInitAnswer {
+        if let config { return FleetInitAnswer(try write(FilePath(config))) }
+        try server.require(or: "to write a configuration: --config nats.conf --gateway NAME")
+        let connection = try server.connection()
+        return try await NATSClient.withClient(connection) { client in
+            let check = try await ServerCheck.run(connection, replicas: replicas)
+            var answer = FleetCheckAnswer(check, addresses: server.addresses)
+            if answer.failure == nil {
+                let store = try NATSStore(client)
+                try await store.create(replicas: replicas)
+                await answer.examine(store)
+            }
+            return FleetInitAnswer(answer)
+        }
+    }
+
+    /// Writes the configuration, and the credentials that do not exist.
+    private func write(_ file: FilePath) throws -> FleetInitAnswer.Configuration {
+        let folder = file.removingLastComponent()
+        var users: [FleetInitAnswer.User] = []
+        func user(_ role: String, _ name: String, _ gateway: String? = nil) throws -> ServerConfiguration.User {
+            let path = folder.appending("\(name).nk")
+            let key = try Credentials.publicKey(at: path)
+            users.append(.init(role: role, gateway: gateway, key: key, credentials: path.string))
+            return .init(name: gateway ?? name, key: key, inboxPrefix: NATSOptions.inboxPrefix(ofUser: key))
+        }
+        let names = try gateways.map { text in
+            guard let name = GatewayName(text) else {
+                throw Failure.usage(
+                    "'\(text)' is not a name for a gateway", hint: "use 1 to 64 letters, digits, _ and -")
+            }
+            return name.text
+        }
+        let text = ServerConfiguration(
+            listen: listen, storeFolder: storeDir, operators: [try user("operator", "operator")],
+            controllers: [try user("controller", "controller")],
+            gateways: try names.map { try user("gateway", "gateway-\($0)", $0) }
+        ).text
+        let output = try OutputFile(file, replaces: force)
+        try Array(text.utf8).withUnsafeBytes { try output.write($0, at: 0) }
+        try output.commit()
+        return .init(file: file.string, listen: listen, users: users)
+    }
+}
+
+/// The files with the credentials of users: each contains an NKey seed.
+private enum Credentials {
+    /// Returns the public key of the seed in a file, which is created if it does not exist.
+    static func publicKey(at path: FilePath) throws -> String {
+        do throws(KeyError) {
+            _ = try KeyFile.secretText(at: path, of: "these credentials")
+        } catch {
+            guard error.code == .noSuchFile else { throw error }
+            guard let user = NKey.makeUser() else {
+                throw Failure("crypto-failed", .fault, "libcrypto created no key", hint: "run the command again")
+            }
+            let file = try OutputFile(path, replaces: false, permissions: .ownerReadWrite)
+            try Array("\(user.seed)\n".utf8).withUnsafeBytes { try file.write($0, at: 0) }
+            try file.commit()
+            return user.publicKey
+        }
+        var options = NATSOptions(servers: [])
+        return try options.useCredentials(inFile: path.string)
+    }
+}
+
+/// The result of `fleet init`.
+struct FleetInitAnswer: CommandAnswer {
+    struct User: Encodable, Sendable {
+        let role: String
+        let gateway: String?
+        let key, credentials: String
+    }
+    struct Configuration: Encodable, Sendable {
+        let file, listen: String
+        let users: [User]
+    }
+
+    private let configuration: Configuration?
+    private let check: FleetCheckAnswer?
+
+    init(_ configuration: Configuration) { (self.configuration, check) = (configuration, nil) }
+    init(_ check: FleetCheckAnswer) { (configuration, self.check) = (nil, check) }
+
+    var failure: Failure? { check?.failure }
+
+    private enum CodingKeys: CodingKey { case configuration }
+
+    func encode(to encoder: any Encoder) throws {
+        var container = encoder.container(keyedBy: CodingKeys.self)
+        try container.encodeIfPresent(configuration, forKey: .configuration)
+        try check?.encode(to: encoder)
+    }
+
+    var lines: [TerminalLine] {
+        guard let configuration else { return check?.lines ?? [] }
+        let rows = configuration.users.map { ($0.gateway.map { "gateway \($0)" } ?? $0.role, $0.credentials) }
+        return TextTable.pairs([("configuration", configuration.file)] + rows) + [
+            "",
+            "next: start the server: nats-server -c \(configuration.file)",
+            "then: otaflash fleet init --server nats://\(configuration.listen) --credentials \(configuration.users[0].credentials)",
+        ]
+    }
+}

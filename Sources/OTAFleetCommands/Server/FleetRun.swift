@@ -1,0 +1,104 @@
+import ArgumentParser
+import DescriptorIO
+import OTAClient
+import OTACommands
+import OTAFleet
+import OTAGateway
+import OTASigning
+import OTAStore
+import SystemPackage
+
+/// The command `fleet run`, which runs a controller until a signal stops it.
+struct FleetRun: Command {
+    static let name = "fleet run"
+    static let isLong = true
+    static let configuration = CommandConfiguration(
+        commandName: "run", abstract: "Run a controller, which starts the stages of rollouts.",
+        discussion: """
+            The controller counts the results of the rollouts that name its key (rollout create --controller). It starts their next \
+            stages, and halts a rollout whose devices fail. It runs until Ctrl-C or SIGTERM.
+
+            Several controllers can run, on several machines. One of them leads. If it stops, another one leads after 45 s. A rollout \
+            continues only if it names the key of the new leader, so give all controllers the same key, or name all keys in the \
+            rollout.
+
+            Example: otaflash fleet run --key controller.pem --operators ops.pub.pem \\
+                       --server nats://127.0.0.1:4222 --credentials controller.nk
+            """)
+
+    @Option(
+        help: ArgumentHelp(
+            "The private key of the controller: FILE, env:NAME, pkcs11:URI, exec:PROGRAM or agent:ID, as in sign --key. Default: the key "
+                + "of this machine's controller, which is created at the first use.",
+            valueName: "key"),
+        completion: .file())
+    var key: String?
+
+    @OptionGroup var secrets: KeySecretOptions
+    @OptionGroup var operators: OperatorOptions
+    @OptionGroup var store: StoreOptions
+    @OptionGroup(title: "Output options") var options: OutputOptions
+
+    func answer(_ console: Console) async throws -> FleetRunAnswer {
+        let operators = try operators.keys(console)
+        let signer = try key.map { try secrets.signer($0, console) } ?? FleetFolder.controllerKey()
+        let id = signer.publicKey.id
+        let folder = try FleetFolder.path.appending("controller-\(id)")
+        // The lock also creates the folder. Two controllers with one memory of serials would overwrite each other's memory.
+        let lock = try DeviceLock(folder.appending("lock"), of: "the key of the controller \(id)")
+        defer { withExtendedLifetime(lock) {} }
+        let serials = MemoryFile(path: folder.appending("serials"))
+        let memory = try serials.read()
+        let notes = ControllerNotes(console)
+        return try await store.withStore { store in
+            let controller = Controller(
+                signer: signer, life: GatewayLife(UInt32.random(in: 0...UInt32.max)), operators: operators,
+                memory: memory, store: store, clock: ContinuousClock(), wall: WallClock.now,
+                save: { try serials.write($0) }, report: { notes.report($0) })
+            console.note("the controller \(id) runs; press Ctrl-C to stop it")
+            await Interrupts.during(onFirst: { console.note("stopping") }) { stops in
+                await withTaskGroup(of: Void.self) { group in
+                    group.addTask { await controller.run() }
+                    for await _ in stops { break }
+                    group.cancelAll()
+                }
+            }
+            return FleetRunAnswer(controller: "\(id)")
+        }
+    }
+}
+
+/// The result of `fleet run`, after a signal.
+struct FleetRunAnswer: CommandAnswer {
+    /// The key ID of the controller.
+    let controller: String
+
+    var lines: [TerminalLine] { TextTable.pairs([("controller", controller)]) }
+}
+
+/// Shows the messages of a controller.
+private final class ControllerNotes: Sendable {
+    private let console: Console
+    private let warnings: RepeatedWarnings
+    /// The last shown state of each rollout.
+    private let states = Guarded<[RolloutName: String]>([:])
+
+    init(_ console: Console) { (self.console, warnings) = (console, RepeatedWarnings(console)) }
+
+    func report(_ note: ControllerNote) {
+        switch note {
+        case .leads(let leads):
+            console.note(leads ? "this controller leads" : "another controller leads, or the store does not answer")
+        case .wrote(let progress):
+            let text = "\(progress.rollout): \(progress.state.rawValue), stage \(progress.stage + 1)"
+            let isNew = states.with { states in
+                defer { states[progress.rollout] = text }
+                return states[progress.rollout] != text
+            }
+            if isNew { console.note(text) }
+        case .refused(let error): warnings.warn(error)
+        case .storeFailed(let error): warnings.warn(error)
+        case .notSaved(let text): warnings.warn(saving: text)
+        }
+    }
+}

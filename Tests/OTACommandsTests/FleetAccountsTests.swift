@@ -1,0 +1,116 @@
+import FoundationEssentials
+import Glibc
+import NATS
+import NATSTestSupport
+import OTANATSStore
+import OTAStore
+import OTATestSupport
+import SystemPackage
+import Testing
+
+/// The server has exactly the configuration that `fleet init --config` writes.
+@Suite("Fleet: the accounts and users of a NATS server", .timeLimit(.minutes(5))) struct FleetAccountsTests {
+    @Test(
+        "an operator, a controller and a gateway complete a rollout, each with its own user",
+        arguments: TestServer.Version.allCases)
+    func complete(_ version: TestServer.Version) async throws {
+        try await FleetServer.run(version) { sandbox, server in
+            let fleet = try await Fleet(in: sandbox, devices: 3, server: server.url)
+            try await fleet.create("spring", "--stages", "devices=sim-d1,100%", "--advance", "100%,min=1")
+            let waited = try await fleet.withGateway { try await fleet.status("spring", "--wait", "--timeout", "90s") }
+            #expect(waited.exit == 0, "\(waited.err)")
+            #expect(try await fleet.count("done") == 3)
+            #expect(try await fleet.json("device", "hold", "sim-d2").device?.state?.string == "held")
+            let list = try await fleet.run(["rollout", "list", "--operators", "ops.pub.pem"], as: .controller)
+            #expect(list.exit == 0 && list.out.contains("spring"), "\(list.err)")
+        }
+    }
+
+    @Test(
+        "a gateway writes no rollout, neither directly nor through the subject for a reply",
+        arguments: TestServer.Version.allCases)
+    func attacks(_ version: TestServer.Version) async throws {
+        try await FleetServer.run(version) { sandbox, server in
+            let fleet = try await Fleet(in: sandbox, devices: 1, server: server.url)
+            try await fleet.create("spring")
+            try await NATSClient.withClient(try options(sandbox, server, "operator.nk")) { client in
+                let rollouts = try KeyValueBucket("otaflash_rollouts", client)
+                let before = try await rollouts.get("spring")
+                #expect(before != nil)
+                try await NATSClient.withClient(try options(sandbox, server, "gateway-desk.nk")) { client in
+                    let own = try KeyValueBucket("otaflash_devices", client)
+                    _ = try await own.write(Array("forged".utf8), "sim-x", expecting: 0)
+                    let others = try KeyValueBucket("otaflash_rollouts", client)
+                    #expect(try await others.get("spring") == before)
+                    await #expect(throws: NATSError(.permissionDenied, "")) {
+                        _ = try await others.write([1], "spring", expecting: before?.revision ?? 0)
+                    }
+                    await #expect(throws: NATSError(.permissionDenied, "")) { try await others.stream.delete() }
+                    let gateways = try KeyValueBucket("otaflash_gateways", client)
+                    _ = try await gateways.write([1], "desk", expecting: 0)
+                    await #expect(throws: NATSError(.permissionDenied, "")) {
+                        _ = try await gateways.write([1], "attic", expecting: 0)
+                    }
+                }
+                // Clients do not send requests with such subjects for the reply, so this test speaks the protocol itself.
+                for stored in ["devices.$KV.otaflash_devices.sim-x", "rollouts.$KV.otaflash_rollouts.spring"] {
+                    let request = "$JS.API.DIRECT.GET.KV_otaflash_\(stored)"
+                    try await Peer.publish(
+                        request, reply: "$KV.otaflash_rollouts.spring", server.url, sandbox.path("gateway-desk.nk"))
+                }
+                #expect(try await rollouts.get("spring") == before)
+                #expect(try await rollouts.history("spring").count == 1)
+            }
+        }
+    }
+
+    @Test("fleet init keeps existing credentials, and replaces a configuration only with --force")
+    func again() async throws {
+        let sandbox = try Sandbox()
+        func write(_ options: String...) async throws -> Run {
+            try await sandbox.run(["fleet", "init", "--config", "nats.conf", "--format", "json"] + options)
+        }
+        let first = try await write("--gateway", "desk")
+        let keys = try first.json().configuration?.users?.array?.map { $0.key?.string }
+        #expect(first.exit == 0 && keys?.count == 3, "\(first.err)")
+        let refused = try await write("--gateway", "desk")
+        #expect(refused.exit == 73)
+        let second = try await write("--gateway", "desk", "--gateway", "attic", "--force")
+        let more = try second.json().configuration?.users?.array?.map { $0.key?.string }
+        #expect(more?.count == 4 && more.map { Array($0.prefix(3)) } == keys, "\(second.err)")
+        for name in ["operator.nk", "controller.nk", "gateway-desk.nk", "gateway-attic.nk"] {
+            var status = stat()
+            #expect(stat(sandbox.path(name), &status) == 0 && status.st_mode & 0o777 == 0o600, "\(name)")
+        }
+        #expect(try await write("--gateway", "a.b", "--force").exit == 64)
+        #expect(try await write("--server", "nats://127.0.0.1:1").exit == 64)
+    }
+
+    private func options(_ sandbox: Sandbox, _ server: TestServer, _ credentials: String) throws -> NATSOptions {
+        var options = server.options
+        try options.useCredentials(inFile: sandbox.path(credentials))
+        return options
+    }
+}
+
+/// Another NATS client: nats-py.
+private enum Peer {
+    private static let script = """
+        import asyncio, nats, sys
+        async def main(url, seed, subject, reply):
+            async def ignore(error): pass
+            client = await nats.connect(url, nkeys_seed=seed, error_cb=ignore, max_reconnect_attempts=0)
+            await client.publish(subject, b"", reply=reply)
+            # The second message is answered after the server has handled the first one.
+            await client.flush()
+            await asyncio.sleep(0.5)
+            await client.close()
+        asyncio.run(main(*sys.argv[1:]))
+        """
+
+    /// Publishes a message with a subject for the reply.
+    static func publish(_ subject: String, reply: String, _ server: String, _ seed: String) async throws {
+        let run = try await Command.run(PythonEnvironment.python, ["-c", script, server, seed, subject, reply])
+        try #require(run.succeeded, "\(run.errorText)")
+    }
+}
