@@ -1,4 +1,5 @@
 import FoundationEssentials
+import NATSTestSupport
 import OTATestSupport
 import SystemPackage
 import Testing
@@ -38,6 +39,9 @@ import Testing
             }
         }
     }
+
+    /// A free port for the NATS server of docs/fleet.md.
+    private static let natsPort = (try? TestServer.freePorts(1).first) ?? 4222
 
     static let pages = [
         Page(
@@ -84,6 +88,26 @@ import Testing
                 .run("otaflash release publish"), .run("otaflash rollout create spring"),
                 .run("otaflash gateway run", ["&": "2>gateway.log & gateway=$!"]),
                 .run("otaflash rollout status", ["kill %1": "kill $gateway; wait $gateway"]),
+                .notRun("sudo apt-get", .installTest),
+                .run(
+                    "otaflash fleet init --config",
+                    ["--config": "--listen 127.0.0.1:\(natsPort) --config"]),
+                .run(
+                    "nats-server -c",
+                    [
+                        "nats-server -c": "/usr/sbin/nats-server -c", "nats.log &": "nats.log & server=$!",
+                        "127.0.0.1:4222": "127.0.0.1:\(natsPort)",
+                    ]),
+                .run(
+                    "otaflash keygen controller",
+                    [
+                        "controller.nk &": "controller.nk 2>controller.log & controller=$!",
+                        "ops.pub.pem &": "ops.pub.pem 2>gateway.log & gateway=$!",
+                    ]),
+                .run(
+                    "export OTAFLASH_FLEET_CREDENTIALS",
+                    ["--timeout 5m": "--timeout 5m; kill $gateway $controller; wait $gateway $controller; kill $server"]
+                ),
             ]),
         Page(
             name: "docs/mcuboot.md", setup: mcubootImage,

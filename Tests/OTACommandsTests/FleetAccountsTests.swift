@@ -64,6 +64,29 @@ import Testing
         }
     }
 
+    @Test("missing credentials, and those of a user that the server does not have, fail with store-access-refused (77)")
+    func wrongCredentials() async throws {
+        try await FleetServer.run(.newest) { sandbox, server in
+            try sandbox.makeFolder("other")
+            #expect(try await sandbox.run("fleet", "init", "--config", "other/nats.conf").exit == 0)
+            for options in [[], ["--credentials", "other/operator.nk"]] {
+                let run = try await sandbox.run(
+                    ["fleet", "devices", "--server", server.url, "--format", "json"] + options)
+                #expect(run.exit == 77, "\(run.err)")
+                #expect(try run.json().error?.code?.string == "store-access-refused")
+                #expect(try run.json().error?.hint?.string?.contains("--credentials FILE") == true)
+            }
+            // A gateway is a user of the server, but may not write rollouts or releases.
+            try await sandbox.release()
+            #expect(try await sandbox.run("keygen", "ops").exit == 0)
+            let published = try await sandbox.run(
+                "release", "publish", "fw.otaf", "--key", "ops.pem", "--trust", "release.pub.pem", "--server",
+                server.url, "--credentials", "gateway-desk.nk", "--format", "json")
+            #expect(published.exit == 77, "\(published.err)")
+            #expect(try published.json().error?.code?.string == "store-access-refused")
+        }
+    }
+
     @Test("fleet init keeps existing credentials, and replaces a configuration only with --force")
     func again() async throws {
         let sandbox = try Sandbox()

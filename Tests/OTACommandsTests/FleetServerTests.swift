@@ -64,6 +64,38 @@ import Testing
         #expect(!sandbox.exists("nats:") && !sandbox.exists("fleet.db"))
     }
 
+    @Test(
+        "a server with the certificate of another CA is refused with store-server-untrusted (77), and no login is sent")
+    func otherCA() async throws {
+        let sandbox = try Sandbox()
+        let made = try await sandbox.shell(
+            """
+            set -e
+            for name in ca other; do
+                openssl req -x509 -newkey rsa:2048 -nodes -keyout $name.key -out $name.pem -days 2 -subj "/CN=$name"
+            done
+            openssl req -newkey rsa:2048 -nodes -keyout server.key -out server.csr -subj "/CN=localhost"
+            printf 'subjectAltName=DNS:localhost' >names
+            openssl x509 -req -in server.csr -CA ca.pem -CAkey ca.key -CAcreateserial -out server.pem -days 2 -extfile names
+            """)
+        try #require(made.exit == 0, "\(made.err)")
+        let folder = sandbox.folder.string
+        let settings = "tls { cert_file: \"\(folder)/server.pem\", key_file: \"\(folder)/server.key\" }"
+        try await TestServer.run(.newest, settings) { server in
+            let url = "tls://localhost:\(server.port)"
+            let created = try await sandbox.run("fleet", "init", "--server", url, "--ca", "ca.pem", "--format", "json")
+            #expect(created.exit == 0, "\(created.err)")
+            for options in [["--ca", "other.pem"], []] {
+                let run = try await sandbox.run(["fleet", "devices", "--server", url, "--format", "json"] + options)
+                #expect(run.exit == 77, "\(run.err)")
+                #expect(try run.json().error?.code?.string == "store-server-untrusted")
+                #expect(try run.json().error?.hint?.string?.contains("--ca FILE.pem") == true)
+            }
+            let missing = try await sandbox.run("fleet", "devices", "--server", url, "--ca", "none.pem")
+            #expect(missing.exit == 66, "\(missing.err)")
+        }
+    }
+
     @Test("credentials that other users can read are refused before the first connection")
     func readableCredentials() async throws {
         let sandbox = try Sandbox()

@@ -13,6 +13,17 @@ import Testing
         try await withStores(version) { try await rule.run(StoreContract($0, $1)) }
     }
 
+    @Test(
+        "a store without the permission to create consumers has the behaviour of all stores",
+        arguments: StoreContract.cases)
+    func contractWithoutConsumers(_ rule: StoreContract.Case) async throws {
+        let users = """
+            authorization { users: [{ user: reader, password: secret, permissions: {
+                publish: { deny: ["$JS.API.CONSUMER.>"] } } }] }
+            """
+        try await withStores(.newest, users, login: "reader:secret@") { try await rule.run(StoreContract($0, $1)) }
+    }
+
     @Test("the record of a gateway ends after 90 s, and that of a sighting after 15 minutes")
     func ages() async throws {
         try await TestServer.run(.newest) { server in
@@ -112,12 +123,15 @@ import Testing
 
     /// Runs `body` with two connections to a new store.
     private func withStores(
-        _ version: TestServer.Version, _ body: (NATSStore, NATSStore) async throws -> Void
+        _ version: TestServer.Version, _ settings: String = "", login: String = "",
+        _ body: (NATSStore, NATSStore) async throws -> Void
     ) async throws {
-        try await TestServer.run(version) { server in
-            try await NATSClient.withClient(server.options) { first in
+        try await TestServer.run(version, settings) { server in
+            var options = server.options
+            options.servers = ["nats://\(login)localhost:\(server.port)"]
+            try await NATSClient.withClient(options) { first in
                 try await NATSStore(first).create()
-                try await NATSClient.withClient(server.options) { second in
+                try await NATSClient.withClient(options) { second in
                     try await body(NATSStore(first), NATSStore(second))
                 }
             }
