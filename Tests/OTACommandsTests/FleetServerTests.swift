@@ -11,7 +11,7 @@ import Testing
 /// Rollouts over the store of a NATS server, with virtual devices: each test runs the programs as a user does.
 @Suite("Fleet: a rollout over a NATS server", .timeLimit(.minutes(5))) struct FleetServerTests {
     @Test(
-        "the commands and a gateway complete a rollout over a server, and leave no connection",
+        "the commands and a gateway complete a rollout over a server",
         arguments: TestServer.Version.allCases)
     func complete(_ version: TestServer.Version) async throws {
         try await TestServer.run(version) { server in
@@ -65,7 +65,7 @@ import Testing
     }
 
     @Test(
-        "a server with the certificate of another CA is refused with store-server-untrusted (77), and no login is sent")
+        "a server with the certificate of another CA is refused with store-server-untrusted (77)")
     func otherCA() async throws {
         let sandbox = try Sandbox()
         let made = try await sandbox.shell(
