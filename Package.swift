@@ -252,6 +252,15 @@ let package = Package(
                 "OTALocalStore", "OTASigning", "OTASimulator", "OTAStore", "OTAUpdate", "StoreContract", system,
             ],
             swiftSettings: swift),
+        // Thousands of virtual devices in one process (scripts/fleet-chaos).
+        .executableTarget(
+            name: "device-farm",
+            dependencies: [
+                "CLinux", "NATS", "OTACommands", "OTAFirmware", "OTANATSStore", "OTASigning", "OTASimulator",
+                "OTAUpdate",
+                arguments, system,
+            ],
+            path: "Tests/device-farm", swiftSettings: swift),
         .testTarget(name: "OTAUpdateTests", dependencies: ["OTAUpdate"], swiftSettings: swift),
         .testTarget(
             name: "COTADeviceTests",

@@ -1,4 +1,6 @@
-// Wrappers for Linux functions that are variadic in C. Swift cannot call variadic C functions.
+// Linux functions that the module Glibc of Swift does not contain, and wrappers for functions that are variadic in C. Swift cannot call
+// variadic C functions.
+#include <sys/epoll.h>
 #include <sys/prctl.h>
 
 // Sets the attribute "dumpable" of this process (prctl(2), PR_SET_DUMPABLE). If `is_dumpable` is 0, the kernel writes no core dump of this

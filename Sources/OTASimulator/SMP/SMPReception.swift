@@ -49,6 +49,10 @@ extension SMPServer {
     func upload(_ map: [String: CBORValue], at now: Duration) throws(SMPRefusal) -> Fields {
         guard let offset = map["off"]?.integer else { throw .image(20, first: 3) }
         let data = map["data"]?.bytes ?? []
+        var isAccepted = false
+        defer {
+            if isAccepted { counters.acceptedBytes += data.count } else { counters.refusedBytes += data.count }
+        }
         if offset == 0, let answer = try begin(map, data, at: now) { return answer }
         guard var reception else { return [("off", .scalar(.unsigned(0)))] }
         guard offset == reception.offset, !data.isEmpty else { return offsetReply(reception.offset) }
@@ -59,6 +63,7 @@ extension SMPServer {
         try onFlash { () throws(FlashError) in
             try reception.take(data, into: slots.other, of: slots.flash)
         }
+        isAccepted = true
         self.reception = reception
         guard reception.offset == reception.size else { return offsetReply(reception.offset) }
         self.reception = nil
@@ -86,6 +91,7 @@ extension SMPServer {
         let isErased = try eraseAtOnce(at: now)
         reception = SMPReception(
             size: size, digest: digest, slotSize: slots.flash.layout.slotSize, erased: isErased)
+        counters.uploads += 1
         return nil
     }
 
@@ -114,4 +120,16 @@ extension SMPServer {
         let digest = try? slots.flash.withBytes(at: slots.other, count: reception.size) { SHA256.digest(of: $0) }
         return digest?.bytes == reception.digest
     }
+}
+
+/// What hosts have done with a virtual SMP device since its creation. A restart does not reset these numbers.
+public struct SMPCounters: Sendable, Hashable {
+    /// The number of uploads that began with the first chunk. A resumed upload is not counted again.
+    public internal(set) var uploads = 0
+    /// The number of image bytes that the server has received at the expected offset.
+    public internal(set) var acceptedBytes = 0
+    /// The number of image bytes that the server has dropped, for example because another host had already sent them.
+    public internal(set) var refusedBytes = 0
+    /// The number of trials that a host has ended with a confirmation.
+    public internal(set) var confirmations = 0
 }

@@ -33,10 +33,13 @@ final class SMPServer {
     private(set) var longestQueue = 0
     /// The number of values that the server dropped because no buffer was free for a new packet, since the boot.
     private(set) var overflows = 0
+    var counters: SMPCounters
 
-    init(_ configuration: VirtualSMPConfiguration, _ slots: SMPSlots) {
+    /// - Parameter counters: the counters at the end of the last boot.
+    init(_ configuration: VirtualSMPConfiguration, _ slots: SMPSlots, counters: SMPCounters) {
         self.configuration = configuration
         self.slots = slots
+        self.counters = counters
         reassembler = SMPReassembler(reassembles: configuration.reassembles, bufferSize: configuration.bufferSize)
     }
 
@@ -200,6 +203,7 @@ extension SMPServer {
         if isRunning, !confirm { throw .image(33, first: 1) }
         if isRunning {
             if slots.isPending { throw .image(28, first: 6) }
+            if !slots.isConfirmed { counters.confirmations += 1 }
             try onFlash { () throws(FlashError) in try slots.confirm() }
             return list
         }

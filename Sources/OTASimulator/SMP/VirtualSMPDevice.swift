@@ -69,6 +69,7 @@ extension VirtualSMPDevice {
     /// Creates a bond with the device. A device with `isAuthenticated` requires a bond.
     public func bond() { withMemory { $0.isBonded = true } }
 
+    public var counters: SMPCounters { withMemory { $0.counters } }
     /// The number of answers so far.
     public var answeredPackets: Int { withMemory { $0.packets } }
     /// The maximum number of packets that waited in the buffers at the same time.
@@ -97,6 +98,7 @@ public final class SMPFirmware: VirtualFirmware {
         fileprivate var packets = 0
         fileprivate var longestQueue = 0
         fileprivate var overflows = 0
+        fileprivate var counters = SMPCounters()
 
         init(_ configuration: VirtualSMPConfiguration, _ trust: TrustStore) {
             // The user chose the trusted keys when the device was created. If the demo key is one of them, the device must accept the demo
@@ -132,7 +134,8 @@ public final class SMPFirmware: VirtualFirmware {
     ) throws(FlashError) -> SMPFirmware? {
         try SMPSlots.refuseForeignImages(on: flash, memory.verifier)
         guard let boot = try VirtualBootloader(flash: flash).boot() else { return nil }
-        return SMPFirmware(SMPServer(configuration, SMPSlots(flash: flash, boot: boot)), memory, send)
+        let server = SMPServer(configuration, SMPSlots(flash: flash, boot: boot), counters: memory.counters)
+        return SMPFirmware(server, memory, send)
     }
 
     public static func extraBootTime(_ configuration: VirtualSMPConfiguration, flash: VirtualFlash) -> Duration {
@@ -147,6 +150,7 @@ public final class SMPFirmware: VirtualFirmware {
 
     /// Sends the answers that are due. Returns false if a restart is due or a flash operation failed.
     public func run(at now: Duration) -> Bool {
+        defer { memory.counters = server.counters }
         while let due = server.due, due <= now {
             if let restart = server.restartsAt, restart <= now { return false }
             do throws(FlashError) {
