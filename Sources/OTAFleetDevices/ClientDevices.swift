@@ -34,11 +34,11 @@ public struct ClientDevices<C: Clock>: GatewayDevices where C.Duration == Durati
         self.clock = clock
     }
 
-    public func sightings() -> AsyncStream<Sighting> {
+    public func hear(_ report: @escaping @Sendable (Sighting) -> Void) async {
         let finder = DeviceFinder(addresses, clock: clock) { [options] in
             try await Updater($0, options).status().report.device
         }
-        return AsyncStream { await finder.next() }
+        await finder.run(report)
     }
 
     public func push(

@@ -1,49 +1,66 @@
-internal import OTAClient
+package import OTAClient
 internal import OTAFirmware
-internal import OTAFleet
-internal import OTAGateway
-internal import OTAUpdate
+package import OTAFleet
+package import OTAGateway
+package import OTAUpdate
 
 /// Asks devices for their product and version until each one has answered.
-actor DeviceFinder<C: Clock> where C.Duration == Duration {
-    private var missing: [DeviceID: DeviceAddress]
-    private var found: [Sighting] = []
-    private var isFirst = true
+///
+/// A gateway starts its first update as soon as one device has answered. At most ``atOnce`` devices are asked at the same time, because
+/// each open link needs a thread and a socket. A device without an answer is asked again after 60 s; it does not delay the others.
+package struct DeviceFinder<C: Clock>: Sendable where C.Duration == Duration {
+    private enum Event: Sendable {
+        case answered(DeviceID, DeviceDescription?)
+        case due(DeviceID)
+    }
+
+    /// The maximum number of devices that are asked at the same time.
+    package static var atOnce: Int { 16 }
+    private static var pause: Duration { .seconds(60) }
+
+    private let addresses: [DeviceID: DeviceAddress]
     private let clock: C
     private let status: @Sendable (DeviceAddress) async throws -> DeviceDescription
 
-    init(
+    /// - Parameter status: asks a device. An error means that the device did not answer.
+    package init(
         _ addresses: [DeviceID: DeviceAddress], clock: C,
         status: @escaping @Sendable (DeviceAddress) async throws -> DeviceDescription
     ) {
-        missing = addresses
+        self.addresses = addresses
         self.clock = clock
         self.status = status
     }
 
-    /// Returns the next device that has answered; nil if all have answered, or if the task is cancelled.
-    func next() async -> Sighting? {
-        while found.isEmpty {
-            guard !missing.isEmpty, !Task.isCancelled else { return nil }
-            if !isFirst { try? await clock.sleep(for: .seconds(60), tolerance: nil) }
-            isFirst = false
-            let status = status
-            let answers = await withTaskGroup(of: (DeviceID, DeviceDescription?).self) { group in
-                for (device, address) in missing {
-                    group.addTask { (device, try? await status(address)) }
+    /// Runs until all devices have answered, or until the task is cancelled.
+    package func run(_ report: (Sighting) -> Void) async {
+        await withTaskGroup(of: Event.self) { group in
+            var waiting = addresses.keys.sorted()[...]
+            var asked = 0
+            while !Task.isCancelled {
+                while asked < Self.atOnce, let device = waiting.popFirst() {
+                    guard let address = addresses[device] else { continue }
+                    asked += 1
+                    group.addTask { [status] in .answered(device, try? await status(address)) }
                 }
-                var answers: [(DeviceID, DeviceDescription?)] = []
-                for await answer in group { answers.append(answer) }
-                return answers
+                switch await group.next() {
+                case nil: return
+                case .due(let device): waiting.append(device)
+                case .answered(let device, let description?):
+                    asked -= 1
+                    report(
+                        .heard(
+                            device, product: description.product.flatMap { ProductName($0) },
+                            version: SemanticVersion(description.runningVersion), rssi: nil))
+                case .answered(let device, nil):
+                    asked -= 1
+                    group.addTask { [clock] in
+                        try? await clock.sleep(for: Self.pause, tolerance: nil)
+                        return .due(device)
+                    }
+                }
             }
-            for case (let device, let description?) in answers.sorted(by: { $0.0 < $1.0 }) {
-                missing[device] = nil
-                found.append(
-                    .heard(
-                        device, product: description.product.flatMap { ProductName($0) },
-                        version: SemanticVersion(description.runningVersion), rssi: nil))
-            }
+            group.cancelAll()
         }
-        return found.removeFirst()
     }
 }

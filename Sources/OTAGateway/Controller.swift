@@ -48,7 +48,7 @@ public struct Controller<C: Clock>: Sendable where C.Duration == Duration {
         await withDiscardingTaskGroup { group in
             let (mailbox, post) = AsyncStream.makeStream(of: ControllerMessage.self)
             let watch = StoreWatch(store: store, clock: clock)
-            for bucket in [Bucket.rollouts, .progress, .devices] {
+            for bucket in [Bucket.rollouts, .progress] {
                 group.addTask { await watch.run(bucket) { post.yield(.store($0)) } }
             }
             var loop = ControllerLoop(self, post)

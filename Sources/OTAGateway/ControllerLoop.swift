@@ -16,7 +16,10 @@ struct ControllerLoop<C: Clock> where C.Duration == Duration {
     /// The machines of the rollouts, if this controller leads. A new leader starts with new machines, because it has not measured the times
     /// of the current stages.
     private var machines: [RolloutName: StageMachine] = [:]
+    /// The records of the devices, if this controller leads. The other controllers do not need them.
     private var devices: [RecordName: (record: DeviceRecord, revision: Revision)] = [:]
+    /// Ends the watch of the devices; nil if this controller does not lead.
+    private var devicesWatch: AsyncStream<Void>.Continuation?
     private var revisions: [RolloutName: Revision] = [:]
     /// The stored progress of rollouts whose own record has not arrived yet.
     private var earlyProgress: [RolloutName: StoredRecord] = [:]
@@ -48,6 +51,9 @@ struct ControllerLoop<C: Clock> where C.Duration == Duration {
     private mutating func handle(_ message: ControllerMessage, _ group: inout DiscardingTaskGroup) {
         let now = timer.moment.now
         switch message {
+        // The watch of the devices can still post messages after its end.
+        case .store(.complete(.devices, _)) where devicesWatch == nil: break
+        case .store(.changed(let record)) where record.key.bucket == .devices && devicesWatch == nil: break
         case .store(.complete(let bucket, let records)):
             for record in records { accept(record) }
             known.insert(bucket)
@@ -98,6 +104,7 @@ struct ControllerLoop<C: Clock> where C.Duration == Duration {
         if leads != wasLeader {
             wasLeader = leads
             machines = [:]
+            if leads { watchDevices(&group) } else { forgetDevices() }
             controller.report(.leads(leads))
         }
         let canStep = leads && known.count == 3 && saving.isSaved
@@ -105,6 +112,26 @@ struct ControllerLoop<C: Clock> where C.Duration == Duration {
         let post = post
         let times = [leadership.deadline, saving.deadline, canStep ? nextStep : nil]
         timer.arm(times.compactMap { $0 }.min(), in: &group) { post.yield(.woken($0)) }
+    }
+
+    private mutating func watchDevices(_ group: inout DiscardingTaskGroup) {
+        let (ends, end) = AsyncStream.makeStream(of: Void.self)
+        devicesWatch = end
+        let (watch, post) = (StoreWatch(store: controller.store, clock: controller.clock), post)
+        group.addTask {
+            await withDiscardingTaskGroup { group in
+                group.addTask { await watch.run(.devices) { post.yield(.store($0)) } }
+                for await _ in ends {}
+                group.cancelAll()
+            }
+        }
+    }
+
+    private mutating func forgetDevices() {
+        devicesWatch?.finish()
+        devicesWatch = nil
+        devices = [:]
+        known.remove(.devices)
     }
 
     private mutating func step(_ group: inout DiscardingTaskGroup) {

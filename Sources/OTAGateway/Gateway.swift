@@ -81,9 +81,9 @@ public struct Gateway<C: Clock, Devices: GatewayDevices>: Sendable where C.Durat
             let (mailbox, post) = AsyncStream.makeStream(of: GatewayMessage.self)
             let (watch, devices) = (StoreWatch(store: store, clock: clock), devices)
             for bucket in [Bucket.releases, .rollouts, .progress, .devices] {
-                group.addTask { await watch.run(bucket) { post.yield(.store($0)) } }
+                group.addTask { await watch.run(bucket, needsList: bucket != .devices) { post.yield(.store($0)) } }
             }
-            group.addTask { for await sighting in devices.sightings() { post.yield(.sighting(sighting)) } }
+            group.addTask { await devices.hear { post.yield(.sighting($0)) } }
             group.addTask { for await _ in stops { post.yield(.stop) } }
             var loop = GatewayLoop(self, post)
             await loop.run(mailbox, in: &group)

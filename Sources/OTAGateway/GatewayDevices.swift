@@ -4,11 +4,9 @@ public import OTASigning
 
 /// The devices that a gateway can hear and update. A gateway accesses devices only through this protocol, so it depends on no transport.
 public protocol GatewayDevices: Sendable {
-    associatedtype Sightings: AsyncSequence<Sighting, Never> & Sendable
-
-    /// Reports which devices are in range. The gateway iterates over the sequence once. If the sequence ends, the devices in range at that
-    /// time stay in range for the gateway.
-    func sightings() -> Sightings
+    /// Reports which devices are in range, until the task is cancelled. The gateway calls this method once. If the method returns earlier,
+    /// the devices in range at that time stay in range for the gateway.
+    func hear(_ report: @escaping @Sendable (Sighting) -> Void) async
 
     /// Pushes a bundle to a device, and confirms the image after the restart. If the task is cancelled, the push ends as soon as possible.
     ///

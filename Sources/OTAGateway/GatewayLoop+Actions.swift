@@ -11,7 +11,9 @@ extension GatewayLoop {
         _ event: (inout DeviceMachine, Moment) -> [DeviceMachine.Action]
     ) {
         guard var unit = units[device] else { return }
+        let wasBusy = unit.machine.isBusy
         let actions = event(&unit.machine, timer.moment)
+        busyCount += (unit.machine.isBusy ? 1 : 0) - (wasBusy ? 1 : 0)
         units[device] = unit
         var isSlotFree = false
         for action in actions {
@@ -106,7 +108,7 @@ extension GatewayLoop {
             }
             // The machine repeats only the reads that it has requested. It has not requested the first read of a device, so this code
             // plans the repetition.
-            if units[device]?.machine.isBusy == false { units[device]?.readTime = timer.moment.now + .seconds(5) }
+            if units[device]?.machine.isBusy == false { readAgain(device, at: timer.moment.now + .seconds(5)) }
         }
     }
 
@@ -137,7 +139,6 @@ extension GatewayLoop {
             guard record.key.bucket != .devices else { return observe(record, &group) }
             accept(record)
             reviewWishes(&group)
-        case .complete(.devices, let records): for record in records { observe(record, &group) }
         case .complete(let bucket, let records):
             for record in records { accept(record) }
             known.insert(bucket)

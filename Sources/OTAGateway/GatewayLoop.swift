@@ -27,6 +27,11 @@ struct GatewayLoop<C: Clock, Devices: GatewayDevices> where C.Duration == Durati
     let post: AsyncStream<GatewayMessage>.Continuation
     var timer: LoopTimer<C>
     var units: [DeviceID: Unit] = [:]
+    /// The number of attempts that are under way.
+    var busyCount = 0
+    /// No deadline of a unit is earlier than this time; nil if no unit has a deadline. A gateway with many devices receives many messages
+    /// about other devices, so it must not search all units after each message.
+    private var unitsDeadline: Duration?
     var wishes: WishList
     var saving = MemorySaving()
     var shelf = BundleShelf()
@@ -96,15 +101,7 @@ struct GatewayLoop<C: Clock, Devices: GatewayDevices> where C.Duration == Durati
     /// Performs all work that is due now, and starts a timer for the next deadline.
     private mutating func serve(_ group: inout DiscardingTaskGroup) {
         let now = timer.moment.now
-        for (device, unit) in units {
-            if let time = unit.readTime, time <= now {
-                units[device]?.readTime = nil
-                read(device, &group)
-            }
-            guard let time = unit.deadline, time <= now else { continue }
-            units[device]?.deadline = nil
-            perform(device, &group) { $0.tick(at: $1) }
-        }
+        if let time = unitsDeadline, time <= now { serveUnits(at: now, &group) }
         if let time = shelf.deadline, time <= now {
             shelf.forgetAbsent(at: now)
             considerAll(&group)
@@ -128,9 +125,38 @@ struct GatewayLoop<C: Clock, Devices: GatewayDevices> where C.Duration == Durati
         arm(&group)
     }
 
+    private mutating func serveUnits(at now: Duration, _ group: inout DiscardingTaskGroup) {
+        unitsDeadline = nil
+        for device in Array(units.keys) {
+            if let time = units[device]?.readTime {
+                if time <= now {
+                    units[device]?.readTime = nil
+                    read(device, &group)
+                } else {
+                    note(deadline: time)
+                }
+            }
+            if let time = units[device]?.deadline {
+                if time <= now {
+                    units[device]?.deadline = nil
+                    perform(device, &group) { $0.tick(at: $1) }
+                } else {
+                    note(deadline: time)
+                }
+            }
+        }
+    }
+
+    private mutating func note(deadline: Duration) { unitsDeadline = min(unitsDeadline ?? deadline, deadline) }
+
+    /// Plans another read of a device's record.
+    mutating func readAgain(_ device: DeviceID, at time: Duration) {
+        units[device]?.readTime = time
+        note(deadline: time)
+    }
+
     private mutating func arm(_ group: inout DiscardingTaskGroup) {
-        var times = units.values.flatMap { [$0.deadline, $0.readTime] }
-        times += [saving.deadline, outbox.deadline, shelf.deadline, stopLimit]
+        var times = [unitsDeadline, saving.deadline, outbox.deadline, shelf.deadline, stopLimit]
         if !isPresenceUnderWay { times.append(presenceTime) }
         let post = post
         timer.arm(times.compactMap { $0 }.min(), in: &group) { post.yield(.woken($0)) }
@@ -194,8 +220,10 @@ struct GatewayLoop<C: Clock, Devices: GatewayDevices> where C.Duration == Durati
 
     /// Starts all attempts that are due, from the strongest to the weakest signal. An unknown signal strength counts as 0 dBm.
     mutating func considerAll(_ group: inout DiscardingTaskGroup) {
-        let order = units.sorted { ($1.value.rssi ?? 0, $0.key) < ($0.value.rssi ?? 0, $1.key) }
-        for (device, _) in order { consider(device, &group) }
+        let order = units.map { (device: $0.key, rssi: $0.value.rssi ?? 0) }
+            .sorted { ($1.rssi, $0.device) < ($0.rssi, $1.device) }
+        // If all slots are in use, the end of the next attempt calls this method again.
+        for (device, _) in order where busyCount < gateway.settings.slots { consider(device, &group) }
     }
 
     /// Starts an attempt on a device if it is due and fewer attempts than `Settings.slots` are under way.
@@ -211,7 +239,7 @@ struct GatewayLoop<C: Clock, Devices: GatewayDevices> where C.Duration == Durati
         let readiness = unit.machine.readiness(for: wish, at: moment)
         units[device] = unit
         if case .at(let time) = readiness { arm(device, time) }
-        guard readiness == .now, units.values.count(where: \.machine.isBusy) < gateway.settings.slots else { return }
+        guard readiness == .now, busyCount < gateway.settings.slots else { return }
         if let wish {
             guard let bundle = shelf.bundle(of: wish.release) else { return load(wish.release, &group) }
             units[device]?.bundle = bundle
@@ -223,6 +251,7 @@ struct GatewayLoop<C: Clock, Devices: GatewayDevices> where C.Duration == Durati
         guard let time else { return }
         let earliest = min(units[device]?.deadline ?? time, time)
         units[device]?.deadline = earliest
+        note(deadline: earliest)
     }
 }
 

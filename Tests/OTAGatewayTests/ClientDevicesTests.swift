@@ -77,6 +77,48 @@ import Testing
         }
     }
 
+    @Test("a device without an answer delays no other device, and is asked again after 60 s")
+    func missingDevice() throws {
+        let time = VirtualTime()
+        var addresses: [OTAFleet.DeviceID: DeviceAddress] = [:]
+        for number in 0..<100 {
+            let address = try DeviceAddress("sim:\(number)")
+            addresses[try DeviceID(of: address)] = address
+        }
+        let missing = try DeviceID(of: DeviceAddress("sim:0"))
+        let (asked, underWay, most) = (Guarded(0), Guarded(0), Guarded(0))
+        let finder = DeviceFinder(addresses, clock: time) { address in
+            underWay.with { $0 += 1 }
+            defer { underWay.with { $0 -= 1 } }
+            most.with { most in most = max(most, underWay.with { $0 }) }
+            try await time.sleep(for: .milliseconds(200))
+            if address.text == "sim:0" {
+                let first = asked.with { asked in
+                    asked += 1
+                    return asked == 1
+                }
+                if first {
+                    try await time.sleep(for: .seconds(64))
+                    throw CancellationError()
+                }
+            }
+            return DeviceDescription(state: .idle, runningVersion: "1.3.0")
+        }
+        try time.run {
+            let heard = Guarded<[OTAFleet.DeviceID: Duration]>([:])
+            await finder.run { sighting in
+                guard case .heard(let device, _, _, _) = sighting else { return }
+                heard.with { $0[device] = time.now.offset }
+            }
+            var times = heard.with { $0 }
+            let found = times.removeValue(forKey: missing)
+            let last = try #require(found)
+            #expect(times.count == 99 && times.values.allSatisfy { $0 < .seconds(2) })
+            #expect(last >= .seconds(124) && last < .seconds(126))
+            #expect(most.with { $0 } == DeviceFinder<VirtualTime>.atOnce)
+        }
+    }
+
     @Test(
         "20 virtual devices, two gateways and a controller over a store: each device is updated once",
         arguments: StoreKind.allCases)

@@ -1,3 +1,4 @@
+import DescriptorIO
 import OTAFirmware
 import OTAFleet
 import OTASigning
@@ -87,6 +88,28 @@ import Testing
             await controller.kill()
             #expect(world.notes.all == ["controller 1: leads(true)"])
             #expect(try await world.memory.records(in: .progress).map(\.key.name.description) == ["_leader"])
+        }
+    }
+
+    @Test("a controller reads the records of the devices only while it leads")
+    func followerReadsNoDevices() throws {
+        let reads = Guarded(0)
+        let world = try World { _, memory in
+            PatchedStore(
+                store: memory,
+                onRecords: { bucket throws(StoreError) in if bucket == .devices { reads.with { $0 += 1 } } })
+        }
+        try world.run {
+            let leader = world.controller(life: 1)
+            try await world.wait("a leader") { !world.leading.isEmpty }
+            let follower = world.controller(life: 2)
+            try await world.time.sleep(for: .seconds(120))
+            #expect(reads.with { $0 } == 1)
+            await leader.kill()
+            try await world.wait("a new leader") { world.leading.contains("controller 2") }
+            try await world.time.sleep(for: .seconds(5))
+            #expect(reads.with { $0 } == 2)
+            await follower.kill()
         }
     }
 

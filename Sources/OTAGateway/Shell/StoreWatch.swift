@@ -14,12 +14,16 @@ struct StoreWatch<C: Clock>: Sendable where C.Duration == Duration {
     let store: any FleetStore
     let clock: C
 
-    func run(_ bucket: Bucket, post: @escaping @Sendable (WatchMessage) -> Void) async {
+    /// - Parameter needsList: true if `complete` must precede the changes. False: all records are passed as `changed`, which halves the
+    ///   work at the start.
+    func run(
+        _ bucket: Bucket, needsList: Bool = true, post: @escaping @Sendable (WatchMessage) -> Void
+    ) async {
         while !Task.isCancelled {
             do {
                 // `withChanges` passes all records and then the changes, but does not mark where the changes begin. So read the complete
                 // list first, with `records(in:)`.
-                post(.complete(bucket, try await store.records(in: bucket)))
+                if needsList { post(.complete(bucket, try await store.records(in: bucket))) }
                 try await store.withChanges(of: bucket) { changes in
                     for try await record in changes { post(.changed(record)) }
                 }

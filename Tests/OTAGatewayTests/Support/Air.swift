@@ -99,14 +99,11 @@ struct Radio: GatewayDevices {
     /// Whether the devices go out of range at once.
     var losesAll = false
 
-    func sightings() -> AsyncStream<Sighting> {
-        AsyncStream { feed in
-            for (device, rssi) in hears.sorted(by: { $0.key < $1.key }) {
-                feed.yield(.heard(device, product: product, version: SemanticVersion("1.3.0"), rssi: rssi))
-            }
-            if losesAll { for device in hears.keys.sorted() { feed.yield(.lost(device)) } }
-            feed.finish()
+    func hear(_ report: @escaping @Sendable (Sighting) -> Void) async {
+        for (device, rssi) in hears.sorted(by: { $0.key < $1.key }) {
+            report(.heard(device, product: product, version: SemanticVersion("1.3.0"), rssi: rssi))
         }
+        if losesAll { for device in hears.keys.sorted() { report(.lost(device)) } }
     }
 
     func push(
