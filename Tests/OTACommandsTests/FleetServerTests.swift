@@ -29,6 +29,27 @@ import Testing
         }
     }
 
+    @Test(
+        "a gateway that starts before its server waits for it, and a waiting status command survives a restart of the server"
+    )
+    func restart() async throws {
+        try await TestServer.run(.debian) { server in
+            try await NATSClient.withClient(server.options) { try await NATSStore($0).create() }
+            let fleet = try await Fleet(devices: 2, server: server.url)
+            try await fleet.create("spring")
+            let waited = Task { try await fleet.status("spring", "--wait", "--timeout", "60s") }
+            try await Task.sleep(for: .seconds(2))
+            await server.kill()
+            try await fleet.withGateway {
+                try await Task.sleep(for: .seconds(2))
+                try await server.start()
+                let run = try await waited.value
+                #expect(run.exit == 0, "\(run.err)")
+                #expect(try run.json().rollout?.devices?.done?.number == 2)
+            }
+        }
+    }
+
     @Test("a server that cannot be reached fails with store-unavailable (69), and the hint names --server")
     func notReached() async throws {
         let sandbox = try Sandbox()

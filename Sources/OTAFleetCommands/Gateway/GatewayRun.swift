@@ -74,7 +74,12 @@ struct GatewayRun: Command {
         let lock = try DeviceLock(folder.appending("lock"), of: "the name of the gateway \(name)")
         let memory = MemoryFile(path: folder.appending("serials"))
         defer { withExtendedLifetime(lock) {} }
-        return try await store.withStore { store in
+        // A gateway often starts before its network, or while the server restarts. So it waits for the server.
+        var isWarned = false
+        return try await store.withStore(unreachable: { error in
+            if !isWarned { console.warn(error.failure.message, hint: error.failure.hint) }
+            isWarned = true
+        }) { store in
             try await run(
                 store, as: name, at: addresses, verifier, operators, memory: memory,
                 controllerMemory: MemoryFile(path: folder.appending("controller-serials")), console)

@@ -72,9 +72,34 @@ struct ServerOptions: ParsableArguments {
 
     /// Connects to the server, passes the connection to `body`, and closes the connection after it.
     ///
+    /// - Parameter unreachable: if no server can be reached, this closure is called and the connection is tried again every 2 s; nil:
+    ///   the method then throws.
     /// - Throws: the errors of ``connection()`` and of `body`; `NATSError`.
-    func withClient<Result: Sendable>(_ body: (NATSClient) async throws -> Result) async throws -> Result {
-        try await NATSClient.withClient(connection(), body)
+    func withClient<Result: Sendable>(
+        unreachable: ((NATSError) -> Void)? = nil, _ body: (NATSClient) async throws -> Result
+    ) async throws -> Result {
+        let client = try await open(unreachable)
+        do {
+            let result = try await body(client)
+            await client.close()
+            return result
+        } catch {
+            await client.close()
+            throw error
+        }
+    }
+
+    private func open(_ unreachable: ((NATSError) -> Void)?) async throws -> NATSClient {
+        let options = try connection()
+        while true {
+            do throws(NATSError) {
+                return try await NATSClient.open(options)
+            } catch {
+                guard let unreachable, error.code == .connectionFailed else { throw error }
+                unreachable(error)
+            }
+            try await Task.sleep(for: .seconds(2))
+        }
     }
 }
 

@@ -1,4 +1,5 @@
 import ArgumentParser
+import NATS
 import OTAClient
 import OTACommands
 import OTAFirmware
@@ -35,9 +36,14 @@ struct StoreOptions: ParsableArguments {
 
     /// Opens the store, passes it to `body`, and closes it. A file that does not exist is created.
     ///
-    /// - Throws: `StoreError`, `ClientError`; the errors of ``ServerOptions/withClient(_:)`` and of `body`.
-    func withStore<Result: Sendable>(_ body: (any FleetStore) async throws -> Result) async throws -> Result {
-        if isOnServer { return try await server.withClient { try await body(NATSStore($0)) } }
+    /// - Parameter unreachable: called while no server can be reached; nil: the method then throws.
+    /// - Throws: `StoreError`, `ClientError`; the errors of ``ServerOptions/withClient(unreachable:_:)`` and of `body`.
+    func withStore<Result: Sendable>(
+        unreachable: ((NATSError) -> Void)? = nil, _ body: (any FleetStore) async throws -> Result
+    ) async throws -> Result {
+        if isOnServer {
+            return try await server.withClient(unreachable: unreachable) { try await body(NATSStore($0)) }
+        }
         if let store { return try await body(LocalStore(FilePath(store))) }
         return try await body(LocalStore(FleetFolder.path.appending("fleet.db")))
     }

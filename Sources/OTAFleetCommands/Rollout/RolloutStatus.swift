@@ -33,6 +33,8 @@ struct RolloutStatus: Command {
 
     /// How long all known devices must have ended. When a stage starts, the gateways need a moment to start the next devices.
     private static let settleTime = Duration.seconds(10)
+    /// How long the store may be unavailable during a wait.
+    private static let absence = Duration.seconds(300)
 
     func answer(_ console: Console) async throws -> RolloutAnswer {
         let name = try RolloutName(reading: name)
@@ -51,8 +53,19 @@ struct RolloutStatus: Command {
     ) async throws -> RolloutAnswer {
         let begun = ContinuousClock.now
         var settled: ContinuousClock.Instant?
+        var last: ContinuousClock.Instant?
         while true {
-            let summary = try await RolloutSummary.read(name, operators, store, console).summary
+            let start = ContinuousClock.now
+            let summary: RolloutSummary
+            do {
+                summary = try await RolloutSummary.read(name, operators, store, console).summary
+                last = .now
+            } catch let error as StoreError where error.code == .unavailable {
+                // A restart of the server must not end the wait.
+                guard let last, last.duration(to: .now) < Self.absence else { throw error }
+                try await Task.sleep(for: .seconds(2))
+                continue
+            }
             if !summary.isFinished { settled = nil }
             if summary.isFinished, settled == nil { settled = .now }
             let isFinished = settled.map { $0.duration(to: .now) >= Self.settleTime } ?? false
@@ -70,7 +83,8 @@ struct RolloutStatus: Command {
                         "timed-out", .linkLost, "the rollout \(name) was not complete in the time of --timeout",
                         hint: "show the devices: otaflash fleet devices"))
             }
-            try await Task.sleep(for: .milliseconds(500))
+            // A large fleet has many records. The wait uses at most a fifth of one processor.
+            try await Task.sleep(for: max(.milliseconds(500), start.duration(to: .now) * 4))
         }
     }
 
