@@ -1,0 +1,152 @@
+"""The processes of a chaos run: the devices, the store's server, and the gateways."""
+
+import ctypes
+import json
+import os
+import resource
+import signal
+import socket
+import subprocess
+import time
+
+LIBC = ctypes.CDLL(None)
+PR_SET_PDEATHSIG = 1
+DEBIAN = "/usr/sbin/nats-server"
+
+
+def end_with_parent():
+    """Runs in a new process: the kernel kills the process when the driver ends, however it ends."""
+    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+class Process:
+    """A process that the driver can kill, pause and start again. It adds up the processor time of all its lives."""
+
+    def __init__(self, name, words, folder, environment, **pipes):
+        self.name, self.words, self.folder, self.environment, self.pipes = name, list(map(str, words)), folder, environment, pipes
+        self.processor = 0.0
+        self.memory = 0
+        self.lives = 0
+        self.exit = None
+        self.process = None
+
+    def start(self):
+        with open(self.folder / f"{self.name}.log", "ab") as log:
+            options = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log, **self.pipes}
+            self.process = subprocess.Popen(
+                self.words, cwd=self.folder, env=self.environment, preexec_fn=end_with_parent, **options
+            )
+        self.lives += 1
+        self.begun = time.monotonic()
+
+    @property
+    def runs(self):
+        return self.process is not None
+
+    def signal(self, number):
+        if self.process:
+            os.kill(self.process.pid, number)
+
+    def wait(self):
+        """Waits for the end of the process."""
+        if not self.process:
+            return
+        _, status, usage = os.wait4(self.process.pid, 0)
+        self.note(status, usage)
+
+    def poll(self):
+        """Returns true if the process has ended."""
+        if not self.process:
+            return True
+        pid, status, usage = os.wait4(self.process.pid, os.WNOHANG)
+        if pid:
+            self.note(status, usage)
+        return bool(pid)
+
+    def note(self, status, usage):
+        self.exit = self.process.returncode = os.waitstatus_to_exitcode(status)
+        self.processor += usage.ru_utime + usage.ru_stime
+        self.memory = max(self.memory, usage.ru_maxrss)
+        self.process = None
+
+    def kill(self):
+        self.signal(signal.SIGKILL)
+        self.wait()
+
+
+class Farm(Process):
+    """The virtual devices."""
+
+    def __init__(self, programs, folder, environment, devices, options):
+        words = [programs / "device-farm", "serve", "--devices", devices, "--key", "release.pem", "--addresses", "addresses"]
+        super().__init__("farm", words + options, folder, environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def start(self):
+        super().start()
+        if self.process.stdout.readline() != b"ready\n":
+            raise RuntimeError(f"the devices did not start: {self.folder}/farm.log")
+        return (self.folder / "addresses").read_text().split()
+
+    def counters(self):
+        """Returns the counters of each device."""
+        self.process.stdin.write(b"\n")
+        self.process.stdin.flush()
+        return json.loads(self.process.stdout.readline())
+
+
+class Server(Process):
+    """A NATS server with JetStream, on a port of the loopback interface that stays the same after a restart."""
+
+    def __init__(self, program, folder, environment, name="server", cluster=None):
+        self.port, self.monitor = free_port(), free_port()
+        # Debian's server does not have this setting: if it is killed, it can lose acknowledged writes.
+        sync = "" if str(program) == DEBIAN else "sync_interval: always"
+        text = f"""
+            server_name: {name}
+            listen: 127.0.0.1:{self.port}
+            http: 127.0.0.1:{self.monitor}
+            jetstream {{ store_dir: "{folder}/{name}", {sync} }}
+        """
+        if cluster:
+            own, routes = cluster
+            text += f"cluster {{ name: chaos, listen: 127.0.0.1:{own}, routes: {json.dumps(routes)} }}\n"
+        (folder / f"{name}.conf").write_text(text)
+        super().__init__(name, [program, "-c", f"{name}.conf"], folder, environment)
+
+    def start(self):
+        super().start()
+        for _ in range(200):
+            try:
+                socket.create_connection(("127.0.0.1", self.port), 1).close()
+                return
+            except OSError:
+                time.sleep(0.05)
+        raise RuntimeError(f"the server did not start: {self.folder}/{self.name}.log")
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+def raise_file_limit():
+    """Raises the limit of open files as far as allowed, because each device has a socket."""
+    _, highest = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (highest, highest))
+
+
+def gateway(programs, folder, environment, number, addresses, store, at_once):
+    """Creates a gateway with folders of its own, as on a computer of its own."""
+    name = f"gw{number}"
+    home = folder / name
+    for part in ("state/fleet", "run"):
+        (home / part).mkdir(parents=True, mode=0o700)
+    key = home / "state/fleet/controller.pem"
+    key.write_bytes((folder / "controller.pem").read_bytes())
+    key.chmod(0o600)
+    (home / "devices").write_text("\n".join(addresses) + "\n")
+    own = {"HOME": str(home), "OTAFLASH_STATE_DIR": str(home / "state"), "XDG_RUNTIME_DIR": str(home / "run")}
+    words = [programs / "otaflash-fleet", "gateway", "run", "--name", name, "--device-file", home / "devices"]
+    words += ["--trust", "release.pub.pem", "--operators", "ops.pub.pem", "--at-once", at_once, *store]
+    return Process(name, words, folder, {**environment, **own})

@@ -1,0 +1,274 @@
+"""Plays a rollout to thousands of virtual devices while gateways are killed and paused. scripts/fleet-chaos describes it."""
+
+import argparse
+import hashlib
+import heapq
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from checks import Checks, local_events, nats_events
+from fleet import Farm, Server, gateway, raise_file_limit
+
+OLD, NEW = "1.0.0", "1.1.0"
+
+
+def options():
+    parser = argparse.ArgumentParser(prog="fleet-chaos", description=__doc__)
+    parser.add_argument("--devices", type=int, default=10_000, help="default: 10000")
+    parser.add_argument("--gateways", type=int, default=50, help="default: 50")
+    parser.add_argument("--at-once", type=int, default=4, help="the updates at the same time of each gateway; default: 4")
+    parser.add_argument("--seed", type=int, default=1, help="chooses the faults; default: 1")
+    parser.add_argument("--short", action="store_true", help="1000 devices, 10 gateways with 8 updates at the same time, two stages, and fewer faults")
+    parser.add_argument("--store", action="store_true", help="all gateways use one file, not a NATS server")
+    parser.add_argument("--bad", action="store_true", help="the new image crashes, so that the rollout must halt")
+    parser.add_argument("--calm", action="store_true", help="no faults")
+    parser.add_argument("--kill-every", type=float, default=0.5, help="the mean time between two killed gateways in s; default: 0.5")
+    parser.add_argument("--pause-every", type=float, default=3, help="the mean time between two paused gateways in s; default: 3")
+    parser.add_argument("--size", type=int, default=10_000, help="the size of the image in bytes; default: 10000")
+    parser.add_argument("--answer-delay", type=int, default=50, help="the time of a device for an answer in ms; default: 50")
+    parser.add_argument("--limit", type=float, default=600, help="fail after this time in s; default: 600")
+    parser.add_argument("--server", default=Path(sys.executable).with_name("nats-server"), help="the program of the NATS server; default: 2.15.1")
+    parser.add_argument("--json", metavar="FILE", help="append the figures as one line of JSON")
+    parser.add_argument("--keep", action="store_true", help="do not delete the folder of the run")
+    parser.add_argument("programs", type=Path, help="the folder of otaflash, otaflash-fleet and device-farm")
+    chosen = parser.parse_args()
+    if chosen.short:
+        chosen.devices, chosen.gateways, chosen.at_once = 1000, 10, 8
+        chosen.kill_every, chosen.pause_every = 1.5, 6
+    return chosen
+
+
+def device_id(address):
+    return "".join(letter if letter.isalnum() else "-" for letter in address).encode()
+
+
+class Run:
+    def __init__(self, chosen, folder):
+        self.chosen, self.folder = chosen, folder
+        self.programs = chosen.programs.resolve()
+        self.random = random.Random(chosen.seed)
+        kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
+        self.environment = {**kept, "HOME": str(folder), "OTAFLASH_STATE_DIR": str(folder / "state"), "SWIFT_BACKTRACE": "enable=no"}
+        self.store = ["--store", folder / "fleet.db"]
+        self.processes, self.gateways = [], []
+        self.server = None
+        self.checks = Checks()
+        self.figures = {}
+        self.faults = {"kills": 0, "pauses": 0, "server_kills": 0}
+
+    def otaflash(self, *words, check=True):
+        """Runs a command of an operator. Returns its JSON."""
+        program = "otaflash" if words[0] in ("keygen", "sign") else "otaflash-fleet"
+        command = [str(self.programs / program), *map(str, words)]
+        done = subprocess.run(command, cwd=self.folder, env=self.environment, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        if check and done.returncode != 0:
+            raise RuntimeError(f"{' '.join(command)} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+        return done
+
+    def prepare(self):
+        """Creates keys, a bundle, the devices, the store and the rollout."""
+        chosen = self.chosen
+        for name in ("release", "ops", "controller"):
+            self.otaflash("keygen", name)
+        farm = self.programs / "device-farm"
+        image = self.folder / "app.bin"
+        subprocess.run(
+            [farm, "image", image, "--version", NEW, "--size", str(chosen.size), "--key", "release.pem"], cwd=self.folder, check=True
+        )
+        self.size = image.stat().st_size
+        self.otaflash("sign", "app.bin", "--key", "release.pem", "--product", "lamp", "--version", NEW, "-o", "app.otaf")
+        options = ["--answer-delay", chosen.answer_delay] + (["--crashing", NEW] if chosen.bad else [])
+        self.farm = Farm(self.programs, self.folder, self.environment, chosen.devices, options)
+        self.processes.append(self.farm)
+        addresses = self.farm.start()
+        if not chosen.store:
+            self.server = Server(chosen.server, self.folder, self.environment)
+            self.processes.append(self.server)
+            self.server.start()
+            self.url = f"nats://127.0.0.1:{self.server.port}"
+            self.store = ["--server", self.url]
+            if self.otaflash("fleet", "init", *self.store, check=False).returncode != 0:
+                subprocess.run([farm, "create-store", self.url], check=True)
+        published = self.otaflash(
+            "release", "publish", "app.otaf", "--key", "ops.pem", "--trust", "release.pub.pem", "--format", "json", *self.store
+        )
+        release = json.loads(published.stdout)["release"]["id"]
+        # The hash of docs/decisions/0026-fleet-records.md selects the devices of the first stage.
+        first = 1 if chosen.devices >= 5000 else 5 if chosen.devices >= 500 else 20
+        self.canary = sum(
+            int.from_bytes(hashlib.sha256(b"otaflash-stage-v1chaos\0" + device_id(address)).digest()[:4], "big") % 10_000 < first * 100
+            for address in addresses
+        )
+        self.otaflash(
+            "rollout", "create", "chaos", "--release", release, "--select", f"product=lamp,running=<{NEW}", "--stages", f"{first}%,100%" if chosen.short else f"{first}%,40%,100%",
+            "--advance", "90%,min=5", "--halt", "5%,min=5", "--attempts", "50", "--key", "ops.pem", "--controller", "controller.pub.pem",
+            *self.store,
+        )
+        heard = [[] for _ in range(chosen.gateways)]
+        for number, address in enumerate(addresses):
+            for index in sorted(self.random.sample(range(chosen.gateways), min(chosen.gateways, 2 + number % 2))):
+                heard[index].append(address)
+        for number, own in enumerate(heard):
+            process = gateway(self.programs, self.folder, self.environment, number, own, self.store, chosen.at_once)
+            self.gateways.append(process)
+            self.processes.append(process)
+
+    def play(self):
+        """Starts the gateways, and plays the faults until almost all devices are confirmed. Then waits for the end of the rollout."""
+        chosen = self.chosen
+        begun = time.monotonic()
+        for process in self.gateways:
+            process.start()
+        words = [self.programs / "otaflash-fleet", "rollout", "status", "chaos", "--operators", "ops.pub.pem", "--wait"]
+        words += ["--timeout", f"{int(chosen.limit)}s", "--format", "json", *self.store]
+        with open(self.folder / "status.log", "wb") as log:
+            status = subprocess.Popen(
+                list(map(str, words)), cwd=self.folder, env=self.environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            )
+        try:
+            later = []
+            kill, pause, look = (begun + 2 + self.random.expovariate(1 / every) for every in (chosen.kill_every, chosen.pause_every, 2))
+            # A killed controller delays a stage by 45 s. In a short run, the faults begin with the last stage.
+            confirmed, calm = 0, chosen.calm or chosen.short
+            servers = [] if chosen.calm or chosen.store else [0.5] if chosen.short else [0.2, 0.45, 0.7]
+            while status.poll() is None:
+                now = time.monotonic()
+                while later and later[0][0] <= now:
+                    heapq.heappop(later)[2]()
+                if now >= look:
+                    look = now + 2
+                    counters = self.farm.counters()
+                    confirmed = sum(device["confirmations"] > 0 for device in counters)
+                    self.figures.setdefault("first_confirmed_s", None)
+                    if confirmed and self.figures["first_confirmed_s"] is None:
+                        self.figures["first_confirmed_s"] = round(now - begun, 1)
+                    if os.environ.get("CHAOS_TRACE"):
+                        print(f"{now - begun:6.1f} s: {confirmed} confirmed, {sum(d['accepted_bytes'] > 0 for d in counters)} begun", file=sys.stderr)
+                    is_early = chosen.short and confirmed <= self.canary and not chosen.bad
+                    calm = chosen.calm or is_early or confirmed >= 0.95 * chosen.devices
+                    if calm and not chosen.calm and not is_early and "faults_s" not in self.figures:
+                        self.figures["faults_s"] = round(now - begun, 1)
+                    if confirmed == chosen.devices:
+                        self.figures.setdefault("confirmed_s", round(now - begun, 1))
+                    if servers and confirmed >= servers[0] * chosen.devices:
+                        servers.pop(0)
+                        self.server.kill()
+                        self.faults["server_kills"] += 1
+                        heapq.heappush(later, (now + 2, id(self.server), self.server.start))
+                if not calm and now >= kill:
+                    kill = now + self.random.expovariate(1 / chosen.kill_every)
+                    self.kill(later, now)
+                if not calm and now >= pause:
+                    pause = now + self.random.expovariate(1 / chosen.pause_every)
+                    self.pause(later, now)
+                for process in self.gateways:
+                    if process.runs and process.poll():
+                        self.checks.demand(False, f"{process.name} ended by itself with {process.exit}: {self.folder}/{process.name}.log")
+                        process.start()
+                time.sleep(0.02)
+            for _, _, action in later:
+                action()
+        finally:
+            status.kill()
+        self.figures["seconds"] = round(time.monotonic() - begun, 1)
+        return status.wait()
+
+    def kill(self, later, now):
+        running = [process for process in self.gateways if process.runs]
+        if len(running) <= 1:
+            return
+        process = self.random.choice(running)
+        process.kill()
+        self.faults["kills"] += 1
+        heapq.heappush(later, (now + self.random.uniform(1, 8), id(process), lambda: process.runs or process.start()))
+
+    def pause(self, later, now):
+        process = self.random.choice([process for process in self.gateways if process.runs] or [None])
+        if process:
+            process.signal(signal.SIGSTOP)
+            self.faults["pauses"] += 1
+            heapq.heappush(later, (now + self.random.uniform(2, 9), id(process), lambda: process.signal(signal.SIGCONT)))
+
+    def stop(self):
+        """Stops the gateways as a user does."""
+        for process in self.gateways:
+            process.signal(signal.SIGCONT)
+            process.signal(signal.SIGTERM)
+        begun = time.monotonic()
+        for process in self.gateways:
+            process.wait()
+            # A gateway that has just started does not catch the signal yet.
+            is_new = process.exit == -signal.SIGTERM and begun - process.begun < 3
+            self.checks.demand(process.exit == 0 or is_new, f"{process.name} ended with {process.exit} after SIGTERM: {self.folder}/{process.name}.log")
+        self.figures["stop_s"] = round(time.monotonic() - begun, 1)
+
+    def judge(self, exit_status):
+        counters = self.farm.counters()
+        if self.chosen.bad:
+            self.figures |= self.checks.halt(counters, exit_status, self.chosen.gateways * self.chosen.at_once, self.canary)
+        else:
+            self.checks.demand(exit_status == 0, f"rollout status --wait ended with {exit_status}: {self.folder}/status.log")
+            self.figures |= self.checks.devices(counters, NEW, self.size)
+            records = json.loads(self.otaflash("fleet", "devices", "--format", "json", *self.store).stdout)["devices"]
+            self.figures |= self.checks.records(records, self.chosen.devices, NEW)
+        events = local_events(self.folder / "fleet.db") if self.chosen.store else nats_events(sys.executable, self.url)
+        self.figures |= self.checks.events(events, self.chosen.devices)
+
+    def measure(self):
+        for process in self.processes:
+            process.kill()
+        busy = sum(process.processor for process in self.gateways)
+        self.figures |= {
+            "gateway_lives": sum(process.lives for process in self.gateways),
+            "gateway_cpu_s": round(busy, 1),
+            "gateway_mib": round(max(process.memory for process in self.gateways) / 1024, 1),
+            "farm_cpu_s": round(self.farm.processor, 1),
+        }
+        if self.server:
+            self.figures |= {"server_cpu_s": round(self.server.processor, 1), "server_mib": round(self.server.memory / 1024, 1)}
+
+    def end(self):
+        for process in reversed(self.processes):
+            process.kill()
+
+
+def main():
+    chosen = options()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    raise_file_limit()
+    folder = Path(tempfile.mkdtemp(prefix="otaflash-chaos-"))
+    run = Run(chosen, folder)
+    try:
+        run.prepare()
+        status = run.play()
+        run.stop()
+        run.judge(status)
+        run.measure()
+    finally:
+        run.end()
+        kept = chosen.keep or run.checks.violations or sys.exc_info()[0]
+        if not kept:
+            shutil.rmtree(folder)
+    plan = {name: getattr(chosen, name) for name in ("devices", "gateways", "at_once", "seed", "store", "bad")}
+    figures = {**plan, **run.faults, **run.figures}
+    for name, value in figures.items():
+        print(f"| {name.replace('_', ' ')} | {value} |")
+    if chosen.json:
+        with open(chosen.json, "a") as file:
+            file.write(json.dumps(figures) + "\n")
+    for violation in run.checks.violations:
+        print(f"fleet-chaos: {violation}", file=sys.stderr)
+    if run.checks.violations:
+        print(f"fleet-chaos: the folder of the run is {folder}", file=sys.stderr)
+    sys.exit(1 if run.checks.violations else 0)
+
+
+main()
