@@ -34,6 +34,10 @@ let selfContained: [LinkerSetting] =
             ],
             .when(configuration: .release))
     ]
+// The Debian package of otaflash-fleet contains libnats in this folder (scripts/release.d/package-deb).
+let privateLibraries: [LinkerSetting] = [
+    .unsafeFlags(["-Xlinker", "-rpath", "-Xlinker", "$ORIGIN/../lib/otaflash-fleet"], .when(configuration: .release))
+]
 let system: Target.Dependency = .product(name: "SystemPackage", package: "swift-system")
 let logging: Target.Dependency = .product(name: "Logging", package: "swift-log")
 let subprocess: Target.Dependency = .product(name: "Subprocess", package: "swift-subprocess")
@@ -192,7 +196,7 @@ let package = Package(
             ], swiftSettings: swift),
         .executableTarget(
             name: "otaflash-fleet", dependencies: ["OTAFleetCommands"], swiftSettings: swift,
-            linkerSettings: selfContained),
+            linkerSettings: selfContained + privateLibraries),
 
         // The tests and their shared code.
         .target(

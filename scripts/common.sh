@@ -4,8 +4,9 @@
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root" || exit
 
-# The outputs of build_release: the product, and one program with all tests.
+# The outputs of build_release: the two programs of the product, and one program with all tests.
 binary=$root/.build/release/otaflash
+fleet=$root/.build/release/otaflash-fleet
 tests=$root/.build/release/otaflashPackageTests.xctest
 
 # Runs `swift build`. All scripts build with the same flags, so that no script invalidates the build of another script. An import that the
@@ -19,6 +20,9 @@ build_release() { # OPTIONS OF swift build...
     PKG_CONFIG_PATH=$libraries/lib/pkgconfig swift build -c release --explicit-target-dependency-import-check error -Xswiftc -no-emit-module-separately-wmo \
         -Xswiftc -gline-tables-only "$@"
 }
+
+# Builds both programs of the product. swift build accepts one product at a time; the second call only links.
+build_programs() { build_release --product otaflash && build_release --product otaflash-fleet; }
 
 if [ -t 1 ] && [ -z "${NO_COLOR-}" ]; then
     bold=$'\e[1m' plain=$'\e[0m'

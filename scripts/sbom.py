@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Prints the software bill of materials of a build, as SPDX 2.3: sbom.py VERSION BINARY
+"""Prints the software bill of materials of a build, as SPDX 2.3: sbom.py VERSION BINARY...
 
 It lists these packages:
 - the Swift packages in Package.resolved, each with its commit and the SHA-256 of its files
-- the Swift toolchain, because its runtime is in the binary
-- the C libraries in the binary, each with the address and the SHA-256 of its sources (scripts/static-libraries)
-- the shared libraries that the binary needs, with the Debian package and version on this machine
+- the Swift toolchain, because its runtime is in each binary
+- the C libraries in the binaries, each with the address and the SHA-256 of its sources (scripts/static-libraries)
+- the shared libraries that each binary needs, with the Debian package and version on this machine
 """
 import datetime
 import hashlib
@@ -69,33 +69,37 @@ def system_libraries(binary):
             yield package(owner.split(":")[0], output("dpkg-query", "-W", "-f", "${Version}", owner))
 
 
-def main(version, binary):
-    digest = hashlib.sha256(pathlib.Path(binary).read_bytes()).hexdigest()
+def main(version, *binaries):
     revision = output("git", "-C", str(root), "rev-parse", "HEAD").strip()
     created = datetime.datetime.fromtimestamp(int(os.environ["SOURCE_DATE_EPOCH"]), datetime.timezone.utc)
-    ours = package(
-        "otaflash", version, checksums=[{"algorithm": "SHA256", "checksumValue": digest}],
-        licenseDeclared="Apache-2.0", sourceInfo="commit " + revision)
-    parts = [package("swift", release_versions.toolchain()), *swift_packages(), *static_libraries()]
-    parts += {part["name"]: part for part in system_libraries(binary)}.values()
+    shared = {part["name"]: part for part in (package("swift", release_versions.toolchain()), *swift_packages(), *static_libraries())}
+    parts, relationships, digests = dict(shared), [], []
+    for path in map(pathlib.Path, binaries):
+        digests.append(hashlib.sha256(path.read_bytes()).hexdigest())
+        ours = package(
+            path.name, version, checksums=[{"algorithm": "SHA256", "checksumValue": digests[-1]}],
+            licenseDeclared="Apache-2.0", sourceInfo="commit " + revision)
+        needed = shared | {part["name"]: part for part in system_libraries(path)}
+        parts |= needed | {path.name: ours}
+        relationships.append(("SPDXRef-DOCUMENT", "DESCRIBES", ours))
+        relationships += ((ours["SPDXID"], "DEPENDS_ON", part) for part in needed.values())
     json.dump(
         {
             "spdxVersion": "SPDX-2.3", "dataLicense": "CC0-1.0", "SPDXID": "SPDXRef-DOCUMENT",
             "name": f"otaflash-{version}",
-            "documentNamespace": f"urn:otaflash:{version}:{revision}:{digest}",
+            "documentNamespace": f"urn:otaflash:{version}:{revision}:{'-'.join(digests)}",
             "creationInfo": {
                 "created": created.strftime("%Y-%m-%dT%H:%M:%SZ"), "creators": ["Tool: scripts/sbom.py"]},
-            "packages": [ours, *parts],
+            "packages": list(parts.values()),
             "relationships": [
-                {"spdxElementId": "SPDXRef-DOCUMENT", "relationshipType": "DESCRIBES", "relatedSpdxElement": ours["SPDXID"]},
-                *({"spdxElementId": ours["SPDXID"], "relationshipType": "DEPENDS_ON", "relatedSpdxElement": part["SPDXID"]}
-                  for part in parts),
+                {"spdxElementId": element, "relationshipType": kind, "relatedSpdxElement": part["SPDXID"]}
+                for element, kind, part in relationships
             ],
         }, sys.stdout, indent=2, sort_keys=True)
     print()
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 3:
-        sys.exit("usage: sbom.py VERSION BINARY")
-    main(sys.argv[1], sys.argv[2])
+    if len(sys.argv) < 3:
+        sys.exit("usage: sbom.py VERSION BINARY...")
+    main(*sys.argv[1:])

@@ -158,8 +158,13 @@ package struct CommandLineTool: Sendable {
     /// Returns the full name of the command in the arguments, for the JSON result. Returns an empty string if the arguments contain no
     /// known command.
     private func command(in arguments: [String]) -> String {
-        guard let index = arguments.firstIndex(where: names(root).contains) else { return "" }
+        let commands = names(root) + root.otherCommands
+        guard let index = arguments.firstIndex(where: commands.contains) else { return "" }
         let next = arguments[(index + 1)...].first
+        // All commands of the other program have two words. If that program is not installed, its second words are not known.
+        if let next, root.otherCommands.contains(arguments[index]), !next.hasPrefix("-") {
+            return "\(arguments[index]) \(next)"
+        }
         guard let next,
             groups.contains(where: { $0.configuration.commandName == arguments[index] && names($0).contains(next) })
         else {
@@ -213,6 +218,8 @@ package protocol CommandGroupWithHint: ParsableCommand {
 package protocol RootGroup: CommandGroupWithHint {
     /// The first commands to type, for the help.
     static var firstRun: String { get }
+    /// The commands of the other program that `handOver` runs.
+    static var otherCommands: [String] { get }
     /// Runs another program in place of this one, if the arguments are for the other program. This function then does not return.
     ///
     /// - Returns: the failure if the other program cannot be started; nil if the arguments are for this program.

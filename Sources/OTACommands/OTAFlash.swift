@@ -47,6 +47,8 @@ struct RootCommand: RootGroup {
 
     @OptionGroup(title: "Output options") var options: OutputOptions
 
+    static var otherCommands: [String] { FleetProgram.commands }
+
     static func handOver(_ arguments: [String]) -> Failure? { FleetProgram.run(arguments) }
 }
 

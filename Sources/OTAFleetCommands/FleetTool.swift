@@ -33,6 +33,8 @@ struct FleetRoot: RootGroup {
             CommandGroup(name: "Fleet", subcommands: [GatewayGroup.self, FleetGroup.self]),
         ])
 
+    static var otherCommands: [String] { [] }
+
     static func handOver(_: [String]) -> Failure? { nil }
 }
 

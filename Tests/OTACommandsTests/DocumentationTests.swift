@@ -84,6 +84,7 @@ import Testing
         Page(
             name: "docs/fleet.md",
             blocks: [
+                .notRun("apt install", .installTest),
                 .run("seq 20000"), .run("for name in hall", ["sim:$name\"": "sim:$name?pace=virtual\""]),
                 .run("otaflash release publish"), .run("otaflash rollout create spring"),
                 .run("otaflash gateway run", ["&": "2>gateway.log & gateway=$!"]),

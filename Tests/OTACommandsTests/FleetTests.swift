@@ -170,10 +170,14 @@ import Testing
         #expect(run.err.contains("stage 1 needs 20 ended devices for the next stage, but it admits only 1"))
     }
 
-    @Test("without otaflash-fleet beside it, otaflash names the program and its folder")
+    @Test("without otaflash-fleet, otaflash names the package to install, and the JSON result names the command")
     func absentProgram() async throws {
         let sandbox = try Sandbox()
-        let run = try await sandbox.shell(#"cp "$0" ./otaflash && exec ./otaflash rollout list"#)
+        let run = try await sandbox.shell(
+            #"cp "$0" ./otaflash && exec ./otaflash "$@""#, "rollout", "list", "--format", "json")
         #expect(run.exit == 69 && run.err.contains("needs the program otaflash-fleet"), "\(run.err)")
+        let result = try run.json()
+        #expect(result.command?.string == "rollout list" && result.error?.code?.string == "no-fleet-program")
+        #expect(result.error?.hint?.string?.contains("apt install ./otaflash-fleet_") == true, "\(run.out)")
     }
 }

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Writes a manual page in mdoc for each verb: manuals.py BINARY FOLDER
+"""Writes a manual page in mdoc for each verb: manuals.py [--verbs] BINARY FOLDER
 
 The text is the binary's own help, which --experimental-dump-help prints as JSON. The argument parser's plugin for manual pages is not used:
 its pages have no correct name line for apropos and show the date of the build, and the plugin compiles for two minutes.
-The date of the pages is SOURCE_DATE_EPOCH.
+The date of the pages is SOURCE_DATE_EPOCH. With --verbs, the program itself gets no page: otaflash-fleet has the name otaflash in its help.
 """
 import datetime
 import json
@@ -119,13 +119,16 @@ def commands(command):
             yield from commands(verb)
 
 
-def main(binary, folder):
+def main(*words):
+    *options, binary, folder = words
     dumped = subprocess.run([binary, "--experimental-dump-help"], check=True, capture_output=True, text=True).stdout
     time = datetime.datetime.fromtimestamp(int(os.environ["SOURCE_DATE_EPOCH"]), datetime.timezone.utc)
     date = f"{time:%B} {time.day}, {time.year}"
     pathlib.Path(folder).mkdir(parents=True, exist_ok=True)
     for command in commands(json.loads(dumped)["command"]):
         name = "-".join([*command.get("superCommands", []), command["commandName"]])
+        if options == ["--verbs"] and not command.get("superCommands"):
+            continue
         pathlib.Path(folder, name + ".1").write_text("\n".join(page(command, date)) + "\n")
 
 

@@ -27,6 +27,7 @@ enum FleetProgram {
         return Failure(
             "no-fleet-program", .unavailable,
             "the command '\(command)' needs the program \(name), and \(path) cannot be started: \(error)",
-            hint: "install \(name) in the same folder as otaflash")
+            hint: "install its package: apt install ./\(name)_\(Version.number)_*.deb; or copy \(name) of version "
+                + "\(Version.number) to the folder \(path.removingLastComponent())")
     }
 }
