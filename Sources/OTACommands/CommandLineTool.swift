@@ -152,7 +152,7 @@ package struct CommandLineTool: Sendable {
             && names(root).contains(first)
         let isGroup = groups.contains { $0.configuration.commandName == first }
         guard !isUsual || isGroup, let reading = CommandTable(of: root)?.read(arguments) else { return nil }
-        return reading.mistypedCommand ?? reading.repeatedOption
+        return reading.mistypedCommand(or: root.otherCommands) ?? reading.repeatedOption
     }
 
     /// Returns the full name of the command in the arguments, for the JSON result. Returns an empty string if the arguments contain no

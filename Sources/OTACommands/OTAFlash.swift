@@ -1,4 +1,4 @@
-import ArgumentParser
+package import ArgumentParser
 
 /// The entry point of the command line tool.
 public enum OTAFlash {
@@ -10,6 +10,16 @@ public enum OTAFlash {
     public static func run(_ commandLine: [String]) async -> Int32 {
         await CommandLineTool(RootCommand.self).run(commandLine)
     }
+
+    /// The commands of `otaflash`, in the groups of its help.
+    package static let commands = [
+        CommandGroup(name: "Firmware", subcommands: [Keygen.self, Sign.self, Verify.self, Inspect.self, Attest.self]),
+        CommandGroup(
+            name: "Device",
+            subcommands: [Scan.self, Push.self, Status.self, Confirm.self, Discard.self, Identify.self]),
+        CommandGroup(name: "Simulation", subcommands: [Simulate.self]),
+        CommandGroup(name: "Diagnostic", subcommands: [Doctor.self, Gatt.self]),
+    ]
 }
 
 /// The root of the command line.
@@ -35,15 +45,7 @@ struct RootCommand: RootGroup {
             'otaflash --generate-completion-script bash' prints completions for a shell
             (bash, zsh or fish).
             """,
-        groupedSubcommands: [
-            CommandGroup(
-                name: "Firmware", subcommands: [Keygen.self, Sign.self, Verify.self, Inspect.self, Attest.self]),
-            CommandGroup(
-                name: "Device",
-                subcommands: [Scan.self, Push.self, Status.self, Confirm.self, Discard.self, Identify.self]),
-            CommandGroup(name: "Simulation", subcommands: [Simulate.self]),
-            CommandGroup(name: "Diagnostic", subcommands: [Doctor.self, Gatt.self]),
-        ])
+        groupedSubcommands: OTAFlash.commands)
 
     @OptionGroup(title: "Output options") var options: OutputOptions
 

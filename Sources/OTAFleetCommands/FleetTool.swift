@@ -8,8 +8,23 @@ public enum FleetTool {
     /// - Parameter commandLine: the name of the program, and the arguments.
     /// - Returns: the exit status of the process.
     public static func run(_ commandLine: [String]) async -> Int32 {
-        await CommandLineTool(FleetRoot.self).run(commandLine)
+        let isScript = commandLine.dropFirst().first == Completions.option
+        return await CommandLineTool(isScript ? WholeRoot.self : FleetRoot.self).run(commandLine)
     }
+}
+
+/// The root of the completion scripts: the commands of `otaflash` and of this program.
+private struct WholeRoot: RootGroup {
+    static let hint = FleetRoot.hint
+    static let firstRun = FleetRoot.firstRun
+    static let configuration = CommandConfiguration(
+        commandName: "otaflash", abstract: FleetRoot.configuration.abstract,
+        groupedSubcommands: OTAFlash.commands + FleetRoot.commands)
+    static let otherCommands: [String] = []
+
+    @OptionGroup(title: "Output options") var options: OutputOptions
+
+    static func handOver(_: [String]) -> Failure? { nil }
 }
 
 /// The root of the command line. `otaflash` starts this program, so the help shows the commands as commands of `otaflash`.
@@ -28,12 +43,15 @@ struct FleetRoot: RootGroup {
         commandName: "otaflash",
         abstract: "Update a fleet of devices in stages.",
         discussion: firstRun,
-        groupedSubcommands: [
-            CommandGroup(name: "Operator", subcommands: [ReleaseGroup.self, RolloutGroup.self, DeviceGroup.self]),
-            CommandGroup(name: "Fleet", subcommands: [GatewayGroup.self, FleetGroup.self]),
-        ])
+        groupedSubcommands: commands)
+    static let commands = [
+        CommandGroup(name: "Operator", subcommands: [ReleaseGroup.self, RolloutGroup.self, DeviceGroup.self]),
+        CommandGroup(name: "Fleet", subcommands: [GatewayGroup.self, FleetGroup.self]),
+    ]
+    static let otherCommands: [String] = []
 
-    static var otherCommands: [String] { [] }
+    // `otaflash` accepts these options also before the command, and passes them to this program.
+    @OptionGroup(title: "Output options") var options: OutputOptions
 
     static func handOver(_: [String]) -> Failure? { nil }
 }

@@ -68,6 +68,18 @@ import Testing
             ], in: shell)
     }
 
+    @Test("Tab completes the commands, options and values of otaflash-fleet", arguments: Shell.allCases)
+    fileprivate func completesFleets(in shell: Shell) async throws {
+        try await expectTab(
+            [
+                "gate": "gateway ", "rollout st": "rollout status ", "release pub": "release publish ",
+                "rollout create spring --sel": "rollout create spring --select ",
+                "fleet devices --state giv": "fleet devices --state given-up ",
+                "gateway run --device sim:k": "gateway run --device sim:kitchen ",
+                "release publish fi": "release publish firmware.otaf ",
+            ], in: shell)
+    }
+
     @Test(
         "Tab completes the address of a device, without a space after the beginning of an address",
         arguments: Shell.allCases)

@@ -96,9 +96,11 @@ extension CommandTable {
 extension CommandTable.Reading {
     /// The failure for an unknown command; nil if all commands are known. Without this check, argument-parser would report only an
     /// unexpected argument, and would suggest no similar command.
-    var mistypedCommand: Failure? {
+    ///
+    /// - Parameter others: the commands of another program that can also be at the place of the first command.
+    func mistypedCommand(or others: [String]) -> Failure? {
         guard let unknownCommand else { return nil }
-        let known = command.names.filter { $0 != "help" }
+        let known = command.names.filter { $0 != "help" } + (path.isEmpty ? others : [])
         let line = (["otaflash"] + path).joined(separator: " ")
         let list = "the commands are: \(known.joined(separator: ", "))"
         let hints =

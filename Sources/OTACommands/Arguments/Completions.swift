@@ -41,7 +41,7 @@ package enum Completions {
     }
 
     /// The option of argument-parser that prints a completion script.
-    static let option = "--generate-completion-script"
+    package static let option = "--generate-completion-script"
 
     /// The first argument when a completion script of argument-parser asks for completions.
     static let request = "---completion"
