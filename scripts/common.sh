@@ -17,7 +17,7 @@ tests=$root/.build/release/otaflashPackageTests.xctest
 build_release() { # OPTIONS OF swift build...
     local libraries
     libraries=$("$root/scripts/static-libraries") || return
-    PKG_CONFIG_PATH=$libraries/lib/pkgconfig swift build -c release --explicit-target-dependency-import-check error -Xswiftc -no-emit-module-separately-wmo \
+    PKG_CONFIG_PATH=$libraries/lib/pkgconfig:$root/scripts/pkg-config swift build -c release --explicit-target-dependency-import-check error -Xswiftc -no-emit-module-separately-wmo \
         -Xswiftc -gline-tables-only "$@"
 }
 

@@ -19,7 +19,7 @@ import sys
 
 root = pathlib.Path(os.environ.get("OTAFLASH_RELEASE_ROOT") or pathlib.Path(__file__).resolve().parent.parent)
 record = root / "scripts" / "release-versions.txt"
-libraries = ("dbus-1", "libcbor", "libcrypto", "liblzma", "zlib")
+libraries = ("dbus-1", "libcbor", "libcrypto", "liblzma", "libnats", "sqlite3", "zlib")
 
 
 def output(*command):
