@@ -15,9 +15,16 @@ tests=$root/.build/release/otaflashPackageTests.xctest
 #
 # The product contains libcbor and libdbus (scripts/static-libraries).
 build_release() { # OPTIONS OF swift build...
-    local libraries
+    local libraries name
     libraries=$("$root/scripts/static-libraries") || return
-    PKG_CONFIG_PATH=$libraries/lib/pkgconfig:$root/scripts/pkg-config swift build -c release --explicit-target-dependency-import-check error -Xswiftc -no-emit-module-separately-wmo \
+    # SwiftPM passes the system's folder to the linker for each shared library, and the order of the libraries depends on the program. So
+    # the linker of otaflash-fleet would find the shared libcbor before the static one. These descriptions name no folder.
+    mkdir -p "$root/.build/pkg-config"
+    for name in libcrypto liblzma libnats sqlite3 zlib; do
+        printf 'Name: %s\nDescription: %s\nVersion: %s\nLibs: %s\n' "$name" "$name" "$(pkg-config --modversion "$name")" \
+            "$(pkg-config --libs-only-l "$name")" >"$root/.build/pkg-config/$name.pc" || return
+    done
+    PKG_CONFIG_PATH=$libraries/lib/pkgconfig:$root/.build/pkg-config swift build -c release --explicit-target-dependency-import-check error -Xswiftc -no-emit-module-separately-wmo \
         -Xswiftc -gline-tables-only "$@"
 }
 
