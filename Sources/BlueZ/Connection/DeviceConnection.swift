@@ -27,7 +27,7 @@ public actor DeviceConnection {
     private var refused: [Int: BlueZError] = [:]
     /// Whether bluetoothd has asked this program to pair with the device.
     private(set) var wasAskedToPair = false
-    private var sockets: [GATTCharacteristic: PacketSocket] = [:]
+    private var sockets: [GATTCharacteristic: [PacketSocket]] = [:]
     private var notifying: [GATTCharacteristic: Task<Void, Never>] = [:]
 
     /// The maximum length in bytes of a value in one packet: MTU − 3, and at most 512, the maximum length of an attribute value (Core
@@ -77,7 +77,7 @@ public actor DeviceConnection {
             waiting.finish()
         }
         waitingForEnd = []
-        for socket in sockets.values { await socket.close() }
+        for socket in sockets.values.joined() { await socket.close() }
         for task in notifying.values { task.cancel() }
         sockets = [:]
         notifying = [:]
@@ -221,9 +221,9 @@ extension DeviceConnection {
         return values
     }
 
-    /// Ends the subscription to a characteristic, and closes the socket that was last acquired for the characteristic.
+    /// Ends the subscription to a characteristic, and closes the acquired sockets of the characteristic.
     public func release(_ characteristic: GATTCharacteristic) async throws(BlueZError) {
-        if let socket = sockets.removeValue(forKey: characteristic) { await socket.close() }
+        for socket in sockets.removeValue(forKey: characteristic) ?? [] { await socket.close() }
         if let task = notifying.removeValue(forKey: characteristic) {
             task.cancel()
             _ = try await call(characteristic, "unsubscribe", "StopNotify")
@@ -242,7 +242,7 @@ extension DeviceConnection {
                 await socket.close()
                 throw DBusError(.socketClosed, ended.error.context)
             }
-            sockets[characteristic] = socket
+            sockets[characteristic, default: []].append(socket)
             return (socket, max(23, Int(mtu)))
         } catch {
             throw BlueZError(error, member)
