@@ -111,9 +111,8 @@ public struct WishList: Sendable {
 
     /// Returns the job for a device, from the newest rollout that admits the device; nil if no push may start.
     ///
-    /// For the rollout that started the trial of a device, the state, the expiry and the progress are not checked, because the image on
-    /// trial must be confirmed. But a newer rollout that admits the device comes first. If such a rollout exists and the clock is not set,
-    /// the result is nil.
+    /// If the device is on trial, the job is always from the rollout that started the trial, because the image on trial must be confirmed.
+    /// The state, the expiry and the progress of this rollout are not checked, and the clock need not be set.
     ///
     /// - Parameters:
     ///   - record: the record of the device, with the product and version that the gateway last read from the device.
@@ -121,6 +120,11 @@ public struct WishList: Sendable {
     public func wish(
         for record: DeviceRecord, at moment: Moment, refusals: (FleetError) -> Void = { _ in }
     ) -> Wish? {
+        if record.state == .running, record.phase == .trial, let own = record.rollout.flatMap({ entries[$0] }),
+            let release = release(for: own.rollout)
+        {
+            return Wish(rollout: own.rollout, release: release)
+        }
         let newestFirst = entries.values.sorted {
             ($0.rollout.value.created, $0.rollout.value.name) > ($1.rollout.value.created, $1.rollout.value.name)
         }
@@ -128,9 +132,6 @@ public struct WishList: Sendable {
             let rollout = entry.rollout.value
             guard let release = release(for: entry.rollout) else { continue }
             let isOwn = record.rollout == rollout.name && (record.state == .running || record.state == .waiting)
-            if isOwn, record.state == .running, record.phase == .trial {
-                return Wish(rollout: entry.rollout, release: release)
-            }
             guard rollout.state == .running, release.value.state == .published, !badReleases.contains(release),
                 // A device that has a job of this rollout may already run the version of the release, for example after a trial. So the
                 // condition for the running version does not apply to this device.

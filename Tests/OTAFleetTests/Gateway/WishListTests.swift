@@ -163,6 +163,22 @@ import Testing
         #expect(rig.list.mustInterrupt(running) && !rig.list.mustInterrupt(trial))
     }
 
+    @Test("the rollout that started a trial has the job, even if a newer rollout admits the device or no clock is set")
+    func trialBeforeNewerRollout() throws {
+        let rig = try Rig()
+        let (old, new) = (
+            try rig.fixtures.rollout("old", running: nil),
+            try rig.fixtures.rollout("new", running: nil, created: rig.fixtures.created.advanced(by: 60))
+        )
+        #expect(try rig.add(rig.fixtures.release().value) && rig.add(old) && rig.progress(of: old))
+        let trial = try rig.fixtures.record()
+            .changed(.lease(rollout: old.name, created: old.created, holder: rig.fixtures.a), at: nil)
+            .changed(.beat(.trial, offset: nil, total: nil, by: rig.fixtures.a), at: nil)
+        #expect(try rig.add(new) && rig.progress(of: new) && rig.wish() == "new" && rig.wish(trial) == "old")
+        let unset = rig.list.wish(for: trial, at: Moment(.at(1), wall: nil)) { Issue.record("refused: \($0)") }
+        #expect(unset?.rollout.value.name == old.name)
+    }
+
     @Test("a withdrawn release, and a release with a wrong bundle, start no push")
     func badRelease() throws {
         let rig = try Rig()
