@@ -22,7 +22,7 @@ public struct StageMachine: Sendable {
     private var isStored: Bool
     private var written: Duration?
     /// The time from which the conditions for the next stage have been true, on the clock of this controller. Nil if they were false at the
-    /// last check. While the rollout is paused or halted, they are not checked.
+    /// last check, or if the rollout was paused or halted.
     private var soaking: Duration?
     /// The same for the conditions of the completion in the last stage.
     private var finished: Duration?
@@ -76,6 +76,9 @@ public struct StageMachine: Sendable {
                 next.state = .halted
             } else if plan.state == .running {
                 advance(&next, tally, at: moment)
+            } else {
+                // The time in a pause is not soak time: the conditions were not checked during the pause.
+                restartTimes()
             }
         }
         var sameCounts = next

@@ -150,6 +150,17 @@ import Testing
         #expect(try rig.step(at: 10_001)?.stage == 0 && rig.step(at: 10_061)?.stage == 1)
     }
 
+    @Test("a pause starts the soak time again")
+    func pauseDuringSoak() throws {
+        let rig = try Rig()
+        try rig.end(rig.devices(in: 0))
+        #expect(try rig.step(at: 0)?.stage == 0)
+        try rig.change(to: .paused)
+        #expect(try rig.step(at: 30)?.stage == 0)
+        try rig.change(to: .running)
+        #expect(try rig.step(at: 100)?.stage == 0 && rig.step(at: 160)?.stage == 1)
+    }
+
     @Test("the rollout is complete after 24 h in which no admitted device was unfinished")
     func completes() throws {
         let rig = try Rig()
