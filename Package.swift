@@ -171,7 +171,8 @@ let package = Package(
         .target(
             name: "OTAFleetDevices",
             dependencies: [
-                "OTAClient", "OTAFirmware", "OTAFleet", "OTAGateway", "OTASigning", "OTATransport", "OTAUpdate",
+                "DescriptorIO", "OTAClient", "OTAFirmware", "OTAFleet", "OTAGateway", "OTASigning", "OTATransport",
+                "OTAUpdate",
             ],
             swiftSettings: swift),
 
@@ -191,8 +192,9 @@ let package = Package(
         .target(
             name: "OTAFleetCommands",
             dependencies: [
-                "DescriptorIO", "NATS", "OTAClient", "OTACommands", "OTAFirmware", "OTAFleet", "OTAFleetDevices",
-                "OTAGateway", "OTALocalStore", "OTANATSStore", "OTASigning", "OTAStore", arguments, system,
+                "DescriptorIO", "NATS", "OTABlueZ", "OTAClient", "OTACommands", "OTAFirmware", "OTAFleet",
+                "OTAFleetDevices", "OTAGateway", "OTALocalStore", "OTANATSStore", "OTASigning", "OTAStore", arguments,
+                system,
             ], swiftSettings: swift),
         .executableTarget(
             name: "otaflash-fleet", dependencies: ["OTAFleetCommands"], swiftSettings: swift,

@@ -35,6 +35,9 @@ public struct ScannedDevice: Encodable, Sendable, Equatable {
     public internal(set) var unread: String?
     /// The signal strength at each adapter that hears the device, in dBm; nil: unknown.
     package private(set) var heard: [String: Int?] = [:]
+    /// True if the device has a random address that it changes every few minutes. Bluetooth Core 5.4, Vol 6, Part B, 1.3.2: the two
+    /// highest bits of a random address are 11 only if the address is static.
+    package let hasPrivateAddress: Bool
 
     private enum CodingKeys: CodingKey {
         case address, name, rssi, adapter, product, version, protocols, unread
@@ -42,6 +45,7 @@ public struct ScannedDevice: Encodable, Sendable, Equatable {
 
     init(_ device: BluetoothDevice) {
         address = "ble:\(device.address)"
+        hasPrivateAddress = device.addressKind == .random && device.address.value >> 46 != 0b11
         note(device)
     }
 

@@ -18,7 +18,7 @@ final class RepeatedWarnings: Sendable {
         warn("cannot write the memory of serials: \(text)", hint: "free space on the disk of the state folder")
     }
 
-    private func warn(_ text: String, hint: String) {
+    func warn(_ text: String, hint: String) {
         if last.exchange(text) != text { console.warn(text, hint: hint) }
     }
 }

@@ -48,10 +48,7 @@ package struct DeviceFinder<C: Clock>: Sendable where C.Duration == Duration {
                 case .due(let device): waiting.append(device)
                 case .answered(let device, let description?):
                     asked -= 1
-                    report(
-                        .heard(
-                            device, product: description.product.flatMap { ProductName($0) },
-                            version: SemanticVersion(description.runningVersion), rssi: nil))
+                    report(.heard(device, description, rssi: nil))
                 case .answered(let device, nil):
                     asked -= 1
                     group.addTask { [clock] in
@@ -62,5 +59,14 @@ package struct DeviceFinder<C: Clock>: Sendable where C.Duration == Duration {
             }
             group.cancelAll()
         }
+    }
+}
+
+extension Sighting {
+    /// Creates the sighting of a device that has reported its product and version. An invalid product or version counts as not read.
+    static func heard(_ device: DeviceID, _ description: DeviceDescription, rssi: Int?) -> Sighting {
+        .heard(
+            device, product: description.product.flatMap { ProductName($0) },
+            version: SemanticVersion(description.runningVersion), rssi: rssi)
     }
 }

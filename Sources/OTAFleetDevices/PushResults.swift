@@ -51,3 +51,19 @@ extension DeviceID {
         self = id
     }
 }
+
+extension DeviceAddress {
+    /// Creates the address of a Bluetooth device from its ID, such as `ble-AABBCCDDEEFF`.
+    ///
+    /// - Throws: `AddressError` if the ID is not the ID of a Bluetooth device.
+    init(bluetooth device: DeviceID) throws {
+        let digits = Array(device.text.dropFirst("ble-".count))
+        // The check excludes 'ble:' and 'ble:name=NAME', which can be the addresses of other devices.
+        guard device.text.hasPrefix("ble-"), digits.count == 12, digits.allSatisfy(\.isHexDigit) else {
+            throw AddressError(
+                "'\(device)' is not the ID of a Bluetooth device", hint: "use an ID such as ble-AABBCCDDEEFF")
+        }
+        let pairs = stride(from: 0, to: 12, by: 2).map { String(digits[$0...$0 + 1]) }
+        try self.init("ble:" + pairs.joined(separator: ":"))
+    }
+}

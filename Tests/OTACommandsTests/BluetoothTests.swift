@@ -70,6 +70,32 @@ import Testing
         }
     }
 
+    @Test("gateway run --all finds a device, reads it once, and updates it as the rollout requests")
+    func gatewayFindsDevices() async throws {
+        try await World.run { world in
+            let sandbox = try Sandbox()
+            try await sandbox.releaseForWorld()
+            #expect(try await sandbox.run("keygen", "ops").exit == 0)
+            let published = try await sandbox.run(
+                "release", "publish", "fw.otaf", "--key", "ops.pem", "--trust", "world.pub.pem", "--format", "json")
+            let release = try #require(try published.json().release?.id?.string, "\(published.err)")
+            let created = try await sandbox.run(
+                "rollout", "create", "spring", "--release", release, "--select", "product=demo", "--key", "ops.pem")
+            #expect(created.exit == 0, "\(created.err)")
+            let run = try await sandbox.shell(
+                """
+                "$0" gateway run --name desk --all --trust world.pub.pem --operators ops.pub.pem --format json >gateway.json & gateway=$!
+                "$0" rollout status spring --operators ops.pub.pem --wait --timeout 120s; status=$?
+                kill $gateway; wait $gateway; exit $status
+                """, env: Sandbox.environment(of: world))
+            #expect(run.exit == 0, "\(run.err)")
+            let devices = try await sandbox.run("fleet", "devices", "--format", "json")
+            #expect(try devices.json().devices?.array?.map { $0.id?.string } == ["ble-00AA01010042"])
+            #expect(try devices.json().devices?.array?.first?.version?.string == "1.1.0")
+            try await world.until("no link is left") { try await !world.isConnected }
+        }
+    }
+
     // MARK: - SIGKILL
 
     /// bluetoothd keeps the link of a killed program. The guard process of the command closes the link.

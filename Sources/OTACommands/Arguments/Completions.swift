@@ -21,7 +21,7 @@ package enum Completions {
     static let virtualDevices = CompletionKind.custom { _, _, _ in devices() }
 
     /// The Bluetooth adapters that the kernel lists.
-    static let adapters = CompletionKind.custom { _, _, _ in AdapterCheck.kernelAdapters().sorted() }
+    package static let adapters = CompletionKind.custom { _, _, _ in AdapterCheck.kernelAdapters().sorted() }
 
     private static func devices() -> [String] {
         // A shell cannot show an error. If the store cannot be read, no devices are offered.

@@ -1,4 +1,4 @@
-import ArgumentParser
+package import ArgumentParser
 import BlueZ
 import Glibc
 
@@ -77,7 +77,7 @@ extension PasskeyOptions {
 }
 
 /// The option that selects a Bluetooth adapter.
-struct AdapterOptions: ParsableArguments {
+package struct AdapterOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
             "The Bluetooth adapter of this machine (example: hci0); default: the first adapter that is switched on.",
@@ -85,7 +85,17 @@ struct AdapterOptions: ParsableArguments {
         completion: Completions.adapters)
     var adapter: String?
 
-    func validate() throws { if let adapter { try Self.check(adapter) } }
+    package init() {}
+
+    package func validate() throws { if let adapter { try Self.check(adapter) } }
+
+    /// Refuses a text that is not the name of an adapter, and an adapter that is given twice.
+    package static func check(_ adapters: [String]) throws(ValidationError) {
+        for (index, name) in adapters.enumerated() {
+            try check(name)
+            if adapters[..<index].contains(name) { throw ValidationError("--adapter \(name) is given twice.") }
+        }
+    }
 
     /// Refuses a text that is not the name of an adapter.
     static func check(_ adapter: String) throws(ValidationError) {

@@ -1,5 +1,6 @@
 import ArgumentParser
 import DescriptorIO
+import OTABlueZ
 import OTAClient
 import OTACommands
 import OTAFirmware
@@ -17,6 +18,10 @@ struct GatewayRun: Command {
     static let configuration = CommandConfiguration(
         commandName: "run", abstract: "Update the devices near this machine that a rollout selects.",
         discussion: """
+            The devices are those of --device and --device-file. With --all, the gateway also finds the Bluetooth devices in range: it \
+            scans once a minute, and connects once to each new device to read its product and version. A device that changes its \
+            Bluetooth address is ignored.
+
             The gateway runs until Ctrl-C or SIGTERM. Then it interrupts the updates whose devices have not marked the new image for \
             boot, waits for the others, and exits with 0. A second signal ends it at once.
 
@@ -46,6 +51,8 @@ struct GatewayRun: Command {
         completion: .file())
     var deviceFile: String?
 
+    @OptionGroup var search: GatewaySearchOptions
+
     @Option(
         help: ArgumentHelp("The maximum number of updates at the same time; default: 4.", valueName: "number"),
         transform: WholeNumber.in(1...100))
@@ -57,8 +64,8 @@ struct GatewayRun: Command {
     @OptionGroup(title: "Output options") var options: OutputOptions
 
     func validate() throws {
-        guard device.isEmpty, deviceFile == nil else { return }
-        throw ValidationError("Missing expected argument '--device <address>'")
+        guard device.isEmpty, deviceFile == nil, !search.all else { return }
+        throw ValidationError("Missing expected argument '--device <address>'; or give --all.")
     }
 
     func answer(_ console: Console) async throws -> GatewayAnswer {
@@ -74,12 +81,7 @@ struct GatewayRun: Command {
         let lock = try DeviceLock(folder.appending("lock"), of: "the name of the gateway \(name)")
         let memory = MemoryFile(path: folder.appending("serials"))
         defer { withExtendedLifetime(lock) {} }
-        // A gateway often starts before its network, or while the server restarts. So it waits for the server.
-        var isWarned = false
-        return try await store.withStore(unreachable: { error in
-            if !isWarned { console.warn(error.failure.message, hint: error.failure.hint) }
-            isWarned = true
-        }) { store in
+        return try await store.withStore(waitingFor: console) { store in
             try await run(
                 store, as: name, at: addresses, verifier, operators, memory: memory,
                 controllerMemory: MemoryFile(path: folder.appending("controller-serials")), console)
@@ -95,9 +97,13 @@ struct GatewayRun: Command {
         var deviceOptions = Updater.Options()
         deviceOptions.logger = console.logger
         deviceOptions.links = links
-        let devices = try ClientDevices(addresses, options: deviceOptions, clock: ContinuousClock())
+        deviceOptions.bluetooth = SharedBlueZClient(logger: console.logger, links: links)
+        deviceOptions.adapter = search.adapter.first
         let life = GatewayLife(UInt32.random(in: 0...UInt32.max))
         let notes = GatewayNotes(console)
+        let devices = try ClientDevices(
+            addresses, radio: search.radio(ignored: { notes.ignored($0) }), options: deviceOptions,
+            clock: ContinuousClock(), failed: { notes.scanFailed($0, in: invocation) })
         let gateway = Gateway(
             .init(
                 holder: Holder(gateway: name, life: life), operators: operators, verifier: verifier,
@@ -112,7 +118,8 @@ struct GatewayRun: Command {
                 signer: try FleetFolder.controllerKey(), life: life, operators: operators, memory: try serials.read(),
                 store: store, clock: ContinuousClock(), wall: WallClock.now, save: { try serials.write($0) },
                 report: { notes.report($0) })
-        console.note("the gateway \(name) runs with \(addresses.count) devices; press Ctrl-C to stop it")
+        let others = search.all ? " and all Bluetooth devices in range" : ""
+        console.note("the gateway \(name) runs with \(addresses.count) devices\(others); press Ctrl-C to stop it")
         try await Interrupts.during(onFirst: { console.note("stopping; press Ctrl-C again to stop at once") }) {
             stops in
             try await withThrowingTaskGroup(of: Void.self) { group in
@@ -154,6 +161,7 @@ final class GatewayNotes: Sendable {
     private let console: Console
     private let warnings: RepeatedWarnings
     private let counts = Guarded(GatewayAnswer.Attempts())
+    private let hasIgnored = Guarded(false)
 
     init(_ console: Console) { (self.console, warnings) = (console, RepeatedWarnings(console)) }
 
@@ -196,5 +204,18 @@ final class GatewayNotes: Sendable {
         case .storeFailed(let error): warnings.warn(error)
         case .notSaved(let text): warnings.warn(saving: text)
         }
+    }
+
+    func scanFailed(_ error: any Error, in invocation: Invocation) {
+        let failure = Failure(error, in: invocation)
+        warnings.warn("the scan for Bluetooth devices failed: \(failure.message)", hint: failure.hint)
+    }
+
+    /// Warns about the first device that changes its address. All its later addresses would be new devices, so the others are not shown.
+    func ignored(_ device: ScannedDevice) {
+        guard !hasIgnored.exchange(true) else { return }
+        console.warn(
+            "\(device.address)\(device.name.map { " (\($0))" } ?? "") is ignored: it changes its Bluetooth address, so a fleet cannot record it",
+            hint: "use a public or a static random address in the firmware, or pair the device: bluetoothctl pair")
     }
 }

@@ -47,6 +47,19 @@ struct StoreOptions: ParsableArguments {
         if let store { return try await body(LocalStore(FilePath(store))) }
         return try await body(LocalStore(FleetFolder.path.appending("fleet.db")))
     }
+
+    /// The same for a command that runs until a signal. Such a command often starts before the network, or while the server restarts. So
+    /// this method waits for the server, and warns once.
+    func withStore<Result: Sendable>(
+        waitingFor console: Console, _ body: (any FleetStore) async throws -> Result
+    ) async throws -> Result {
+        var isWarned = false
+        return try await withStore(
+            unreachable: { error in
+                if !isWarned { console.warn(error.failure.message, hint: error.failure.hint) }
+                isWarned = true
+            }, body)
+    }
 }
 
 /// The folder of the fleet in the state folder.

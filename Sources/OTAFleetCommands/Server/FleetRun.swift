@@ -50,7 +50,7 @@ struct FleetRun: Command {
         let serials = MemoryFile(path: folder.appending("serials"))
         let memory = try serials.read()
         let notes = ControllerNotes(console)
-        return try await store.withStore { store in
+        return try await store.withStore(waitingFor: console) { store in
             let controller = Controller(
                 signer: signer, life: GatewayLife(UInt32.random(in: 0...UInt32.max)), operators: operators,
                 memory: memory, store: store, clock: ContinuousClock(), wall: WallClock.now,

@@ -36,10 +36,7 @@ struct PushTargets: ParsableArguments {
     @OptionGroup(title: title) var order: PushOrder
 
     func validate() throws {
-        for (index, name) in adapter.enumerated() {
-            try AdapterOptions.check(name)
-            if adapter[..<index].contains(name) { throw ValidationError("--adapter \(name) is given twice.") }
-        }
+        try AdapterOptions.check(adapter)
         if selection.all {
             guard device.isEmpty, deviceFile == nil else {
                 throw ValidationError("--all finds the devices itself; omit --device and --device-file.")

@@ -1,0 +1,95 @@
+"""A fleet on the air: gateways that find their devices with scans, and a gateway that is killed."""
+
+import json
+import signal
+import sqlite3
+import time
+from collections import Counter
+from contextlib import closing
+
+from cases import case
+from lab import Process, until
+
+SIZE, VERSION = 128 << 10, "2.0.0"
+
+
+class Fleet:
+    """The store of a fleet, with a rollout of one release to all devices."""
+
+    def __init__(self, lab):
+        self.lab, self.store = lab, lab.folder / "fleet.db"
+        lab.make("keygen", lab.folder / "ops")
+        self.operators = lab.folder / "ops.pub.pem"
+        key = ("--key", lab.folder / "ops.pem", "--store", self.store)
+        published = self.json("release", "publish", lab.bundle(SIZE, VERSION), *key, "--trust", lab.public)
+        self.json("rollout", "create", "spring", "--release", published["release"]["id"], "--select", "product=demo", *key)
+
+    def json(self, *words, exit_code=0, seconds=30):
+        process = Process([self.lab.binary, *words, "--format", "json"], words[0], env=self.lab.environment)
+        code, text = process.wait(seconds), process.out.text()
+        assert code == exit_code, f"exit code {code}, expected {exit_code}"
+        return json.loads(text)
+
+    def gateway(self, name, adapter):
+        """Starts a gateway. It stops when the case ends."""
+        words = [self.lab.binary, "gateway", "run", "--name", name, "--all", "--adapter", adapter, "--store", self.store]
+        process = Process([*words, "--trust", self.lab.public, "--operators", self.operators], name, env=self.lab.environment)
+
+        def stop():
+            if process.process.poll() is None:
+                process.signal(signal.SIGTERM)
+                process.wait(30)
+
+        self.lab.stack.callback(stop)
+        return process
+
+    def wait(self, seconds):
+        words = ("--operators", self.operators, "--store", self.store, "--wait", "--timeout", f"{seconds}s")
+        return self.json("rollout", "status", "spring", *words, seconds=seconds + 10)
+
+    def query(self, text):
+        with closing(sqlite3.connect(self.store)) as database:
+            return database.execute(text).fetchall()
+
+    def devices(self):
+        """The records of all devices."""
+        return [json.loads(it) for it, in self.query("SELECT bytes FROM record WHERE bucket = 'devices'")]
+
+    def assert_updated_once(self, devices):
+        """Requires that each device runs the release, and that each has exactly one event 'updated'."""
+        for device in devices:
+            device.assert_confirmed(VERSION)
+        assert [it["state"] for it in self.devices()] == ["done"] * len(devices), self.devices()
+        events = self.query("SELECT device, kind FROM event")
+        assert sorted(Counter(device for device, kind in events if kind == "updated").values()) == [1] * len(devices), events
+
+
+@case(limit=300)
+def gateway_finds_devices(lab):
+    """A gateway finds four devices with a scan, reads each one once, and updates all of them."""
+    lab.need_otaflash()
+    fleet = Fleet(lab)
+    devices = lab.bumbles(4)
+    gateway = fleet.gateway("desk", "hci0")
+    fleet.wait(120)
+    fleet.assert_updated_once(devices)
+    gateway.signal(signal.SIGTERM)
+    assert gateway.wait(30) == 0
+    lab.assert_nothing_left()
+
+
+@case(limit=300)
+def gateway_is_killed(lab):
+    """Two gateways hear four devices. One gateway is killed in mid-transfer: the other one updates the rest, and each device is
+    confirmed once."""
+    lab.need_otaflash()
+    lab.air("set", "interval", 50)
+    fleet = Fleet(lab)
+    devices = lab.bumbles(4, first=2)
+    gateways = {"desk": fleet.gateway("desk", "hci0"), "shelf": fleet.gateway("shelf", "hci1")}
+
+    record = until(lambda: next((it for it in fleet.devices() if it.get("phase") == "transfer"), None), 60, "a transfer")
+    time.sleep(2)
+    gateways[record["gateway"]].signal(signal.SIGKILL)
+    fleet.wait(200)
+    fleet.assert_updated_once(devices)
