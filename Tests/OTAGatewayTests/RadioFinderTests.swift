@@ -73,7 +73,7 @@ import Testing
         #expect(tries == [1, 2, 4, 8, 16, 32, 64, 96, 128])
     }
 
-    @Test("the finder scans once a minute, reports the version of each device once, and goes on after a failed scan")
+    @Test("the finder scans once a minute, reports the version of each device once, and continues after a failed scan")
     func finder() throws {
         let time = VirtualTime()
         let (lamp, broken) = (try id("AABBCCDDEEFF"), try id("AABBCCDDEE00"))
