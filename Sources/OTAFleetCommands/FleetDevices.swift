@@ -86,9 +86,7 @@ struct DeviceChangeOptions: ParsableArguments {
     @OptionGroup var store: StoreOptions
 
     func perform(_ change: DeviceChange) async throws -> FleetDeviceAnswer {
-        guard let device = DeviceID(id) else {
-            throw Failure.usage("'\(id)' is not the ID of a device", hint: "list the devices: otaflash fleet devices")
-        }
+        let device = try DeviceID(reading: id)
         let key = try RecordKey(.devices, device.text)
         return try await store.withStore { store in
             let stored = try await store.read(key)
@@ -100,12 +98,25 @@ struct DeviceChangeOptions: ParsableArguments {
     }
 }
 
+extension DeviceID {
+    /// Parses the argument of a command.
+    init(reading text: String) throws(Failure) {
+        guard let device = DeviceID(text) else {
+            throw .usage("'\(text)' is not the ID of a device", hint: "list the devices: otaflash fleet devices")
+        }
+        self = device
+    }
+}
+
 /// The result of a command for one device of the fleet.
 struct FleetDeviceAnswer: CommandAnswer {
     let device: FleetDevice
     var describesDevice: Bool { true }
 
-    var lines: [TerminalLine] { TextTable.pairs([("device", device.id), ("state", device.state)]) }
+    var lines: [TerminalLine] {
+        let groups = device.groups.isEmpty ? "none" : device.groups.joined(separator: ", ")
+        return TextTable.pairs([("device", device.id), ("state", device.state), ("groups", groups)])
+    }
 }
 
 /// The command `device hold`.
@@ -134,4 +145,41 @@ struct DeviceRelease: Command {
     @OptionGroup(title: "Output options") var options: OutputOptions
 
     func answer(_ console: Console) async throws -> FleetDeviceAnswer { try await device.perform(.unhold) }
+}
+
+/// The command `device group`.
+struct DeviceGrouping: Command {
+    static let name = "device group"
+    static let configuration = CommandConfiguration(
+        commandName: "group", abstract: "Set the groups of a device. Rollouts and stages can select a group.",
+        discussion: """
+            The given groups replace all groups of the device.
+
+            Example: otaflash device group ble-AABBCCDDEEFF berlin beta
+            """)
+    @OptionGroup var device: DeviceChangeOptions
+
+    @Argument(help: "The names of the groups: letters, digits, _ and -.")
+    var names: [String] = []
+
+    @Flag(help: "Remove the device from all groups.")
+    var none = false
+
+    @OptionGroup(title: "Output options") var options: OutputOptions
+
+    func validate() throws {
+        guard names.isEmpty == none else {
+            throw ValidationError(none ? "Give groups or --none, not both." : "Missing expected argument '<names> ...'")
+        }
+    }
+
+    func answer(_ console: Console) async throws -> FleetDeviceAnswer {
+        let groups = try Set(names).sorted().map { name in
+            guard let group = GroupName(name) else {
+                throw Failure.usage("'\(name)' is not a name for a group", hint: "use 1 to 64 letters, digits, _ and -")
+            }
+            return group
+        }
+        return try await device.perform(.group(groups))
+    }
 }

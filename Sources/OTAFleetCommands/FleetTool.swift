@@ -59,7 +59,8 @@ struct FleetRoot: RootGroup {
 struct ReleaseGroup: CommandGroupWithHint {
     static let hint = "otaflash release publish FILE.otaf --key KEY.pem"
     static let configuration = CommandConfiguration(
-        commandName: "release", abstract: "Publish bundles for rollouts.", subcommands: [ReleasePublish.self])
+        commandName: "release", abstract: "Publish bundles for rollouts.",
+        subcommands: [ReleasePublish.self, ReleaseList.self, ReleaseView.self, ReleaseWithdraw.self])
 }
 
 struct RolloutGroup: CommandGroupWithHint {
@@ -82,13 +83,16 @@ struct GatewayGroup: CommandGroupWithHint {
 struct FleetGroup: CommandGroupWithHint {
     static let hint = "list the devices: otaflash fleet devices"
     static let configuration = CommandConfiguration(
-        commandName: "fleet", abstract: "Show the devices of the fleet, and prepare a NATS server for it.",
-        subcommands: [FleetDevices.self, FleetInit.self, FleetCheck.self, FleetRun.self])
+        commandName: "fleet",
+        abstract: "Show the devices, the gateways and the history of the fleet, and prepare a NATS server for it.",
+        subcommands: [
+            FleetDevices.self, FleetGateways.self, FleetEvents.self, FleetInit.self, FleetCheck.self, FleetRun.self,
+        ])
 }
 
 struct DeviceGroup: CommandGroupWithHint {
     static let hint = "exclude a device from all rollouts: otaflash device hold ID"
     static let configuration = CommandConfiguration(
-        commandName: "device", abstract: "Exclude a device from all rollouts.",
-        subcommands: [DeviceHold.self, DeviceRelease.self])
+        commandName: "device", abstract: "Exclude a device from all rollouts, or set its groups.",
+        subcommands: [DeviceHold.self, DeviceRelease.self, DeviceGrouping.self])
 }

@@ -5,6 +5,8 @@ import SystemPackage
 /// The output of a command. Only the result is written to stdout. All other output is written to stderr.
 package struct Console: Sendable {
     let format: OutputFormat
+    /// True if the result is printed as text; false: as JSON.
+    package var isText: Bool { format == .text }
     /// The style of the progress, which is never `auto`.
     let style: ProgressStyle
     let isQuiet: Bool
@@ -80,7 +82,7 @@ package struct Console: Sendable {
     /// Writes lines to stdout.
     ///
     /// - Throws: `Failure` with the code `write-failed`.
-    func printLines(_ lines: [TerminalLine]) throws {
+    package func printLines(_ lines: [TerminalLine]) throws {
         guard !lines.isEmpty else { return }
         try printLines { (writer) throws(Errno) in try writer.write(lines.map { .line($0) }) }
     }

@@ -2,6 +2,7 @@ import ArgumentParser
 import OTACommands
 import OTAFirmware
 import OTAFleet
+import OTAGateway
 import OTASigning
 import OTAStore
 import SystemPackage
@@ -94,12 +95,7 @@ struct RolloutCreate: Command {
         let operators = try operators.keys(console, signer: signer)
         let controllers = try controllers()
         return try await store.withStore { store in
-            guard let stored = try await store.read(RecordKey(id)) else {
-                throw Failure(
-                    "no-such-release", .noInput, "the store has no release \(id)",
-                    hint: "publish it: otaflash release publish FILE.otaf --key KEY.pem")
-            }
-            let release = try operators.release(stored.bytes)
+            let (release, _) = try await store.release(id, operators)
             let rollout = try Rollout(
                 name: name, release: release, selection: selection, stages: stages, halt: halt, attempts: attempts,
                 controllers: controllers, created: now, expires: now.advanced(by: Int64(lifetime)))
@@ -140,7 +136,7 @@ struct RolloutCreate: Command {
         // Only the devices that a gateway has updated before have a record. The other devices of the gateways count as admitted, because
         // their IDs are not known here.
         let known = records.filter { $0.product == rollout.selection.product }
-        let heard = try await store.records(in: .gateways).reduce(0) { $0 + (GatewaySummary($1.bytes)?.heard ?? 0) }
+        let heard = try await store.gateways { _, _ in }.reduce(0) { $0 + $1.heard }
         let unknown = max(0, heard - records.count)
         for (index, stage) in rollout.stages.dropLast().enumerated() {
             var count = known.count { rollout.firstStage(for: $0.device, groups: $0.groups) == index }
@@ -158,19 +154,4 @@ struct RolloutCreate: Command {
     }
 
     private func isPercent(_ stage: Stage) -> Bool { if case .percent = stage.audience { true } else { false } }
-}
-
-/// The members of a gateway's record that the commands use. The record is not signed, so it is used only for warnings.
-private struct GatewaySummary {
-    /// The number of devices that the gateway hears.
-    let heard: Int
-
-    /// Returns nil if the bytes are not the record of a gateway.
-    init?(_ bytes: [UInt8]) {
-        guard case .object(let members)? = try? JSON(parsing: bytes[...]),
-            case .number(let text)? = members.first(where: { $0.name == "heard" })?.value,
-            let heard = Int(text), (0...1_000_000).contains(heard)
-        else { return nil }
-        self.heard = heard
-    }
 }

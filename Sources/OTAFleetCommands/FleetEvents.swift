@@ -1,0 +1,148 @@
+import ArgumentParser
+import DescriptorIO
+import OTACommands
+import OTAFleet
+import OTASigning
+import OTAStore
+
+/// An event of the fleet's history in the result of a command.
+struct FleetHistoryEvent: Encodable, Sendable {
+    let number: UInt64
+    let rollout: String
+    /// Nil if the event is about the whole rollout.
+    let device: String?
+    let gateway, kind: String
+    let attempt: UInt32?
+    let text, at: String?
+
+    /// Creates the event. If its JSON is malformed, the event has no text and no time.
+    init(_ stored: StoredEvent) {
+        let event = stored.event
+        number = stored.number
+        rollout = event.rollout.description
+        device = event.device.description == "_" ? nil : event.device.description
+        gateway = event.gateway.description
+        kind = event.kind.description
+        attempt = event.attempt == 0 ? nil : event.attempt
+        let json = try? JSON(parsing: event.bytes[...])
+        text = json?["text"]?.string
+        at = json?["at"]?.string
+    }
+
+    var line: TerminalLine {
+        let words = [
+            at ?? "-", rollout, device ?? "-", gateway, attempt.map { "attempt \($0)" } ?? "-", kind, text ?? "",
+        ]
+        return TerminalLine(words.filter { !$0.isEmpty }.joined(separator: "  "))
+    }
+}
+
+/// The command `fleet events`, which shows the history.
+struct FleetEvents: Command {
+    static let name = "fleet events"
+    static let configuration = CommandConfiguration(
+        commandName: "events", abstract: "Show the history: each end of an update, and each refused record.",
+        discussion: """
+            Each line has the time, the rollout, the device, the gateway, the attempt and the kind of the event. The kind is 'updated', \
+            or the reason why the attempt ended. The store keeps events for 90 days. The gateways write them without a signature.
+
+            With --follow, the command also prints each new event, until Ctrl-C. With --format json, it prints all events when it ends.
+
+            Example: otaflash fleet events --rollout spring --follow
+            """)
+
+    @Option(help: ArgumentHelp("Show only the events of this rollout. Default: all rollouts.", valueName: "name"))
+    var rollout: String?
+
+    @Option(
+        name: .customLong("device"),
+        help: ArgumentHelp("Show only the events of this device. Default: all devices.", valueName: "id"))
+    var deviceID: String?
+
+    @Flag(help: "Also print each new event, until Ctrl-C.")
+    var follow = false
+
+    @Option(
+        help: TimeLimit.help("With --follow, stop with exit 0 after this time", "no limit"),
+        transform: TimeLimit.init(option:))
+    var timeout: TimeLimit?
+
+    @OptionGroup var store: StoreOptions
+    @OptionGroup(title: "Output options") var options: OutputOptions
+
+    /// The time between two reads with --follow.
+    private static let pollTime = Duration.seconds(1)
+
+    func answer(_ console: Console) async throws -> FleetEventsAnswer {
+        let rollout = try rollout.map { try RolloutName(reading: $0).text }
+        let device = try deviceID.map { try DeviceID(reading: $0).text }
+        return try await store.withStore { store in
+            let shown = Shown(console)
+            // Prints the events after the last printed event.
+            @Sendable func show() async throws {
+                while case let events = try await store.events(after: shown.last), !events.isEmpty {
+                    try shown.add(events) { event in
+                        (rollout == nil || event.rollout.description == rollout)
+                            && (device == nil || event.device.description == device)
+                    }
+                }
+            }
+            guard follow else {
+                try await show()
+                return FleetEventsAnswer(events: shown.events, isEmpty: shown.isEmpty && console.isText)
+            }
+            try await Interrupts.during(onFirst: {}) { stops in
+                try await withThrowingTaskGroup(of: Void.self) { group in
+                    group.addTask {
+                        while !Task.isCancelled {
+                            try await show()
+                            try? await Task.sleep(for: Self.pollTime)
+                        }
+                    }
+                    group.addTask { for await _ in stops { return } }
+                    if let timeout { group.addTask { try? await Task.sleep(for: timeout.duration) } }
+                    try await group.next()
+                    group.cancelAll()
+                }
+            }
+            return FleetEventsAnswer(events: shown.events, isEmpty: false)
+        }
+    }
+
+    /// The events until now. With text as the format, the events are printed at once and not kept.
+    private final class Shown: Sendable {
+        private struct State {
+            var last: UInt64 = 0
+            var isEmpty = true
+            var events: [FleetHistoryEvent] = []
+        }
+        private let console: Console
+        private let state = Guarded(State())
+
+        init(_ console: Console) { self.console = console }
+
+        var last: UInt64 { state.with(\.last) }
+        var isEmpty: Bool { state.with(\.isEmpty) }
+        var events: [FleetHistoryEvent] { state.with(\.events) }
+
+        func add(_ stored: [StoredEvent], where matches: (FleetEvent) -> Bool) throws {
+            let events = stored.filter { matches($0.event) }.map { FleetHistoryEvent($0) }
+            state.with {
+                $0.last = stored.last?.number ?? $0.last
+                $0.isEmpty = $0.isEmpty && events.isEmpty
+                if !console.isText { $0.events += events }
+            }
+            if console.isText { try console.printLines(events.map(\.line)) }
+        }
+    }
+}
+
+/// The result of `fleet events`. With text as the format, each event is printed when it is read.
+struct FleetEventsAnswer: CommandAnswer {
+    let events: [FleetHistoryEvent]
+    let isEmpty: Bool
+
+    private enum CodingKeys: CodingKey { case events }
+
+    var lines: [TerminalLine] { isEmpty ? ["no events"] : [] }
+}

@@ -1,0 +1,85 @@
+import ArgumentParser
+import OTACommands
+import OTAFleet
+import OTAGateway
+import OTAStore
+
+/// A gateway of the fleet in the result of a command.
+struct FleetGateway: Encodable, Sendable {
+    let name, life, software: String
+    /// The maximum number of updates at the same time, the number of updates under way, and the number of devices in range.
+    let slots, updating, heard: Int
+    let lastError, at: String?
+
+    init(_ record: GatewayRecord) {
+        name = record.holder.gateway.text
+        life = record.holder.life.text
+        software = record.software
+        slots = record.slots
+        updating = record.pushing
+        heard = record.heard
+        lastError = record.lastError
+        at = record.at?.description
+    }
+}
+
+extension FleetStore {
+    /// Returns the records of the gateways that run. A record that cannot be parsed is passed to `refused`.
+    func gateways(_ refused: (RecordName, FleetError) -> Void) async throws -> [GatewayRecord] {
+        var gateways: [GatewayRecord] = []
+        for stored in try await records(in: .gateways) {
+            do throws(FleetError) {
+                let record = try GatewayRecord(parsing: stored.bytes)
+                guard record.holder.gateway.text == stored.key.name.description else {
+                    throw FleetError(.malformed, "it is the record of the gateway \(record.holder.gateway)")
+                }
+                gateways.append(record)
+            } catch {
+                refused(stored.key.name, error)
+            }
+        }
+        return gateways.sorted { $0.holder.gateway < $1.holder.gateway }
+    }
+}
+
+/// The command `fleet gateways`, which lists the gateways.
+struct FleetGateways: Command {
+    static let name = "fleet gateways"
+    static let configuration = CommandConfiguration(
+        commandName: "gateways", abstract: "List the gateways that run, with their load and their last error.",
+        discussion: """
+            A gateway writes its record every 30 s. A gateway that has not written its record for 90 s is not in the list. The life \
+            identifies one run of a gateway: it changes when the gateway starts again. The records are not signed.
+
+            Example: otaflash fleet gateways
+            """)
+
+    @OptionGroup var store: StoreOptions
+    @OptionGroup(title: "Output options") var options: OutputOptions
+
+    func answer(_ console: Console) async throws -> FleetGatewaysAnswer {
+        let records = try await store.withStore { store in
+            try await store.gateways { name, error in
+                console.warn("the record of the gateway \(name) is ignored: \(error.context)", hint: error.failure.hint)
+            }
+        }
+        return FleetGatewaysAnswer(gateways: records.map { FleetGateway($0) })
+    }
+}
+
+/// The result of `fleet gateways`.
+struct FleetGatewaysAnswer: CommandAnswer {
+    let gateways: [FleetGateway]
+
+    var lines: [TerminalLine] {
+        guard !gateways.isEmpty else { return ["no gateways"] }
+        return TextTable.rows(
+            ["gateway", "life", "version", "last seen", "updates", "devices", "last error"],
+            gateways.map {
+                [
+                    $0.name, $0.life, $0.software, $0.at ?? "-", "\($0.updating) of \($0.slots)", "\($0.heard)",
+                    $0.lastError ?? "-",
+                ]
+            })
+    }
+}

@@ -1,0 +1,201 @@
+import ArgumentParser
+import OTACommands
+import OTAFirmware
+import OTAFleet
+import OTAStore
+
+/// A release in the result of a command.
+struct ReleaseSummary: Encodable, Sendable {
+    let id, product, version, state: String
+    let counter: UInt32
+    /// The size of the bundle, in bytes.
+    let size: Int
+    let manifestSha256, bundleSha256: String
+    /// The rollouts of the release that are not aborted, in the order of their names.
+    let rollouts: [String]
+
+    init(_ release: FleetRelease, rollouts: [Rollout]) {
+        id = release.id.text
+        product = release.product.text
+        version = release.version.text
+        state = release.state.rawValue
+        counter = release.securityCounter
+        size = release.size
+        manifestSha256 = release.manifestDigest.description
+        bundleSha256 = release.bundleDigest.description
+        self.rollouts = rollouts.filter { $0.release == release.id && $0.state != .aborted }.map(\.name.text)
+    }
+}
+
+extension FleetStore {
+    /// Reads a release.
+    ///
+    /// - Throws: `no-such-release`; `FleetError` if the release is not signed by an operator; `StoreError`.
+    func release(_ id: ReleaseID, _ operators: OperatorKeys) async throws -> (Verified<FleetRelease>, Revision) {
+        guard let stored = try await read(RecordKey(id)) else {
+            throw Failure(
+                "no-such-release", .noInput, "the store has no release \(id)",
+                hint: "publish it: otaflash release publish FILE.otaf --key KEY.pem")
+        }
+        let release = try operators.release(stored.bytes)
+        guard release.value.id == id else {
+            throw FleetError(.untrusted, "the record \(id) contains the release \(release.value.id)")
+        }
+        return (release, stored.revision)
+    }
+
+    /// Returns the rollouts that an operator signed, in the order of their names. A record that is not one is ignored: `rollout list`
+    /// reports it.
+    func rollouts(_ operators: OperatorKeys) async throws -> [Rollout] {
+        try await records(in: .rollouts).compactMap { stored in
+            guard let rollout = try? operators.rollout(stored.bytes).value,
+                rollout.name.text == stored.key.name.description
+            else { return nil }
+            return rollout
+        }.sorted { $0.name < $1.name }
+    }
+}
+
+extension ReleaseID {
+    /// Parses the argument of a command.
+    init(reading text: String) throws(Failure) {
+        guard let id = ReleaseID(text) else {
+            throw .usage("'\(text)' is not the ID of a release", hint: "list the releases: otaflash release list")
+        }
+        self = id
+    }
+}
+
+/// The command `release list`, which lists the releases in the store.
+struct ReleaseList: Command {
+    static let name = "release list"
+    static let configuration = CommandConfiguration(
+        commandName: "list", abstract: "List the releases.",
+        discussion: """
+            list shows the releases that an operator signed. It warns about every other record.
+
+            Example: otaflash release list --operators ops.pub.pem
+            """)
+
+    @OptionGroup var operators: OperatorOptions
+    @OptionGroup var store: StoreOptions
+    @OptionGroup(title: "Output options") var options: OutputOptions
+
+    func answer(_ console: Console) async throws -> ReleaseListAnswer {
+        let operators = try operators.keys(console)
+        return try await store.withStore { store in
+            let rollouts = try await store.rollouts(operators)
+            var releases: [ReleaseSummary] = []
+            for stored in try await store.records(in: .releases).sorted(by: { $0.key.name < $1.key.name }) {
+                guard let id = ReleaseID(stored.key.name.description) else { continue }
+                do {
+                    releases.append(ReleaseSummary(try await store.release(id, operators).0.value, rollouts: rollouts))
+                } catch let error as FleetError {
+                    console.warn("the release \(id) is ignored: \(error.context)", hint: error.failure.hint)
+                }
+            }
+            return ReleaseListAnswer(releases: releases)
+        }
+    }
+}
+
+/// The result of `release list`.
+struct ReleaseListAnswer: CommandAnswer {
+    let releases: [ReleaseSummary]
+
+    var lines: [TerminalLine] {
+        guard !releases.isEmpty else { return ["no releases"] }
+        return TextTable.rows(
+            ["release", "product", "version", "counter", "state", "rollouts"],
+            releases.map {
+                [
+                    $0.id, $0.product, $0.version, "\($0.counter)", $0.state,
+                    $0.rollouts.isEmpty ? "-" : $0.rollouts.joined(separator: ", "),
+                ]
+            })
+    }
+}
+
+/// The command `release view`, which shows one release.
+struct ReleaseView: Command {
+    static let name = "release view"
+    static let configuration = CommandConfiguration(
+        commandName: "view", abstract: "Show a release: its product, version, digests and rollouts.",
+        discussion: "Example: otaflash release view 0f1e2d3c4b5a6978 --operators ops.pub.pem")
+
+    @Argument(help: "The ID of the release, as 'otaflash release list' prints it.")
+    var id: String
+
+    @OptionGroup var operators: OperatorOptions
+    @OptionGroup var store: StoreOptions
+    @OptionGroup(title: "Output options") var options: OutputOptions
+
+    func answer(_ console: Console) async throws -> ReleaseViewAnswer {
+        let id = try ReleaseID(reading: id)
+        let operators = try operators.keys(console)
+        return try await store.withStore { store in
+            let (release, _) = try await store.release(id, operators)
+            return ReleaseViewAnswer(
+                release: ReleaseSummary(release.value, rollouts: try await store.rollouts(operators)))
+        }
+    }
+}
+
+/// The result of a command for one release.
+struct ReleaseViewAnswer: CommandAnswer {
+    let release: ReleaseSummary
+
+    var lines: [TerminalLine] {
+        TextTable.pairs([
+            ("release", "\(release.id): \(release.state)"),
+            ("bundle", "\(release.product) \(release.version), counter \(release.counter), \(release.size) bytes"),
+            ("manifest SHA-256", release.manifestSha256),
+            ("bundle SHA-256", release.bundleSha256),
+            ("rollouts", release.rollouts.isEmpty ? "none" : release.rollouts.joined(separator: ", ")),
+        ])
+    }
+}
+
+/// The command `release withdraw`, which ends the use of a release.
+struct ReleaseWithdraw: Command {
+    static let name = "release withdraw"
+    static let configuration = CommandConfiguration(
+        commandName: "withdraw", abstract: "Withdraw a release: no gateway starts an update with it any more.",
+        discussion: """
+            A withdrawn release cannot be published again. Updates that are under way end normally, and an image on trial is confirmed. \
+            The rollouts of the release stay, but update no more devices. To end them, use 'otaflash rollout abort'. It also interrupts \
+            updates that are under way.
+
+            Example: otaflash release withdraw 0f1e2d3c4b5a6978 --key ops.pem
+            """)
+
+    @Argument(help: "The ID of the release, as 'otaflash release list' prints it.")
+    var id: String
+
+    @OptionGroup var signing: KeyOptions
+    @OptionGroup var operators: OperatorOptions
+    @OptionGroup var store: StoreOptions
+    @OptionGroup(title: "Output options") var options: OutputOptions
+
+    func answer(_ console: Console) async throws -> ReleaseViewAnswer {
+        let id = try ReleaseID(reading: id)
+        let signer = try signing.signer(console)
+        let operators = try operators.keys(console, signer: signer)
+        return try await store.withStore { store in
+            let (release, revision) = try await store.release(id, operators)
+            let rollouts = try await store.rollouts(operators)
+            // A release that is already withdrawn needs no new version.
+            if release.value.state == .published {
+                let record = try operators.withdraw(release, with: signer)
+                try await store.put(record.encoded(), at: RecordKey(id), expecting: revision)
+            }
+            let withdrawn = ReleaseSummary(try await store.release(id, operators).0.value, rollouts: rollouts)
+            for rollout in withdrawn.rollouts {
+                console.warn(
+                    "the rollout \(rollout) updates no more devices, because its release is withdrawn",
+                    hint: "end it: otaflash rollout abort \(rollout) --key KEY.pem")
+            }
+            return ReleaseViewAnswer(release: withdrawn)
+        }
+    }
+}
