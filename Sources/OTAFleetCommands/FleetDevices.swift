@@ -34,14 +34,15 @@ struct FleetDevices: Command {
     static let configuration = CommandConfiguration(
         commandName: "devices", abstract: "List the devices of the fleet, with their states.",
         discussion: """
-            The list has the devices that a rollout has started to update, and the held devices. The gateways write these records \
-            without a signature. The states:
+            The list has the devices that a rollout has started to update, and the devices that an operator has held or put into a \
+            group. The list is not signed: everybody who can write to the store can change it. The states:
 
-              idle      the device has not been updated yet
+              idle      no update has started, for example because the device was held
               running   a gateway updates the device
-              waiting   the last attempt did not end with a result; another attempt follows
+              waiting   the last attempt was interrupted, for example by a lost link;
+                        another attempt follows
               done      the device runs the image of the rollout
-              given-up  the update has failed, and the rollout does not try it again
+              given-up  the rollout does not try the device again
               held      an operator excludes the device from all rollouts
 
             Example: otaflash fleet devices --state given-up

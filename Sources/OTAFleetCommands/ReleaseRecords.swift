@@ -72,7 +72,7 @@ struct ReleaseList: Command {
     static let configuration = CommandConfiguration(
         commandName: "list", abstract: "List the releases.",
         discussion: """
-            list shows the releases that an operator signed. It warns about every other record.
+            list shows the releases that an operator signed. It warns about each record that no operator has signed.
 
             Example: otaflash release list --operators ops.pub.pem
             """)

@@ -14,8 +14,9 @@ struct RolloutCreate: Command {
         commandName: "create", abstract: "Start to update many devices in stages.",
         discussion: """
             Each stage admits more devices. A device has finished when it is updated, or when its update has failed. The next stage \
-            starts when --advance is met: at least min devices of the stage have finished, this percentage of them is updated, and \
-            both stay true for the soak time. The rollout halts when too many devices fail (--halt).
+            starts when the conditions of --advance are met. With 95%,min=20,soak=1h, at least 20 devices of the stage must have \
+            finished, at least 95 % of the finished devices must be updated, and both must stay true for 1 h. The rollout halts \
+            when too many devices fail (--halt).
 
             Example: otaflash rollout create spring --release 0f1e2d3c4b5a6978 \\
                        --select product=demo,running='<1.4.0' --stages 1%,10%,100% \\
@@ -30,7 +31,7 @@ struct RolloutCreate: Command {
 
     @Option(
         help: ArgumentHelp(
-            "The devices: product=NAME, and optionally running='<1.4.0' (or <=, =, >=, >) and group=NAME, separated by commas.",
+            "The devices: product=NAME, and optionally running='<1.4.0' (or <=, =, >=, >) and group=NAME, separated by commas. The command 'device group' sets the groups of a device.",
             valueName: "selection"))
     var select: String
 

@@ -10,7 +10,7 @@ struct RolloutStatus: Command {
         commandName: "status", abstract: "Show the progress of a rollout.",
         discussion: """
             With --wait, the exit status is 0 if the rollout is complete, 78 if it is halted, and 75 if it is paused or aborted, or \
-            after the time of --timeout. It is also 0 if, for 10 s, the last stage has started and all known devices have finished. \
+            after the time of --timeout. It is also 0 if the last stage has started, and all known devices have been finished for 10 s. \
             A gateway can still find more devices later, and also updates them.
 
             Example: otaflash rollout status spring --operators ops.pub.pem --wait

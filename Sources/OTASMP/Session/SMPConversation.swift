@@ -239,8 +239,7 @@ package struct SMPConversation: Conversation {
     /// If it is unknown whether the device reassembles packets, the request is normally sent in several values. The function then returns
     /// the error only if an earlier link had values that were long enough, because a new link may have such values again.
     ///
-    /// A query never causes the error. The request for the image list is shorter than every value, and the session can continue without the
-    /// answers to the other queries.
+    /// A query never causes the error: the image list's request fits into every value, and the others are not necessary for the session.
     private func excess(of request: SMPRequest) -> LinkError? {
         guard device.reassembles != true, !request.isQuestion else { return nil }
         let length = request.frame(sequence: 0, version: version).bytes.count
