@@ -13,13 +13,13 @@
  *                 the probabilities. From 0xC0 on, a byte with the properties precedes the encoded bytes. From 0xE0 on,
  *                 the chunk resets the dictionary.
  *
- * The sizes are big-endian. In this decoder, a reset of the dictionary does not change the dictionary. The reset only
- * requires that the next LZMA chunk has properties. The stream ends when the image is complete, so the stream has no
- * end mark (0x00).
+ * The sizes are big-endian. At a reset of the dictionary, this decoder does not change the dictionary. It only refuses
+ * an LZMA chunk without properties after 0x01. The stream ends when the image is complete, so the stream has no end
+ * mark (0x00).
  *
- * The decoder begins a symbol only when all encoded bytes of the symbol are at hand (`at_hand`). A Data value can end
- * inside a symbol or a chunk header. The decoder then carries the received bytes of this symbol or header over to the
- * next Data value.
+ * The length of a symbol is not known in advance. So the decoder begins a symbol only when the bytes of the longest
+ * symbol, or the rest of the chunk, are at hand (`at_hand`). It begins a chunk only when the whole header is at hand.
+ * Otherwise it carries all bytes at hand over to the next Data value.
  */
 enum {
     COPY_AND_RESET = 0x01,

@@ -37,7 +37,8 @@ struct FleetDevices: Command {
             The list has the devices that a rollout has started to update, and the devices that an operator has held or put into a \
             group. The list is not signed: everybody who can write to the store can change it. The states:
 
-              idle      no update has started, for example because the device was held
+              idle      no update has started; for example, the device was held, and
+                        then released
               running   a gateway updates the device
               waiting   the last attempt was interrupted, for example by a lost link;
                         another attempt follows
@@ -81,7 +82,10 @@ struct FleetDevicesAnswer: CommandAnswer {
 
 /// The arguments of a command that changes the record of a device.
 struct DeviceChangeOptions: ParsableArguments {
-    @Argument(help: "The ID of the device, as 'otaflash fleet devices' prints it (example: ble-AABBCCDDEEFF).")
+    @Argument(
+        help: ArgumentHelp(
+            "The ID of the device: ble-AABBCCDDEEFF for ble:AA:BB:CC:DD:EE:FF, sim-NAME for sim:NAME. 'otaflash fleet devices' prints the "
+                + "IDs of known devices."))
     var id: String
 
     @OptionGroup var store: StoreOptions

@@ -164,7 +164,7 @@ struct ReleaseWithdraw: Command {
         discussion: """
             A withdrawn release cannot be published again. Updates that are under way end normally, and an image on trial is confirmed. \
             The rollouts of the release stay, but update no more devices. To end them, use 'otaflash rollout abort'. It also interrupts \
-            updates that are under way.
+            updates whose devices have not yet marked the new image for their next start.
 
             Example: otaflash release withdraw 0f1e2d3c4b5a6978 --key ops.pem
             """)

@@ -67,14 +67,14 @@ package struct ProgressBudget: Sendable, Equatable {
     /// The constant in the limit of sent bytes (see `copies`). Small images on bad links need this constant, because the host sends a
     /// whole window again after each lost chunk.
     package static let spareBytes = 8 << 20
-    /// The maximum count of rewinds, and also the maximum count of losses.
+    /// The count of rewinds at which the push ends, and also the count of losses at which it ends.
     ///
-    /// - A *rewind* is a request of the device for bytes that were sent before. An acknowledged byte resets the count of rewinds.
-    /// - A *loss* means that the device continues below the acknowledged offset, so it has lost received bytes. Only progress resets the
-    ///   count of losses.
+    /// - A *loss*: the device continues below the acknowledged offset, so it has lost received bytes. Only progress resets this count.
+    /// - A *rewind*: the host sends bytes again that the device has not acknowledged. An acknowledged byte resets this count.
     ///
-    /// The counts are separate because a correct device can restart near the end of a push. The host then sends all bytes again. If the
-    /// link loses a tenth of the packets, more than 64 rewinds follow before the next progress. These rewinds must not end the push.
+    /// There are two counts because a correct device can restart near the end of a push. The host then sends all bytes again without
+    /// progress. On a link that loses a tenth of the packets, this causes more than 64 rewinds. The acknowledged bytes between them reset
+    /// the count, so the push continues.
     package static let mostRewinds = 64
     /// The constant in the time limit of the transfer. The limit is `spareTime` + progress / `slowestRate`.
     package static let spareTime = Duration.seconds(20 * 60)

@@ -18,7 +18,8 @@ struct FleetCheck: Command {
             The exit status is 0 if the server is suitable and has the store, 77 if it is not suitable, and 69 if it cannot be \
             reached or has no store (fleet init).
 
-            Example: otaflash fleet check --server nats://127.0.0.1:4222 --credentials operator.nk
+            Example: otaflash fleet check --server nats://127.0.0.1:4222 \\
+                       --credentials operator.nk
             """)
 
     @OptionGroup var server: ServerOptions

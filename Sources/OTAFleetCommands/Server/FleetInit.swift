@@ -22,7 +22,8 @@ struct FleetInit: Command {
 
             Example: otaflash fleet init --config nats.conf --gateway desk
                      nats-server -c nats.conf &
-                     otaflash fleet init --server nats://127.0.0.1:4222 --credentials operator.nk
+                     otaflash fleet init --server nats://127.0.0.1:4222 \\
+                       --credentials operator.nk
             """)
 
     @Option(
@@ -38,13 +39,13 @@ struct FleetInit: Command {
 
     @Option(
         help: ArgumentHelp(
-            "With --config: the address and port of the server. Gateways on other machines need another address than this one, and TLS.",
+            "With --config: the address and port of the server. The default accepts only connections from this machine. For gateways on other machines, give another address, and use TLS.",
             valueName: "host:port"))
     var listen = "127.0.0.1:4222"
 
     @Option(
         help: ArgumentHelp(
-            "With --config: the folder in which the server stores the records. Its user must be able to write to it.",
+            "With --config: the folder in which the server stores the records. The user that runs nats-server must be able to write to this folder.",
             valueName: "folder"))
     var storeDir = "/var/lib/nats"
 

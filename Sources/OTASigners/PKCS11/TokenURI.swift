@@ -79,7 +79,7 @@ public struct TokenURI: Sendable, Equatable {
                 throw malformed("an attribute is not NAME=VALUE")
             }
             guard names.insert(name).inserted else { throw malformed("the attribute '\(name)' occurs twice") }
-            // Refuse `pin-value` before `decode` reads the PIN, because an error message about the value could contain the PIN.
+            // Refuse `pin-value` before `decode`. The user then always sees why it is refused, and no later code has the PIN.
             guard name != "pin-value" else { throw unsupported(name, isQuery: true) }
             found.append((name, try decode(sides[1], of: name)))
         }
