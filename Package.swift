@@ -262,9 +262,7 @@ let package = Package(
         .executableTarget(
             name: "device-farm",
             dependencies: [
-                "CLinux", "NATS", "OTACommands", "OTAFirmware", "OTANATSStore", "OTASigning", "OTASimulator",
-                "OTAUpdate",
-                arguments, system,
+                "CLinux", "OTACommands", "OTAFirmware", "OTASigning", "OTASimulator", "OTAUpdate", arguments, system,
             ],
             path: "Tests/device-farm", swiftSettings: swift),
         .testTarget(name: "OTAUpdateTests", dependencies: ["OTAUpdate"], swiftSettings: swift),

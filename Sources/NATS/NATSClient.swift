@@ -24,13 +24,17 @@ public final class NATSClient: Sendable {
     @discardableResult public static func withClient<Result: Sendable>(
         _ options: NATSOptions, _ body: (NATSClient) async throws -> Result
     ) async throws -> Result {
-        let client = try await open(options)
+        try await open(options).closing(body)
+    }
+
+    /// Runs `body` with this connection, and closes the connection after it. Throws the errors of `body`.
+    package func closing<Result: Sendable>(_ body: (NATSClient) async throws -> Result) async throws -> Result {
         do {
-            let result = try await body(client)
-            await client.close()
+            let result = try await body(self)
+            await close()
             return result
         } catch {
-            await client.close()
+            await close()
             throw error
         }
     }

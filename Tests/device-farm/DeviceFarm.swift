@@ -1,18 +1,16 @@
 import ArgumentParser
 import Glibc
-import NATS
 import OTAFirmware
-import OTANATSStore
 import OTASigning
 import OTASimulator
 import OTAUpdate
 import SystemPackage
 
 /// Thousands of virtual devices in one process, each with an UDP port of its own. scripts/fleet-chaos updates them with real gateways.
-@main struct DeviceFarm: AsyncParsableCommand {
+@main struct DeviceFarm: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "device-farm", abstract: "Serve thousands of virtual SMP devices over UDP.",
-        subcommands: [Image.self, Serve.self, CreateStore.self])
+        subcommands: [Image.self, Serve.self])
 }
 
 extension DeviceFarm {
@@ -73,17 +71,6 @@ extension DeviceFarm {
             print("ready")
             fflush(nil)
             try farm.run()
-        }
-    }
-
-    struct CreateStore: AsyncParsableCommand {
-        @Argument var url: String
-        @Option var replicas = 1
-
-        func run() async throws {
-            try await NATSClient.withClient(NATSOptions(servers: [url])) { client in
-                try await NATSStore(client).create(replicas: replicas)
-            }
         }
     }
 }

@@ -136,17 +136,27 @@ def raise_file_limit():
     resource.setrlimit(resource.RLIMIT_NOFILE, (highest, highest))
 
 
-def gateway(programs, folder, environment, number, addresses, store, at_once):
-    """Creates a gateway with folders of its own, as on a computer of its own."""
-    name = f"gw{number}"
+def member(programs, folder, environment, name, words, store):
+    """Creates a gateway or a controller with folders of its own, as on a computer of its own. Each has the controller's key."""
     home = folder / name
     for part in ("state/fleet", "run"):
         (home / part).mkdir(parents=True, mode=0o700)
     key = home / "state/fleet/controller.pem"
     key.write_bytes((folder / "controller.pem").read_bytes())
     key.chmod(0o600)
-    (home / "devices").write_text("\n".join(addresses) + "\n")
     own = {"HOME": str(home), "OTAFLASH_STATE_DIR": str(home / "state"), "XDG_RUNTIME_DIR": str(home / "run")}
-    words = [programs / "otaflash-fleet", "gateway", "run", "--name", name, "--device-file", home / "devices"]
-    words += ["--trust", "release.pub.pem", "--operators", "ops.pub.pem", "--at-once", at_once, *store]
+    words = [programs / "otaflash-fleet", *words, "--operators", "ops.pub.pem", *store]
     return Process(name, words, folder, {**environment, **own})
+
+
+def gateway(programs, folder, environment, number, addresses, store, at_once):
+    name = f"gw{number}"
+    devices = folder / f"{name}.devices"
+    devices.write_text("\n".join(addresses) + "\n")
+    words = ["gateway", "run", "--name", name, "--device-file", devices, "--trust", "release.pub.pem", "--at-once", at_once]
+    return member(programs, folder, environment, name, words, store)
+
+
+def controller(programs, folder, environment, number, store):
+    """On a server, the gateways are not controllers."""
+    return member(programs, folder, environment, f"controller{number}", ["fleet", "run"], store)

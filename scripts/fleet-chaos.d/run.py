@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 from checks import Checks, local_events, nats_events
-from fleet import Farm, Server, gateway, raise_file_limit
+from fleet import Farm, Server, controller, gateway, raise_file_limit
 
 OLD, NEW = "1.0.0", "1.1.0"
 
@@ -58,18 +58,18 @@ class Run:
         kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
         self.environment = {**kept, "HOME": str(folder), "OTAFLASH_STATE_DIR": str(folder / "state"), "SWIFT_BACKTRACE": "enable=no"}
         self.store = ["--store", folder / "fleet.db"]
-        self.processes, self.gateways = [], []
+        self.processes, self.gateways, self.controllers = [], [], []
         self.server = None
         self.checks = Checks()
         self.figures = {}
         self.faults = {"kills": 0, "pauses": 0, "server_kills": 0}
 
-    def otaflash(self, *words, check=True):
+    def otaflash(self, *words):
         """Runs a command of an operator. Returns its JSON."""
         program = "otaflash" if words[0] in ("keygen", "sign") else "otaflash-fleet"
         command = [str(self.programs / program), *map(str, words)]
         done = subprocess.run(command, cwd=self.folder, env=self.environment, stdin=subprocess.DEVNULL, capture_output=True, text=True)
-        if check and done.returncode != 0:
+        if done.returncode != 0:
             raise RuntimeError(f"{' '.join(command)} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
         return done
 
@@ -95,8 +95,7 @@ class Run:
             self.server.start()
             self.url = f"nats://127.0.0.1:{self.server.port}"
             self.store = ["--server", self.url]
-            if self.otaflash("fleet", "init", *self.store, check=False).returncode != 0:
-                subprocess.run([farm, "create-store", self.url], check=True)
+            self.otaflash("fleet", "init", *self.store)
         published = self.otaflash(
             "release", "publish", "app.otaf", "--key", "ops.pem", "--trust", "release.pub.pem", "--format", "json", *self.store
         )
@@ -119,13 +118,15 @@ class Run:
         for number, own in enumerate(heard):
             process = gateway(self.programs, self.folder, self.environment, number, own, self.store, chosen.at_once)
             self.gateways.append(process)
-            self.processes.append(process)
+        if self.server:
+            self.controllers = [controller(self.programs, self.folder, self.environment, number, self.store) for number in range(2)]
+        self.processes += self.gateways + self.controllers
 
     def play(self):
         """Starts the gateways, and plays the faults until almost all devices are confirmed. Then waits for the end of the rollout."""
         chosen = self.chosen
         begun = time.monotonic()
-        for process in self.gateways:
+        for process in self.gateways + self.controllers:
             process.start()
         words = [self.programs / "otaflash-fleet", "rollout", "status", "chaos", "--operators", "ops.pub.pem", "--wait"]
         words += ["--timeout", f"{int(chosen.limit)}s", "--format", "json", *self.store]
@@ -169,7 +170,7 @@ class Run:
                 if not calm and now >= pause:
                     pause = now + self.random.expovariate(1 / chosen.pause_every)
                     self.pause(later, now)
-                for process in self.gateways:
+                for process in self.gateways + self.controllers:
                     if process.runs and process.poll():
                         self.checks.demand(False, f"{process.name} ended by itself with {process.exit}: {self.folder}/{process.name}.log")
                         process.start()
@@ -182,7 +183,7 @@ class Run:
         return status.wait()
 
     def kill(self, later, now):
-        running = [process for process in self.gateways if process.runs]
+        running = [process for process in self.gateways + self.controllers if process.runs]
         if len(running) <= 1:
             return
         process = self.random.choice(running)
@@ -199,11 +200,11 @@ class Run:
 
     def stop(self):
         """Stops the gateways as a user does."""
-        for process in self.gateways:
+        for process in self.gateways + self.controllers:
             process.signal(signal.SIGCONT)
             process.signal(signal.SIGTERM)
         begun = time.monotonic()
-        for process in self.gateways:
+        for process in self.gateways + self.controllers:
             process.wait()
             # A gateway that has just started does not catch the signal yet.
             is_new = process.exit == -signal.SIGTERM and begun - process.begun < 3

@@ -78,15 +78,7 @@ struct ServerOptions: ParsableArguments {
     func withClient<Result: Sendable>(
         unreachable: ((NATSError) -> Void)? = nil, _ body: (NATSClient) async throws -> Result
     ) async throws -> Result {
-        let client = try await open(unreachable)
-        do {
-            let result = try await body(client)
-            await client.close()
-            return result
-        } catch {
-            await client.close()
-            throw error
-        }
+        try await open(unreachable).closing(body)
     }
 
     private func open(_ unreachable: ((NATSError) -> Void)?) async throws -> NATSClient {
