@@ -265,6 +265,8 @@ extension SMPConversation {
     ///
     /// The list shows whether the device has the whole image, or has lost the image at a restart.
     private mutating func requestImageList() {
+        // A rewind before this answer may have lowered the offset. But all bytes were sent, so a listed image needs no upload.
+        push?.sentOffset = upload?.bytes.count ?? 0
         upload = nil
         push?.stateLosses += 1
         guard let push, push.stateLosses <= Self.mostStateLosses else {
