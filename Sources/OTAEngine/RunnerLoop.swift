@@ -20,6 +20,11 @@ struct RunnerLoop<Session: UpdateLogic, TransportType: Transport, C: Clock> wher
     private var armed: C.Instant?
     private var outcome: Result<UpdateReport, UpdateError>?
 
+    /// A timer is late if it fires more than this time after its instant.
+    private static var lateness: Duration { .milliseconds(250) }
+    /// The time in which waiting events of the link arrive after the process was stopped.
+    private static var receiptTime: Duration { .milliseconds(100) }
+
     init(
         session: Session, transport: TransportType, clock: C, limit: Duration?,
         encoder: UpdateRunner<C>.Encoder?, report: @escaping @Sendable (UpdateProgress, Duration) -> Void,
@@ -134,6 +139,9 @@ struct RunnerLoop<Session: UpdateLogic, TransportType: Transport, C: Clock> wher
     /// Starts a timer for the session's deadline. Does nothing if a pending timer fires at the deadline or earlier.
     ///
     /// If a timer fires before the deadline, the loop calls `arm` again.
+    ///
+    /// A timer that fires late shows that the process did not run for some time, for example because the computer slept. Events of the link
+    /// may then wait for their receipt. So the timer waits a short time longer: the session must handle these events before its deadline.
     private mutating func arm(_ group: inout DiscardingTaskGroup) {
         guard let deadline = session.deadline else { return }
         let instant = start.advanced(by: deadline)
@@ -143,6 +151,7 @@ struct RunnerLoop<Session: UpdateLogic, TransportType: Transport, C: Clock> wher
         group.addTask {
             do {
                 try await clock.sleep(until: instant, tolerance: nil)
+                if instant.duration(to: clock.now) > Self.lateness { try await clock.sleep(for: Self.receiptTime) }
                 post.yield(.woken(instant))
             } catch {
                 // The task was cancelled because the run has ended.

@@ -206,11 +206,8 @@ public struct DeviceMachine: Sendable {
 
     /// Records the answer to the action `read`.
     public mutating func readBack(_ stored: DeviceRecord?, revision: UInt64, at moment: Moment) -> [Action] {
+        guard let pending else { return observe(stored, revision: revision, at: moment) }
         note(moment)
-        guard let pending else {
-            adopt(stored, revision, at: moment)
-            return proceed(at: moment)
-        }
         if let stored, stored.isSameWrite(as: pending.record) {
             return acknowledged(stored, revision, pending, at: moment)
         }

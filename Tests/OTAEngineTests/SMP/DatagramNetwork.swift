@@ -11,7 +11,9 @@ final class DatagramNetwork: Transport, @unchecked Sendable {
         /// The probabilities that a datagram is lost, and that it arrives twice.
         var loss = 0.0
         var doubling = 0.0
-        /// The longest delay of a datagram. Each datagram has a random delay, so datagrams are reordered.
+        /// The delay of each datagram.
+        var way = Duration.zero
+        /// The longest additional delay of a datagram. This delay is random, so datagrams are reordered.
         var longestWay = Duration.zero
         /// The device loses power once, when it has received this fraction of the image, 0...1.
         var resetAt: Double?
@@ -95,7 +97,7 @@ final class DatagramNetwork: Transport, @unchecked Sendable {
     private func pass(in group: inout DiscardingTaskGroup, _ arrive: @escaping @Sendable () -> Void) {
         guard !happens(harm.loss) else { return lost += 1 }
         for _ in 0..<(happens(harm.doubling) ? 2 : 1) {
-            let way = harm.longestWay * Double.random(in: 0...1, using: &random)
+            let way = harm.way + harm.longestWay * Double.random(in: 0...1, using: &random)
             group.addTask { await self.after(way, arrive) }
         }
     }

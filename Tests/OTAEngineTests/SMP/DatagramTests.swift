@@ -1,4 +1,5 @@
 import Gauntlet
+import OTAEngine
 import OTASMP
 import OTASimulator
 import OTAUpdate
@@ -62,5 +63,43 @@ import Testing
             let resets = run.tally.reports.filter { if case .deviceReset = $0 { true } else { false } }
             #expect(resets == [.deviceReset(offset: 0)], "seed \(seed)")
         }
+    }
+
+    @Test("an update sends nothing twice if its process is stopped for 5 s")
+    func stoppedProcess() throws {
+        for stop in stride(from: 100, to: 1500, by: 35) {
+            let world = try World(try Self.release.get())
+            let network = DatagramNetwork(.init(way: .milliseconds(20)), before: world.device, in: world.time, seed: 1)
+            let clock = StoppedClock(
+                time: world.time, stop: world.time.now.advanced(by: .milliseconds(stop)), length: .seconds(5))
+            let (push, runner) = (world.push, UpdateRunner(clock: clock))
+            let report = try world.time.run {
+                try await runner.run(
+                    UpdateSession(try SMPConversation(push), seed: 1), over: network,
+                    interrupts: AsyncStream<Void> { $0.finish() })
+            }
+            #expect(report.outcome == .confirmed && world.runsNewImage, "stopped after \(stop) ms")
+            #expect(report.transfer?.gaps == 0 && report.transfer?.resentBytes == 0, "stopped after \(stop) ms")
+        }
+    }
+}
+
+/// The clock of a process that is stopped once. The device and the network run on in the meantime, in `time`.
+private struct StoppedClock: Clock {
+    typealias Instant = VirtualTime.Instant
+    let time: VirtualTime
+    /// The time of the stop, and its duration.
+    let stop: Instant
+    let length: Duration
+
+    var now: Instant {
+        let now = time.now
+        return now < stop ? now : now.advanced(by: length)
+    }
+    var minimumResolution: Duration { time.minimumResolution }
+
+    func sleep(until deadline: Instant, tolerance: Duration?) async throws {
+        try await time.sleep(
+            until: max(min(deadline, stop), deadline.advanced(by: .zero - length)), tolerance: tolerance)
     }
 }

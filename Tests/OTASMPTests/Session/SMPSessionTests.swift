@@ -399,7 +399,9 @@ import Testing
 
     // Zephyr's server discards the state of a finished upload and answers a repeated chunk with offset 0. The image list shows
     // that the upload is complete.
-    @Test("an image is not sent again if the answers to its last chunks get lost and the device lists it", arguments: [1, 2])
+    @Test(
+        "an image is not sent again if the answers to its last chunks get lost and the device lists it",
+        arguments: [1, 2])
     func doesNotSendAgainWhereTheLastAnswersAreLost(lostAnswers: Int) throws {
         let image = try ExampleImage.make()
         let slots = slots(image)
