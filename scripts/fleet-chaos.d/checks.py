@@ -75,7 +75,7 @@ def local_events(store):
 NATS_EVENTS = """
 import asyncio, json, nats, sys
 async def main():
-    client = await nats.connect(sys.argv[1])
+    client = await nats.connect(sys.argv[1].split(','))
     subscription = await client.jetstream().subscribe("otaflash.event.>", ordered_consumer=True)
     total = (await client.jetstream().stream_info("otaflash_events")).state.messages
     for _ in range(total):

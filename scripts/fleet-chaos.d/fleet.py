@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import time
+import urllib.request
 
 LIBC = ctypes.CDLL(None)
 PR_SET_PDEATHSIG = 1
@@ -97,7 +98,7 @@ class Farm(Process):
 class Server(Process):
     """A NATS server with JetStream, on a port of the loopback interface that stays the same after a restart."""
 
-    def __init__(self, program, folder, environment, name="server", cluster=None):
+    def __init__(self, program, folder, environment, name="server", routes=None):
         self.port, self.monitor = free_port(), free_port()
         # Debian's server does not have this setting: if it is killed, it can lose acknowledged writes.
         sync = "" if str(program) == DEBIAN else "sync_interval: always"
@@ -107,9 +108,8 @@ class Server(Process):
             http: 127.0.0.1:{self.monitor}
             jetstream {{ store_dir: "{folder}/{name}", {sync} }}
         """
-        if cluster:
-            own, routes = cluster
-            text += f"cluster {{ name: chaos, listen: 127.0.0.1:{own}, routes: {json.dumps(routes)} }}\n"
+        if routes:
+            text += f"cluster {{ name: chaos, listen: {routes[name]}, routes: {json.dumps(['nats://' + route for route in routes.values()])} }}\n"
         (folder / f"{name}.conf").write_text(text)
         super().__init__(name, [program, "-c", f"{name}.conf"], folder, environment)
 
@@ -122,6 +122,20 @@ class Server(Process):
             except OSError:
                 time.sleep(0.05)
         raise RuntimeError(f"the server did not start: {self.folder}/{self.name}.log")
+
+    def leader(self):
+        """Returns the name of the server that leads the stream of the devices' records; None if there is none."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.monitor}/jsz?streams=true", timeout=5) as answer:
+            accounts = json.load(answer).get("account_details", [])
+        streams = [stream for account in accounts for stream in account.get("stream_detail", [])]
+        found = [stream["cluster"].get("leader") for stream in streams if stream["name"] == "KV_otaflash_devices" and "cluster" in stream]
+        return found[0] if found else None
+
+
+def cluster(program, folder, environment):
+    """Returns three servers of one cluster."""
+    routes = {f"server{number}": f"127.0.0.1:{free_port()}" for number in range(3)}
+    return [Server(program, folder, environment, name, routes) for name in routes]
 
 
 def free_port():

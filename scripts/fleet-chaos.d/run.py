@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 from checks import Checks, local_events, nats_events
-from fleet import Farm, Server, controller, gateway, raise_file_limit
+from fleet import Farm, Server, cluster, controller, gateway, raise_file_limit
 
 OLD, NEW = "1.0.0", "1.1.0"
 
@@ -28,6 +28,7 @@ def options():
     parser.add_argument("--seed", type=int, default=1, help="chooses the faults; default: 1")
     parser.add_argument("--short", action="store_true", help="1000 devices, 10 gateways with 8 updates at the same time, two stages, and fewer faults")
     parser.add_argument("--store", action="store_true", help="all gateways use one file, not a NATS server")
+    parser.add_argument("--cluster", action="store_true", help="three NATS servers; a fault kills the server that leads the devices' records")
     parser.add_argument("--bad", action="store_true", help="the new image crashes, so that the rollout must halt")
     parser.add_argument("--calm", action="store_true", help="no faults")
     parser.add_argument("--kill-every", type=float, default=0.5, help="the mean time between two killed gateways in s; default: 0.5")
@@ -40,6 +41,8 @@ def options():
     parser.add_argument("--keep", action="store_true", help="do not delete the folder of the run")
     parser.add_argument("programs", type=Path, help="the folder of otaflash, otaflash-fleet and device-farm")
     chosen = parser.parse_args()
+    if chosen.store and chosen.cluster:
+        parser.error("--store and --cluster cannot be used together")
     if chosen.short:
         chosen.devices, chosen.gateways, chosen.at_once = 1000, 10, 8
         chosen.kill_every, chosen.pause_every = 1.5, 6
@@ -55,14 +58,14 @@ class Run:
         self.chosen, self.folder = chosen, folder
         self.programs = chosen.programs.resolve()
         self.random = random.Random(chosen.seed)
-        kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
+        kept = {name: os.environ[name] for name in ("PATH", "LANG", "OTAFLASH_MUTANT") if name in os.environ}
         self.environment = {**kept, "HOME": str(folder), "OTAFLASH_STATE_DIR": str(folder / "state"), "SWIFT_BACKTRACE": "enable=no"}
         self.store = ["--store", folder / "fleet.db"]
         self.processes, self.gateways, self.controllers = [], [], []
-        self.server = None
+        self.servers = []
         self.checks = Checks()
         self.figures = {}
-        self.faults = {"kills": 0, "pauses": 0, "server_kills": 0}
+        self.faults = {"kills": 0, "pauses": 0, "server_kills": 0, "controller_kills": 0}
 
     def otaflash(self, *words):
         """Runs a command of an operator. Returns its JSON."""
@@ -90,12 +93,14 @@ class Run:
         self.processes.append(self.farm)
         addresses = self.farm.start()
         if not chosen.store:
-            self.server = Server(chosen.server, self.folder, self.environment)
-            self.processes.append(self.server)
-            self.server.start()
-            self.url = f"nats://127.0.0.1:{self.server.port}"
-            self.store = ["--server", self.url]
-            self.otaflash("fleet", "init", *self.store)
+            member = (chosen.server, self.folder, self.environment)
+            self.servers = cluster(*member) if chosen.cluster else [Server(*member)]
+            self.processes += self.servers
+            for server in self.servers:
+                server.start()
+            self.urls = ",".join(f"nats://127.0.0.1:{server.port}" for server in self.servers)
+            self.store = ["--server", self.urls]
+            self.otaflash("fleet", "init", "--replicas", len(self.servers), *self.store)
         published = self.otaflash(
             "release", "publish", "app.otaf", "--key", "ops.pem", "--trust", "release.pub.pem", "--format", "json", *self.store
         )
@@ -118,7 +123,7 @@ class Run:
         for number, own in enumerate(heard):
             process = gateway(self.programs, self.folder, self.environment, number, own, self.store, chosen.at_once)
             self.gateways.append(process)
-        if self.server:
+        if self.servers:
             self.controllers = [controller(self.programs, self.folder, self.environment, number, self.store) for number in range(2)]
         self.processes += self.gateways + self.controllers
 
@@ -161,9 +166,7 @@ class Run:
                         self.figures.setdefault("confirmed_s", round(now - begun, 1))
                     if servers and confirmed >= servers[0] * chosen.devices:
                         servers.pop(0)
-                        self.server.kill()
-                        self.faults["server_kills"] += 1
-                        heapq.heappush(later, (now + 2, id(self.server), self.server.start))
+                        self.kill_server(later, now)
                 if not calm and now >= kill:
                     kill = now + self.random.expovariate(1 / chosen.kill_every)
                     self.kill(later, now)
@@ -183,13 +186,27 @@ class Run:
         return status.wait()
 
     def kill(self, later, now):
-        running = [process for process in self.gateways + self.controllers if process.runs]
+        running = [process for process in self.gateways if process.runs]
         if len(running) <= 1:
             return
         process = self.random.choice(running)
         process.kill()
         self.faults["kills"] += 1
         heapq.heappush(later, (now + self.random.uniform(1, 8), id(process), lambda: process.runs or process.start()))
+
+    def kill_server(self, later, now):
+        """Kills the server, in a cluster the leader of the devices' records, and at the same time a controller."""
+        running = [server for server in self.servers if server.runs]
+        leader = running[0].leader() if len(running) > 1 else None
+        for server in running:
+            if server.name == (leader or running[0].name):
+                server.kill()
+                self.faults["server_kills"] += 1
+                heapq.heappush(later, (now + (8 if leader else 2), id(server), server.start))
+        process = self.random.choice(self.controllers)
+        process.kill()
+        self.faults["controller_kills"] += 1
+        heapq.heappush(later, (now + 8, id(process), process.start))
 
     def pause(self, later, now):
         process = self.random.choice([process for process in self.gateways if process.runs] or [None])
@@ -220,7 +237,7 @@ class Run:
             self.figures |= self.checks.devices(counters, NEW, self.size)
             records = json.loads(self.otaflash("fleet", "devices", "--format", "json", *self.store).stdout)["devices"]
             self.figures |= self.checks.records(records, self.chosen.devices, NEW)
-        events = local_events(self.folder / "fleet.db") if self.chosen.store else nats_events(sys.executable, self.url)
+        events = local_events(self.folder / "fleet.db") if self.chosen.store else nats_events(sys.executable, self.urls)
         self.figures |= self.checks.events(events, self.chosen.devices)
 
     def measure(self):
@@ -233,8 +250,11 @@ class Run:
             "gateway_mib": round(max(process.memory for process in self.gateways) / 1024, 1),
             "farm_cpu_s": round(self.farm.processor, 1),
         }
-        if self.server:
-            self.figures |= {"server_cpu_s": round(self.server.processor, 1), "server_mib": round(self.server.memory / 1024, 1)}
+        if self.servers:
+            self.figures |= {
+                "server_cpu_s": round(sum(server.processor for server in self.servers), 1),
+                "server_mib": round(max(server.memory for server in self.servers) / 1024, 1),
+            }
 
     def end(self):
         for process in reversed(self.processes):
@@ -258,7 +278,7 @@ def main():
         kept = chosen.keep or run.checks.violations or sys.exc_info()[0]
         if not kept:
             shutil.rmtree(folder)
-    plan = {name: getattr(chosen, name) for name in ("devices", "gateways", "at_once", "seed", "store", "bad")}
+    plan = {name: getattr(chosen, name) for name in ("devices", "gateways", "at_once", "seed", "store", "cluster", "bad")}
     figures = {**plan, **run.faults, **run.figures}
     for name, value in figures.items():
         print(f"| {name.replace('_', ' ')} | {value} |")

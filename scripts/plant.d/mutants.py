@@ -10,9 +10,9 @@ A file contains one or more mutants. Each mutant is a header and a unified diff.
     -the line as it is
     +the line as the mutant has it
 
-`noticed by` names the check that must fail: `gauntlet`, `gauntlet SEED` (worlds from that seed), or filters of `swift test`, separated by
-spaces. If a file has only one mutant, the name may be missing; the name of the file is used then. The place of a mutant is found by its
-lines. If not all context lines are found, fewer of them are compared. It is an error if the lines to change are missing or occur twice.
+`noticed by` names the check that must fail: `gauntlet`, `gauntlet SEED` (worlds from that seed), `fleet-chaos OPTIONS` (a short run of
+scripts/fleet-chaos), or filters of `swift test`, separated by spaces. If a file has only one mutant, the name may be missing; the name of
+the file is used then. The place of a mutant is found by its lines. If not all context lines are found, fewer of them are compared. It is an error if the lines to change are missing or occur twice.
 """
 import pathlib
 import re
@@ -72,10 +72,13 @@ class Mutant:
         self.name, self.file, self.number, self.description, self.noticed_by, self.hunks = name, file, 0, "", [], []
 
     @property
+    def check(self):
+        """The kind of the check that must notice the mutant."""
+        return self.noticed_by[0] if self.noticed_by[0] in ("gauntlet", "fleet-chaos") else "tests"
+
+    @property
     def seed(self):
-        """The seed of the first world to play; None if tests must notice the mutant."""
-        if self.noticed_by[:1] != ["gauntlet"]:
-            return None
+        """The seed of the first world to play."""
         return int(self.noticed_by[1]) if len(self.noticed_by) > 1 else 1
 
     @property

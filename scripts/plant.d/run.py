@@ -22,7 +22,7 @@ from tree import Tree
 
 WORLDS = 400
 ISSUE = re.compile(r"✘ Test (.*?) recorded an issue")
-OFFENCE = re.compile(r"^seed (\d+): (.*)")
+OFFENCE = re.compile(r"^(seed \d+|fleet-chaos): (.*)")
 TESTED = re.compile(r"Test run with (\d+) tests?")
 
 
@@ -32,12 +32,14 @@ class Result:
 
     @property
     def is_noticed(self):
-        return self.kind in ("test", "world", "time-out", "crash")
+        return self.kind in ("test", "run", "time-out", "crash")
 
 
 def play(tree, mutant, number, limit):
     """Runs the check that must notice the mutant, until the check notices the mutant. With number 0 no mutant is active."""
-    if mutant.seed is None:
+    if mutant.check == "fleet-chaos":
+        command = [str(tree.root / "scripts/fleet-chaos"), "--short", *mutant.noticed_by[1:]]
+    elif mutant.check == "tests":
         command = [str(tree.tests), "--testing-library", "swift-testing"]
         for name in mutant.noticed_by:
             command += ["--filter", name]
@@ -45,11 +47,15 @@ def play(tree, mutant, number, limit):
             command += ["--skip", "Exhaustive"]
     else:
         command = ["stdbuf", "-oL", str(tree.gauntlet), "--worlds", str(WORLDS), "--first-seed", str(mutant.seed)]
-    environment = os.environ | {"OTAFLASH_MUTANT": str(number), "SWIFT_BACKTRACE": "enable=no", "NO_COLOR": "1"}
+    environment = os.environ | {
+        "OTAFLASH_MUTANT": str(number), "OTAFLASH_PROGRAMS": str(tree.programs), "SWIFT_BACKTRACE": "enable=no", "NO_COLOR": "1"}
     begun = time.monotonic()
+    # The driver of the fleet writes its findings to standard error.
+    errors = subprocess.STDOUT if mutant.check == "fleet-chaos" else None
     noticed, last, tests, late = None, "", 0, threading.Event()
     with started(
-            command, limited=True, cwd=tree.path, env=environment, stdout=subprocess.PIPE, text=True, errors="replace") as process:
+            command, limited=True, cwd=tree.path, env=environment, stdout=subprocess.PIPE, stderr=errors, text=True,
+            errors="replace") as process:
         timer = threading.Timer(limit, lambda: (late.set(), end(process)))
         timer.start()
         for line in process.stdout:
@@ -58,7 +64,7 @@ def play(tree, mutant, number, limit):
             if tested:
                 tests = int(tested.group(1))
             if issue or offence:
-                noticed = ("test", issue.group(1)) if issue else ("world", f"{offence.group(1)}: {offence.group(2)}")
+                noticed = ("test", issue.group(1)) if issue else ("run", f"{offence.group(1)}: {offence.group(2)}")
                 end(process)
                 break
         timer.cancel()
@@ -73,7 +79,7 @@ def play(tree, mutant, number, limit):
         return Result("crash", signal.Signals(-status).name, duration)
     if status > 0:
         return Result("crash" if status > 128 else "failure", f"exit {status}: {last}", duration)
-    if mutant.seed is None and tests == 0:
+    if mutant.check == "tests" and tests == 0:
         return Result("failure", "no test matches the filter", duration)
     return Result("unnoticed", "", duration)
 
@@ -85,12 +91,14 @@ class Run:
 
     def build(self, chosen, texts):
         """Builds the copy. Returns None, or the path of the log of a failed build."""
-        targets = {
-            self.target(name) if mutant.seed is None else "otaflash-gauntlet" for mutant in chosen for name in mutant.noticed_by}
+        products = {"gauntlet": {"otaflash-gauntlet"}, "fleet-chaos": {"otaflash", "otaflash-fleet", "device-farm"}}
+        targets = set()
+        for mutant in chosen:
+            targets |= products.get(mutant.check) or {self.target(name) for name in mutant.noticed_by}
         # The tests in OTACommandsTests also start the program otaflash.
         self.tree.lay_out(targets | ({"otaflash"} if "OTACommandsTests" in targets else set()), texts)
         log = self.tree.folder / "build.log"
-        options = ["--product", "otaflash-gauntlet"] if targets == {"otaflash-gauntlet"} else ["--build-tests"]
+        options = ["--build-tests"] if "tests" in {mutant.check for mutant in chosen} else []
         return log if self.tree.build(options, log) != 0 else None
 
     def target(self, name):
@@ -165,6 +173,8 @@ def main():
     parser = argparse.ArgumentParser(prog="scripts/plant", description=__doc__.splitlines()[0])
     parser.add_argument("--gauntlet", action="store_true", help="run only the mutants that the gauntlet must notice")
     parser.add_argument(
+        "--fleet-chaos", action="store_true", help="run only the mutants that scripts/fleet-chaos must notice, one after the other")
+    parser.add_argument(
         "--jobs", type=int, default=os.cpu_count(), help="number of mutants that run at the same time; default: the number of processors")
     parser.add_argument(
         "--check", action="store_true", help="only check whether each mutant still applies to the sources; build nothing")
@@ -182,8 +192,12 @@ def main():
         raise Mistake(f"there is no mutant with the name {', '.join(sorted(unknown))}")
     if arguments.names:
         chosen = [mutant for mutant in chosen if mutant.name in arguments.names]
-    if arguments.gauntlet:
-        chosen = [mutant for mutant in chosen if mutant.seed is not None]
+    # Each run of the fleet uses all processors, so these mutants are not part of the default.
+    checks = {"gauntlet"} if arguments.gauntlet else {"fleet-chaos"} if arguments.fleet_chaos else {"gauntlet", "tests"}
+    if not arguments.names and not arguments.check:
+        chosen = [mutant for mutant in chosen if mutant.check in checks]
+    if arguments.fleet_chaos:
+        arguments.jobs = 1
 
     run = Run(tree, arguments.jobs)
     fitting = []

@@ -131,8 +131,12 @@ class Tree:
 
     @property
     def tests(self):
-        return self.path / ".build/release/otaflashPackageTests.xctest"
+        return self.programs / "otaflashPackageTests.xctest"
+
+    @property
+    def programs(self):
+        return self.path / ".build/release"
 
     @property
     def gauntlet(self):
-        return self.path / ".build/release/otaflash-gauntlet"
+        return self.programs / "otaflash-gauntlet"
