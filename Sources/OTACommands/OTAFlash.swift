@@ -39,7 +39,7 @@ struct RootCommand: RootGroup {
             \(firstRun)
 
             The commands fleet, gateway, release, rollout and device update a fleet of devices in \
-            stages. They require the program otaflash-fleet. Example: otaflash rollout --help
+            stages. They require the program otaflash-fleet. Introduction: otaflash fleet --help
 
             'otaflash --version' prints the version.
             'otaflash --generate-completion-script bash' prints completions for a shell

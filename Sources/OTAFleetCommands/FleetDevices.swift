@@ -35,15 +35,17 @@ struct FleetDevices: Command {
         commandName: "devices", abstract: "List the devices of the fleet, with their states.",
         discussion: """
             The list has the devices that a rollout has started to update, and the devices that an operator has held or put into a \
-            group. The list is not signed: everybody who can write to the store can change it. The states:
+            group ('otaflash device --help'). The list is not signed: everybody who can write to the store can change it. For each \
+            device, it shows the current or last rollout, and one of these states:
 
-              idle      no update has started; for example, the device was held, and
-                        then released
+              idle      no update has started; for example, the device has a group
               running   a gateway updates the device
-              waiting   the last attempt was interrupted, for example by a lost link;
-                        another attempt follows
-              done      the device runs the image of the rollout
-              given-up  the rollout does not try the device again
+              waiting   the last attempt ended without a result, for example because
+                        the link was lost; another attempt follows
+              done      the device runs the image of the rollout, confirmed
+              given-up  the rollout does not try the device again: its update has
+                        failed or was refused ('otaflash rollout create --help'); the
+                        list shows the error code as the reason
               held      an operator excludes the device from all rollouts
 
             Example: otaflash fleet devices --state given-up
@@ -84,8 +86,8 @@ struct FleetDevicesAnswer: CommandAnswer {
 struct DeviceChangeOptions: ParsableArguments {
     @Argument(
         help: ArgumentHelp(
-            "The ID of the device: ble-AABBCCDDEEFF for ble:AA:BB:CC:DD:EE:FF, sim-NAME for sim:NAME. 'otaflash fleet devices' prints the "
-                + "IDs of known devices."))
+            "The ID of the device, which is its address with - in place of other characters: ble-AABBCCDDEEFF, udp-192-168-1-20-1337, "
+                + "serial--dev-ttyACM0 or sim-NAME. 'otaflash fleet devices' prints the IDs of the known devices."))
     var id: String
 
     @OptionGroup var store: StoreOptions
@@ -130,7 +132,8 @@ struct DeviceHold: Command {
     static let configuration = CommandConfiguration(
         commandName: "hold", abstract: "Exclude a device from all rollouts.",
         discussion: """
-            A device that is being updated cannot be excluded. Wait for the end of its update.
+            No gateway updates the device until 'otaflash device release'. A device that is being updated cannot be excluded (exit \
+            75): wait for the end of its update.
 
             Example: otaflash device hold ble-AABBCCDDEEFF
             """)
@@ -145,7 +148,11 @@ struct DeviceRelease: Command {
     static let name = "device release"
     static let configuration = CommandConfiguration(
         commandName: "release", abstract: "End the exclusion of a device.",
-        discussion: "Example: otaflash device release ble-AABBCCDDEEFF")
+        discussion: """
+            Rollouts can then update the device again. A device that is not excluded is refused (exit 75).
+
+            Example: otaflash device release ble-AABBCCDDEEFF
+            """)
     @OptionGroup var device: DeviceChangeOptions
     @OptionGroup(title: "Output options") var options: OutputOptions
 
@@ -158,16 +165,17 @@ struct DeviceGrouping: Command {
     static let configuration = CommandConfiguration(
         commandName: "group", abstract: "Set the groups of a device. Rollouts and stages can select a group.",
         discussion: """
-            The given groups replace all groups of the device.
+            A group is a name that you choose, such as a place. The given groups replace all groups of the device. \
+            'otaflash rollout create' selects groups with group=NAME in --select and --stages.
 
             Example: otaflash device group ble-AABBCCDDEEFF berlin beta
             """)
     @OptionGroup var device: DeviceChangeOptions
 
-    @Argument(help: "The names of the groups: letters, digits, _ and -.")
+    @Argument(help: "The names of the groups: letters, digits, _ and -. Required, unless --none is given.")
     var names: [String] = []
 
-    @Flag(help: "Remove the device from all groups.")
+    @Flag(help: "Remove the device from all groups; not together with <names>.")
     var none = false
 
     @OptionGroup(title: "Output options") var options: OutputOptions

@@ -43,10 +43,11 @@ struct FleetEvents: Command {
     static let configuration = CommandConfiguration(
         commandName: "events", abstract: "Show the history: each end of an update, and each refused record.",
         discussion: """
-            Each line has the time, the rollout, the device, the gateway, the attempt and the kind of the event. The kind is 'updated', \
-            or the reason why the attempt ended. The store keeps events for 90 days. The gateways write them without a signature.
+            Each line has the time, the rollout, the device, the gateway, the number of the attempt, and the kind of the event. The \
+            kind is 'updated', or the error code of the attempt or of the refused record, such as link-lost or record-untrusted. A \
+            word that does not apply is a '-'. The store keeps events for 90 days. The gateways write them without a signature.
 
-            With --follow, the command also prints each new event, until Ctrl-C. With --format json, it prints all events when it ends.
+            With --follow and --format json, events prints all events together when it ends.
 
             Example: otaflash fleet events --rollout spring --follow
             """)
@@ -56,10 +57,12 @@ struct FleetEvents: Command {
 
     @Option(
         name: .customLong("device"),
-        help: ArgumentHelp("Show only the events of this device. Default: all devices.", valueName: "id"))
+        help: ArgumentHelp(
+            "Show only the events of the device with this ID (example: sim-hall). Default: all devices.",
+            valueName: "id"))
     var deviceID: String?
 
-    @Flag(help: "Also print each new event, until Ctrl-C.")
+    @Flag(help: "Also print each new event, until Ctrl-C. Default: print the stored events, and end.")
     var follow = false
 
     @Option(

@@ -59,14 +59,14 @@ struct FleetRoot: RootGroup {
 struct ReleaseGroup: CommandGroupWithHint {
     static let hint = "otaflash release publish FILE.otaf --key KEY.pem"
     static let configuration = CommandConfiguration(
-        commandName: "release", abstract: "Publish bundles for rollouts.",
+        commandName: "release", abstract: "Publish bundles for rollouts.", discussion: FleetGroup.words,
         subcommands: [ReleasePublish.self, ReleaseList.self, ReleaseView.self, ReleaseWithdraw.self])
 }
 
 struct RolloutGroup: CommandGroupWithHint {
     static let hint = "list the rollouts: otaflash rollout list"
     static let configuration = CommandConfiguration(
-        commandName: "rollout", abstract: "Update many devices in stages.",
+        commandName: "rollout", abstract: "Update many devices in stages.", discussion: FleetGroup.words,
         subcommands: [
             RolloutCreate.self, RolloutStatus.self, RolloutPause.self, RolloutResume.self, RolloutAbort.self,
             RolloutList.self,
@@ -77,14 +77,34 @@ struct GatewayGroup: CommandGroupWithHint {
     static let hint = "otaflash gateway run --name NAME --device ADDRESS"
     static let configuration = CommandConfiguration(
         commandName: "gateway", abstract: "Update the devices near this machine that a rollout selects.",
+        discussion: FleetGroup.words,
         subcommands: [GatewayRun.self])
 }
 
 struct FleetGroup: CommandGroupWithHint {
     static let hint = "list the devices: otaflash fleet devices"
+    /// The pointer from the other groups to the definitions in the help of this group.
+    static let words =
+        "'otaflash fleet --help' explains the words: operator, release, rollout, gateway, controller, store."
     static let configuration = CommandConfiguration(
         commandName: "fleet",
         abstract: "Show the devices, the gateways and the history of the fleet, and prepare a NATS server for it.",
+        discussion: """
+            The words of all commands for a fleet:
+
+              operator    a person whose private key signs releases and rollouts. Gateways
+                          ignore each release and rollout that no operator has signed.
+              release     a bundle that an operator has published for rollouts
+              rollout     the update of many devices to one release, in stages
+              gateway     a program on a machine near the devices: it updates them
+              controller  a program that counts the updated and failed devices, starts
+                          the next stages, and halts a rollout if too many devices fail
+              store       all records and bundles of the fleet. It is a file on one
+                          machine; or a NATS server, for gateways on several machines.
+
+            If the store is a file, each gateway is also a controller. If the store is on a NATS server, the controller is a program \
+            of its own: 'otaflash fleet run'.
+            """,
         subcommands: [
             FleetDevices.self, FleetGateways.self, FleetEvents.self, FleetInit.self, FleetCheck.self, FleetRun.self,
         ])
@@ -94,5 +114,6 @@ struct DeviceGroup: CommandGroupWithHint {
     static let hint = "exclude a device from all rollouts: otaflash device hold ID"
     static let configuration = CommandConfiguration(
         commandName: "device", abstract: "Exclude a device from all rollouts, or set its groups.",
+        discussion: FleetGroup.words,
         subcommands: [DeviceHold.self, DeviceRelease.self, DeviceGrouping.self])
 }

@@ -11,19 +11,19 @@ struct ReleasePublish: Command {
     static let configuration = CommandConfiguration(
         commandName: "publish", abstract: "Publish a bundle for rollouts.",
         discussion: """
-            publish verifies the bundle, and writes it to the store. It adds a release, signed with the operator's private key \
-            (--key), and prints its ID. If the same bundle is already published, publish changes nothing.
+            publish checks that a trusted key has signed the bundle (--trust), and writes the bundle to the store. It also writes \
+            the release, a record that it signs with the operator's private key (--key), and prints the ID of the release. If the \
+            same bundle is already published, publish changes nothing (exit 0).
 
             Example: otaflash release publish app.bin.otaf --key ops.pem \\
                        --trust release.pub.pem
             """)
 
-    @Argument(help: "A bundle (app.bin.otaf).", completion: .file())
+    @Argument(help: "A bundle (app.bin.otaf), at most 16 MiB.", completion: .file())
     var file: String
 
-    @OptionGroup var signing: KeyOptions
+    @OptionGroup var signing: SigningOptions
     @OptionGroup var trust: TrustOptions
-    @OptionGroup var operators: OperatorOptions
     @OptionGroup var store: StoreOptions
     @OptionGroup(title: "Output options") var options: OutputOptions
 
@@ -33,8 +33,7 @@ struct ReleasePublish: Command {
         try StandardFile.refuse(file, "publish does not read standard input", hint: "save the bundle to a file first")
         let bytes = try FileReader.contents(of: file)
         let bundle = try Verifier(trust: trust.store(console)).verify(SignedBundle(parsing: bytes))
-        let signer = try signing.signer(console)
-        let operators = try operators.keys(console, signer: signer)
+        let (signer, operators) = try signing.keys(console)
         let release = FleetRelease(of: bundle)
         let record = try operators.sign(release, with: signer)
         let isNew = try await store.withStore {

@@ -57,6 +57,10 @@ extension FleetStore {
 }
 
 extension ReleaseID {
+    /// The help of an argument or option.
+    static let rule =
+        "The ID of the release: 16 hex digits, which 'otaflash release publish' and 'otaflash release list' print."
+
     /// Parses the argument of a command.
     init(reading text: String) throws(Failure) {
         guard let id = ReleaseID(text) else {
@@ -72,7 +76,7 @@ struct ReleaseList: Command {
     static let configuration = CommandConfiguration(
         commandName: "list", abstract: "List the releases.",
         discussion: """
-            list shows the releases that an operator signed. It warns about each record that no operator has signed.
+            list shows the releases that an operator has signed. For each other release in the store, it prints a warning.
 
             Example: otaflash release list --operators ops.pub.pem
             """)
@@ -123,7 +127,7 @@ struct ReleaseView: Command {
         commandName: "view", abstract: "Show a release: its product, version, digests and rollouts.",
         discussion: "Example: otaflash release view 0f1e2d3c4b5a6978 --operators ops.pub.pem")
 
-    @Argument(help: "The ID of the release, as 'otaflash release list' prints it.")
+    @Argument(help: ArgumentHelp(ReleaseID.rule))
     var id: String
 
     @OptionGroup var operators: OperatorOptions
@@ -163,24 +167,22 @@ struct ReleaseWithdraw: Command {
         commandName: "withdraw", abstract: "Withdraw a release: no gateway starts an update with it any more.",
         discussion: """
             A withdrawn release cannot be published again. Updates that are under way end normally, and an image on trial is confirmed. \
-            The rollouts of the release stay, but update no more devices. To end them, use 'otaflash rollout abort'. It also interrupts \
-            updates whose devices have not yet marked the new image for their next start.
+            The rollouts of the release stay, but update no more devices. To end them, use 'otaflash rollout abort', which also \
+            interrupts updates that are under way.
 
             Example: otaflash release withdraw 0f1e2d3c4b5a6978 --key ops.pem
             """)
 
-    @Argument(help: "The ID of the release, as 'otaflash release list' prints it.")
+    @Argument(help: ArgumentHelp(ReleaseID.rule))
     var id: String
 
-    @OptionGroup var signing: KeyOptions
-    @OptionGroup var operators: OperatorOptions
+    @OptionGroup var signing: SigningOptions
     @OptionGroup var store: StoreOptions
     @OptionGroup(title: "Output options") var options: OutputOptions
 
     func answer(_ console: Console) async throws -> ReleaseViewAnswer {
         let id = try ReleaseID(reading: id)
-        let signer = try signing.signer(console)
-        let operators = try operators.keys(console, signer: signer)
+        let (signer, operators) = try signing.keys(console)
         return try await store.withStore { store in
             let (release, revision) = try await store.release(id, operators)
             let rollouts = try await store.rollouts(operators)

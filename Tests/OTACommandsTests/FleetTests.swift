@@ -167,7 +167,7 @@ import Testing
     func minimum() async throws {
         let fleet = try await Fleet(devices: 1)
         let run = try await fleet.create("spring", "--stages", "devices=sim-d1,100%", "--advance", "95%,min=20")
-        #expect(run.err.contains("stage 1 needs 20 ended devices for the next stage, but it admits only 1"))
+        #expect(run.err.contains("stage 1 needs 20 finished devices for the next stage, but it admits only 1"))
     }
 
     @Test("without otaflash-fleet, otaflash names the package to install, and the JSON result names the command")

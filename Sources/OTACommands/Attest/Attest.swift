@@ -30,8 +30,7 @@ struct Attest: Command {
 
     @Option(
         help: ArgumentHelp(
-            "The private Ed25519 key, in one of the forms of sign --key: a PEM file, env:NAME, pkcs11:URI, exec:PROGRAM or agent:ID. Required.",
-            valueName: "key"),
+            "The private Ed25519 key that signs: \(KeyOptions.forms). Required.", valueName: "key"),
         completion: .file())
     var key: String
 

@@ -10,8 +10,9 @@ struct Scan: Command {
     static let configuration = CommandConfiguration(
         commandName: name, abstract: "List the Bluetooth devices in range that can be updated.",
         discussion: """
-            The device with the strongest signal is listed first. scan connects briefly to each device and reads its \
-            product and version, because the advertisements do not contain them. Finding no devices is not an error (exit 0).
+            scan lists devices with one of the update protocols of 'otaflash push': the GATT OTA profile or SMP. The device with \
+            the strongest signal is listed first. scan connects briefly to each device and reads its product and version, because \
+            the advertisements do not contain them. Finding no devices is not an error (exit 0).
 
             Example: otaflash scan --timeout 30s
             """)
@@ -21,9 +22,7 @@ struct Scan: Command {
 
     @Option(
         parsing: .unconditional,
-        help: ArgumentHelp(
-            "Omit devices with a weaker signal than this level, -127 to 20 dBm (example: -60); default: omit none.",
-            valueName: "dBm"),
+        help: ArgumentHelp("Omit \(AdapterOptions.weakSignals)", valueName: "dBm"),
         transform: WholeNumber.in(-127...20))
     var rssi: Int?
 

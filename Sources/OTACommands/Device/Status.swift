@@ -11,7 +11,7 @@ struct Status: DeviceCommand {
         abstract: "Show the running image, the trial state and a partial upload.",
         discussion: """
             A device with the GATT OTA profile also reports a partial upload, which a push of the same file resumes. A device with \
-            SMP reports the image in each slot; SMP cannot report a partial upload.
+            SMP reports the image in each slot. SMP shows a partial upload only when an upload starts, so status cannot show it.
 
             Example: otaflash status --device ble:AA:BB:CC:DD:EE:FF
                      otaflash status --device sim:

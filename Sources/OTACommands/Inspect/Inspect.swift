@@ -29,7 +29,7 @@ struct Inspect: Command {
 
     @Option(
         help: ArgumentHelp(
-            "A bundle or an image that devices run now; repeatable. inspect shows the size of the delta from it to <file>.",
+            "A bundle or an image that devices run now; repeatable. inspect shows the size of the delta from it to <file>. Default: no delta.",
             valueName: "path"),
         completion: .file())
     var base: [String] = []

@@ -10,13 +10,14 @@ struct Verify: Command {
     static let configuration = CommandConfiguration(
         commandName: name, abstract: "Check that a trusted key has signed a file.",
         discussion: """
-            verify checks the signatures and the digest of a bundle or an MCUboot image. Run it before you publish a release. \
-            Exit 0: the file is complete and is signed by a trusted key. Exit 65: the file is not a valid bundle or image. \
-            Exit 77: no trusted key has signed the file, a signature or digest is wrong, or the file does not meet an option such as --product. A device can still refuse a verified file, for \
-            example because it is for another product. For an MCUboot image, the output also lists the parts that verify \
-            cannot check.
+            verify checks the signatures and the digest of a bundle or an MCUboot image. Run it before you publish a release. For \
+            an MCUboot image, the output also lists the parts that verify cannot check.
 
-            With --previous, verify also checks that devices with the previous bundle can install <file>:
+            Exit 0: the file is complete and is signed by a trusted key. Exit 65: the file is not a valid bundle or image. \
+            Exit 77: no trusted key has signed the file, a signature or digest is wrong, or the file does not meet an option \
+            such as --product. A device can still refuse a verified file, for example because the file is for another product.
+
+            With --previous, verify also checks that devices that run the previous bundle can install <file>:
               - the product is the same, and the version is newer;
               - the security counter is the same or higher;
               - at least one trusted key has signed both bundles;
@@ -82,15 +83,13 @@ struct Verify: Command {
 
     @Option(
         help: ArgumentHelp(
-            "A public key, or a folder with keys (*.pub.pem), that may sign attestations; repeatable. Default: the trusted keys of --trust.",
+            "The public key, or a folder with the public keys (*.pub.pem), that must have signed each attestation; repeatable. "
+                + "Default: the trusted keys of --trust.",
             valueName: "path"),
         completion: .file())
     var attestationTrust: [String] = []
 
-    @Flag(
-        help: ArgumentHelp(
-            "Accept a file that only the demo key of otaflash has signed, if --trust contains the demo key. The private demo key is "
-                + "published, so anyone can sign with it. Default: refuse such a file."))
+    @Flag(help: ArgumentHelp(TrustOptions.demoKeyHelp))
     var allowDemoKey = false
 
     @OptionGroup(title: "Output options") var options: OutputOptions

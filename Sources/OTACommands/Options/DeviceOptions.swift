@@ -39,10 +39,15 @@ struct SessionOptions: ParsableArguments {
 package struct DeviceOptions: ParsableArguments {
     package init() {}
 
-    package static let addressHelp =
+    static let addressHelp =
         "The address of the device: ble:AA:BB:CC:DD:EE:FF, ble:name=NAME, udp:HOST, udp:HOST:PORT, serial:/dev/ttyACM0, or "
         + "sim:NAME for a virtual device. 'ble:' alone selects the only device in range that can be updated. 'sim:' alone "
         + "selects the virtual device 'demo'."
+    /// The end of the help of a `--device` option for several devices.
+    package static let severalHelp =
+        "Repeat the option for several devices. Required, unless --device-file or --all is given."
+    package static let fileHelp =
+        "Update the devices in this file, too: one address on each line. Empty lines and lines that begin with # are ignored."
 
     @Option(
         help: ArgumentHelp("\(addressHelp) Required.", valueName: "address"), completion: Completions.addresses)

@@ -3,10 +3,12 @@ package import OTASigning
 
 /// The options for one private key that signs records of a fleet, and for the secret that the key needs.
 package struct KeyOptions: ParsableArguments {
+    /// The forms of a private key, for the help of an option. The help of `sign --key` explains them.
+    package static let forms = "FILE, env:NAME, pkcs11:URI, exec:PROGRAM or agent:ID, as in 'otaflash sign --key'"
+
     @Option(
         help: ArgumentHelp(
-            "The private key that signs: FILE, env:NAME, pkcs11:URI, exec:PROGRAM or agent:ID, as in sign --key. Required.",
-            valueName: "key"),
+            "The private Ed25519 key of an operator, which signs: \(forms). Required.", valueName: "key"),
         completion: .file())
     var key: String
 

@@ -32,8 +32,8 @@ package struct OutputOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "The style of the progress on stderr. auto means bar on a terminal. Without a terminal, auto means lines for push and scan, "
-                + "and none for the other commands.",
+            "The style of the progress on stderr: a bar; lines of text; lines of JSON, one for each event; or none. auto means bar on a "
+                + "terminal. Without a terminal, auto means lines for push and scan, and none for the other commands.",
             valueName: "style"))
     var progress = ProgressStyle.auto
 

@@ -6,7 +6,8 @@ import Glibc
 struct PasskeyOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            "The 6-digit passkey for a Bluetooth device that demands pairing (example: 012345). Without --passkey, otaflash asks for the passkey on the terminal.",
+            "The 6-digit passkey for a Bluetooth device that demands pairing (example: 012345). Default: otaflash asks for the passkey "
+                + "on the terminal.",
             valueName: "NNNNNN"))
     var passkey: String?
 
@@ -78,10 +79,15 @@ extension PasskeyOptions {
 
 /// The option that selects a Bluetooth adapter.
 package struct AdapterOptions: ParsableArguments {
+    package static let help = "The Bluetooth adapter of this machine (example: hci0)"
+    package static let usual = "the first adapter that is switched on"
+    /// The end of the help of `--rssi`, after a word such as "omit".
+    package static let weakSignals =
+        "devices with a weaker signal than this level, -127 to 20 dBm (example: -60); default: omit none."
+
     @Option(
         help: ArgumentHelp(
-            "The Bluetooth adapter of this machine (example: hci0); default: the first adapter that is switched on.",
-            valueName: "hciN"),
+            "\(help); default: \(usual).", valueName: "hciN"),
         completion: Completions.adapters)
     var adapter: String?
 

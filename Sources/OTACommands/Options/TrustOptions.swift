@@ -14,12 +14,18 @@ package struct TrustOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
             "A trusted public key, or a folder with trusted keys (*.pub.pem); repeatable. Default: the paths in $OTAFLASH_TRUST, "
-                + "separated by ':'; if $OTAFLASH_TRUST is not set, the folder ~/.config/otaflash/trust. A text file "
-                + "KEY.pub.pem.scope next to KEY.pub.pem limits what that key is trusted for. Its lines, each at most once, are "
-                + "'product = NAME, NAME' for bundles of these products, and 'format = bundle' or 'format = mcuboot'.",
+                + "separated by ':'; if $OTAFLASH_TRUST is not set, the folder ~/.config/otaflash/trust. A key is trusted for all "
+                + "bundles and MCUboot images, unless a text file KEY.pub.pem.scope is next to KEY.pub.pem. That file has at most one line "
+                + "of each kind: 'product = NAME, NAME' (trusted only for bundles of these products, and for no MCUboot image); 'format = "
+                + "bundle' (only for bundles) or 'format = mcuboot' (only for MCUboot images).",
             valueName: "path"),
         completion: .file())
     var trust: [String] = []
+
+    /// The help of `--allow-demo-key`.
+    static let demoKeyHelp =
+        "Accept a file that only the demo key of otaflash has signed, if --trust contains the demo key. The private demo key is "
+        + "published, so anyone can sign with it. Default: refuse such a file."
 
     /// The values of `--trust`. Hints repeat them in the command line that they show.
     package var given: [String] { trust }

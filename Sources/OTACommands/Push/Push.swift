@@ -28,15 +28,13 @@ struct Push: DeviceCommand {
 
             To update several devices, repeat --device, list them in a file (--device-file), or let push find the Bluetooth \
             devices in range (--all). A device that already runs the image, confirmed, is skipped. So after a failure, run the \
-            same command again.
+            same command again. For several devices, push does not ask for passkeys: give --passkey, or pair the devices before.
 
             Give at most one of --no-confirm, --permanent and --upload-only.
 
             Some devices with the GATT OTA profile also accept a compressed image, or a delta: only the differences from the \
             image that the device runs. push sends a delta if it has that image (--base), otherwise a compressed image. If \
             neither of them saves at least 5 %, push sends the plain image.
-
-            With --dry-run, push ends after the checks of the file and of the device, and changes nothing.
 
             Example: otaflash push app.bin.otaf --device ble:AA:BB:CC:DD:EE:FF
                      otaflash push app.bin.otaf --device sim: --trust release.pub.pem
@@ -255,8 +253,9 @@ enum PushFlag: String, EnumerableFlag {
             "Check the file and the device, and report what push would do. Nothing on the device changes; push does not pair, either."
         case .resume:
             ArgumentHelp(
-                "Warn if the upload starts at byte 0, because the device has no partial upload of the file. push resumes a partial "
-                    + "upload with and without this option. Over SMP, only the start of the upload shows this, so --dry-run does not warn."
+                "Print a warning if there is nothing to resume: the device has no partial upload of the file, so the upload starts at "
+                    + "byte 0. This is the only effect: push resumes a partial upload also without this option. With --dry-run, there is no "
+                    + "warning for a device with SMP, because SMP shows a partial upload only when an upload starts."
             )
         case .restart:
             "Discard a partial upload on the device, and send the image from byte 0; not together with --resume."
@@ -264,8 +263,8 @@ enum PushFlag: String, EnumerableFlag {
             "Leave the new image on trial. Then 'otaflash confirm' confirms it, and 'otaflash discard' rolls the device back."
         case .permanent:
             ArgumentHelp(
-                "Install without a trial, so that the device cannot roll back. Required for a device without trials, because push "
-                    + "without this option refuses such a device (exit 77). For a device with trials, it is accepted only over SMP."
+                "Install without a trial, so that the device cannot roll back. Required for a device without trials: without this "
+                    + "option, push refuses such a device (exit 77). For a device with trials, --permanent is accepted only over SMP."
             )
         case .uploadOnly: "Upload the image, and do not mark it for boot. Only over SMP."
         case .plain:
@@ -274,9 +273,7 @@ enum PushFlag: String, EnumerableFlag {
             "Refuse a version that is lower than the running version (exit 77); default: install it, with a warning."
         case .allowDemoKey:
             ArgumentHelp(
-                "Accept a file that only the demo key of otaflash has signed, if --trust contains the demo key. The private demo key is "
-                    + "published, so anyone can sign with it. Default: refuse such a file. A virtual device (sim:) does not need this "
-                    + "option.")
+                "\(TrustOptions.demoKeyHelp) A push to virtual devices (sim:) alone does not need this option.")
         case .unverifiedImage:
             "Accept an MCUboot image that is not signed by a trusted key, at your own risk. A bundle is always verified."
         case .uncheckedTarget:

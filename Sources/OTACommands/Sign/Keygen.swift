@@ -13,8 +13,8 @@ struct Keygen: Command {
             keygen writes two files: the private key <name>.pem, which only you can read, and the public key \
             <name>.pub.pem. It never overwrites a file.
 
-            Token (--in): the token creates the key pair. The private key never leaves the token. keygen writes only \
-            <name>.pub.pem.
+            Token (--in): a token, such as a smart card or an HSM, creates the key pair. The private key never leaves the token. \
+            keygen writes only <name>.pub.pem.
 
             Existing key (--from): keygen writes only <name>.pub.pem, the public key of an existing key. --from accepts the same \
             keys as 'otaflash sign --key'.
@@ -32,7 +32,10 @@ struct Keygen: Command {
 
     @Flag(
         help:
-            "Encrypt the new private key with a passphrase; default: no encryption. --passphrase-fd and --passphrase-env imply --encrypt. With --from, they give the passphrase of the existing key, and keygen encrypts nothing."
+            """
+            Encrypt the new private key with a passphrase; default: no encryption. --passphrase-fd and --passphrase-env imply \
+            --encrypt. With --from, these two options give the passphrase of the existing key, and keygen encrypts nothing.
+            """
     )
     var encrypt = false
 
@@ -46,8 +49,7 @@ struct Keygen: Command {
 
     @Option(
         help: ArgumentHelp(
-            "Write the public key of this existing key: FILE, env:NAME, pkcs11:URI, exec:PROGRAM or agent:ID, as in sign --key; default: create a "
-                + "key pair.",
+            "Write the public key of this existing private key: \(KeyOptions.forms); default: create a key pair.",
             valueName: "key"),
         completion: .file())
     var from: String?

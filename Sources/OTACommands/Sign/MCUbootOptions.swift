@@ -19,7 +19,7 @@ struct MCUbootOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
             "The size of the slot, at most 0x10000000 bytes (example: 0x64000). sign refuses an image that does not fit into the slot "
-                + "together with its trailer; default: do not check the size.",
+                + "together with the trailer, which is MCUboot's data at the end of the slot; default: do not check the size.",
             valueName: "bytes"))
     var slotSize: String?
 
@@ -41,8 +41,8 @@ struct MCUbootOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "The security counter of the image, 0 to 4294967295. The bootloader refuses an image with a lower counter than the "
-                + "running image. auto derives the counter from the version; default: no counter.",
+            "The security counter of the image, 0 to 4294967295; or auto, to derive the counter from the version. The bootloader "
+                + "refuses an image with a lower counter than the running image. Default: no counter.",
             valueName: "n"))
     var securityCounter: String?
 
@@ -55,7 +55,10 @@ struct MCUbootOptions: ParsableArguments {
 
     @Flag(
         help:
-            "Fill the output to --slot-size and write the boot trailer, for a flash programmer. push does not send these bytes."
+            """
+            Fill the output to --slot-size and write the trailer, for a flash programmer. Requires --slot-size. push does not send \
+            these bytes.
+            """
     )
     var pad = false
 
@@ -64,14 +67,17 @@ struct MCUbootOptions: ParsableArguments {
 
     @Flag(
         help:
-            "Sign the image bytes instead of their digest. The key must be Ed25519, and the bootloader must be built for pure signatures."
+            """
+            Sign the image bytes instead of their digest. The image still contains its SHA-512 digest. The key must be Ed25519, and \
+            the bootloader must be built for pure signatures.
+            """
     )
     var pure = false
 
     @Option(
         help: ArgumentHelp(
-            "The digest: 256 for SHA-256, 512 for SHA-512 (only with an Ed25519 key), or auto: 512 with --pure, otherwise 256; "
-                + "default: auto.",
+            "The digest in the image: 256 for SHA-256; 512 for SHA-512, only with an Ed25519 key; or auto, which is 512 with --pure, "
+                + "otherwise 256. --pure together with --sha 256 is an error (exit 64). Default: auto.",
             valueName: "bits"))
     var sha: String?
 

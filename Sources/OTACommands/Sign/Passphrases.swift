@@ -8,8 +8,8 @@ struct PassphraseOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
             "Read the passphrase of the private key from this file descriptor (example: 3). All encrypted keys of one "
-                + "command have the same passphrase. If a "
-                + "passphrase is necessary and neither --passphrase-fd nor --passphrase-env is given, otaflash asks for it on the terminal.",
+                + "command must have the same passphrase. Default: --passphrase-env; without it, otaflash asks for the passphrase of an "
+                + "encrypted key on the terminal.",
             valueName: "n"),
         transform: WholeNumber.in(0...Int32.max))
     var passphraseFd: Int32?

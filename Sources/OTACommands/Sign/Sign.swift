@@ -12,15 +12,15 @@ struct Sign: Command {
         discussion: """
             Bundle (default): a file with the image, 1 to 4 signatures, and a manifest. The manifest has the values of --product, \
             --version, --hardware, --counter, --requires, --minimum-battery and --source. <image> is a raw binary, an ESP-IDF \
-            application, an MCUboot image or Intel HEX. The key is an Ed25519 key. --product and --version are required if <image> does not contain them. If <image> contains a product \
-            or version that differs from the option, sign fails (exit 65).
+            application, an MCUboot image or Intel HEX. The key is an Ed25519 key. --product and --version are required if <image> \
+            does not contain them. If <image> contains a product or version that differs from the option, sign fails (exit 65).
 
             Another signature: if <image> is a bundle, sign adds one signature for each key. Give -o FILE to write a new file, or \
             --force to replace the bundle.
 
             MCUboot image (--as mcuboot): <image> is a raw binary or Intel HEX. The key is an Ed25519, ECDSA P-256, RSA-2048 \
             or RSA-3072 key. --version and --header-size are required. With an Ed25519 key, the output has exactly the \
-            bytes of imgtool's output.
+            bytes of the output of imgtool, MCUboot's own signing tool.
 
             Key on another machine: three steps are needed. For a new bundle:
 
@@ -31,10 +31,12 @@ struct Sign: Command {
               3. otaflash sign app.bin --manifest app.tosign --signature app.sig \\
                    --public-key release.pub.pem
 
-            For another signature in a bundle, <image> is the bundle in steps 1 and 3, and --manifest is not needed. For an \
-            MCUboot image, omit --manifest in step 3, and repeat the options of step 1 except --to-sign. app.tosign is then the \
-            digest of the image (with --pure, the bytes of the image). Step 2 is the same for an Ed25519 key. For an ECDSA or RSA \
-            key, replace -rawin with -pkeyopt digest:sha256. For an RSA key, also add -pkeyopt rsa_padding_mode:pss and \
+            For another signature in a bundle, <image> is the bundle in steps 1 and 3. In step 3, omit --manifest, and give -o or \
+            --force.
+
+            For an MCUboot image, omit --manifest in step 3, and repeat the options of step 1 except --to-sign. app.tosign is then \
+            the digest of the image (with --pure, the bytes of the image). Step 2 is the same for an Ed25519 key. For an ECDSA or \
+            RSA key, replace -rawin with -pkeyopt digest:sha256. For an RSA key, also add -pkeyopt rsa_padding_mode:pss and \
             -pkeyopt rsa_pss_saltlen:32.
 
             Example: otaflash sign app.bin --key release.pem --product demo --version 1.1.0
@@ -74,7 +76,7 @@ struct Sign: Command {
 
     @Option(
         help: ArgumentHelp(
-            "The security counter of the bundle, 0 to 4294967295; default: 0. A device that has a higher counter refuses the bundle.",
+            "The security counter of the bundle, 0 to 4294967295; default: 0. A device with a higher counter refuses the bundle.",
             valueName: "n"),
         transform: WholeNumber.in(0...UInt32.max))
     var counter: UInt32?
@@ -101,7 +103,8 @@ struct Sign: Command {
     @Option(
         name: [.short, .long],
         help: ArgumentHelp(
-            "The output file; - for stdout. The default for the image app.bin is app.bin.otaf; with --as mcuboot, app.signed.bin.",
+            "The output file; - for stdout. Default for the image app.bin: app.bin.otaf; with --as mcuboot, app.signed.bin. Default for "
+                + "a bundle: the bundle itself, which requires --force.",
             valueName: "file"),
         completion: .file())
     var output: String?

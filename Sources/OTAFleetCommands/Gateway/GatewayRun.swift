@@ -18,16 +18,17 @@ struct GatewayRun: Command {
     static let configuration = CommandConfiguration(
         commandName: "run", abstract: "Update the devices near this machine that a rollout selects.",
         discussion: """
-            The devices are those of --device and --device-file. With --all, the gateway also finds the Bluetooth devices in range: it \
-            scans once a minute, and connects once to each new device to read its product and version. A device that changes its \
-            Bluetooth address is ignored.
+            The gateway knows the devices of --device and --device-file. With --all, it also finds the Bluetooth devices in range: \
+            it scans once a minute, and connects once to each new device to read its product and version. A device that changes its \
+            Bluetooth address is ignored. The gateway updates a device only if a rollout selects it. An operator must have signed \
+            the rollout (--operators), and a trusted key the bundle (--trust).
 
             The gateway runs until Ctrl-C or SIGTERM. Then it interrupts the updates whose devices have not marked the new image for \
             boot, waits for the others, and exits with 0. A second signal ends it at once.
 
-            Without --server, the gateway is also the controller of the rollouts that 'rollout create' starts on this machine: it \
-            starts their stages. The controller's key is created at the first use, in the state folder. With --server, start a \
-            controller: otaflash fleet run.
+            If the store is a file, the gateway is also a controller: it starts the stages of the rollouts that 'otaflash rollout \
+            create' has written on this machine. Its key is \(FleetFolder.controllerKeyHelp). If the store is on a server (--server \
+            or $\(ServerOptions.variable)), the gateway is not a controller. Then also start a controller: otaflash fleet run.
 
             Example: otaflash gateway run --name desk --device udp:192.168.1.20 \\
                        --trust release.pub.pem --operators ops.pub.pem
@@ -36,25 +37,30 @@ struct GatewayRun: Command {
     @Option(
         name: .customLong("name"),
         help: ArgumentHelp(
-            "The name of the gateway, which is unique in the fleet: letters, digits, _ and -.", valueName: "name"))
+            "The name of the gateway: letters, digits, _ and -. Each gateway of the fleet needs a different name; on a server, one of "
+                + "the names of 'otaflash fleet init --gateway'. Required.",
+            valueName: "name"))
     var gateway: String
 
     @Option(
-        help: ArgumentHelp("\(DeviceOptions.addressHelp) Repeat the option for several devices.", valueName: "address"),
+        help: ArgumentHelp(
+            "The address of a device: ble:AA:BB:CC:DD:EE:FF, udp:HOST, udp:HOST:PORT, serial:/dev/ttyACM0, or sim:NAME for a virtual "
+                + "device. \(DeviceOptions.severalHelp)",
+            valueName: "address"),
         completion: Completions.addresses)
     var device: [String] = []
 
     @Option(
-        help: ArgumentHelp(
-            "Update the devices in this file, too: one address on each line. Empty lines and lines that begin with # are ignored.",
-            valueName: "file"),
+        help: ArgumentHelp(DeviceOptions.fileHelp, valueName: "file"),
         completion: .file())
     var deviceFile: String?
 
     @OptionGroup var search: GatewaySearchOptions
 
     @Option(
-        help: ArgumentHelp("The maximum number of updates at the same time; default: 4.", valueName: "number"),
+        help: ArgumentHelp(
+            "The maximum number of updates of this gateway at the same time, 1 to 100; default: 4.", valueName: "number"
+        ),
         transform: WholeNumber.in(1...100))
     var atOnce = 4
 

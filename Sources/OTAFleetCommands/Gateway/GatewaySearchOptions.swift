@@ -5,22 +5,20 @@ import OTAFleetDevices
 
 /// The options of `gateway run` that find the Bluetooth devices in range.
 struct GatewaySearchOptions: ParsableArguments {
-    @Flag(help: "Update all Bluetooth devices in range that a rollout selects, too.")
+    @Flag(help: "Also find the Bluetooth devices in range, and update those that a rollout selects.")
     var all = false
 
     @Option(
         help: ArgumentHelp(
-            "The Bluetooth adapter of this machine (example: hci0). With --all, repeat the option to scan with several adapters; the gateway "
-                + "updates each device over the adapter that receives the strongest signal from it. Default: the first adapter that is switched on.",
+            "\(AdapterOptions.help). With --all, repeat the option to scan with several adapters; the gateway updates each device over the "
+                + "adapter that receives the strongest signal from it. Default: \(AdapterOptions.usual).",
             valueName: "hciN"),
         completion: Completions.adapters)
     var adapter: [String] = []
 
     @Option(
         parsing: .unconditional,
-        help: ArgumentHelp(
-            "With --all: omit devices with a weaker signal than this level, -127 to 20 dBm (example: -60); default: omit none.",
-            valueName: "dBm"),
+        help: ArgumentHelp("With --all: omit \(AdapterOptions.weakSignals)", valueName: "dBm"),
         transform: WholeNumber.in(-127...20))
     var rssi: Int?
 

@@ -5,38 +5,74 @@ import OTAFleet
 import OTASigning
 import SystemPackage
 
-/// The option that selects the public keys of the operators.
+/// The option that selects the public keys of the operators, for a command that does not sign as an operator.
 struct OperatorOptions: ParsableArguments {
     @Option(
-        help: ArgumentHelp(
-            "Accept only releases and rollouts that one of these operators has signed: a public key, or a folder with public keys "
-                + "(*.pub.pem); repeatable. Default: the folder ~/.config/otaflash/operators. Without this folder, a command with --key "
-                + "accepts only its own key, and other commands fail.",
-            valueName: "path"),
+        help: OperatorFiles.help(withoutFolder: "If this folder does not exist, --operators is required."),
         completion: .file())
     var operators: [String] = []
 
     /// Loads the keys.
     ///
-    /// - Parameter signer: the operator's own key, which is trusted if no other key is given; nil: the command signs nothing.
     /// - Throws: `KeyError`.
-    func keys(_ console: Console, signer: (any Signer)? = nil) throws -> OperatorKeys {
-        if !operators.isEmpty {
-            return OperatorKeys(
-                try TrustOptions.store(at: operators.map { FilePath($0) }, filesAreChosen: true, console))
-        }
-        if let folder = Environment.configurationFolder?.appending("operators") {
-            do throws(KeyError) {
-                return OperatorKeys(try TrustOptions.store(at: [folder], filesAreChosen: false, console))
-            } catch {
-                guard error.code == .noSuchFile else { throw error }
-            }
-        }
-        guard let signer else {
+    func keys(_ console: Console) throws -> OperatorKeys {
+        guard let store = try OperatorFiles.store(operators, console) else {
             throw KeyError(
                 .noTrustedKey, "no operator is trusted on this machine",
                 hint: "give the public keys of the operators: --operators KEY.pub.pem")
         }
-        return OperatorKeys(try TrustStore([signer.publicKey]))
+        return OperatorKeys(store)
+    }
+}
+
+/// The options of a command that signs as an operator: the private key, and the public keys of the operators.
+struct SigningOptions: ParsableArguments {
+    @OptionGroup var signing: KeyOptions
+
+    @Option(
+        help: OperatorFiles.help(
+            withoutFolder: "If this folder does not exist, only the key of --key is accepted. The key of --key must be "
+                + "one of the operators' keys."),
+        completion: .file())
+    var operators: [String] = []
+
+    /// Loads the keys.
+    ///
+    /// - Returns: the signer of `--key`, and the keys of the operators. Without other keys, the signer is the only operator.
+    /// - Throws: `KeyError`, `Failure`.
+    func keys(_ console: Console) throws -> (signer: any Signer, operators: OperatorKeys) {
+        let signer = try signing.signer(console)
+        let store = try OperatorFiles.store(operators, console)
+        return (signer, OperatorKeys(try store ?? TrustStore([signer.publicKey])))
+    }
+}
+
+/// The files with the public keys of the operators.
+private enum OperatorFiles {
+    /// Returns the help of `--operators`.
+    ///
+    /// - Parameter withoutFolder: the sentences about a default folder that does not exist.
+    static func help(withoutFolder: String) -> ArgumentHelp {
+        ArgumentHelp(
+            "Accept only releases and rollouts that one of these operators has signed: a public key, or a folder with public keys "
+                + "(*.pub.pem); repeatable. Default: the folder ~/.config/otaflash/operators. \(withoutFolder)",
+            valueName: "path")
+    }
+
+    /// Loads the keys of `--operators`, or of the default folder if the option was not given.
+    ///
+    /// - Returns: nil if the option was not given, and the folder does not exist.
+    /// - Throws: `KeyError`.
+    static func store(_ paths: [String], _ console: Console) throws(KeyError) -> TrustStore? {
+        if !paths.isEmpty {
+            return try TrustOptions.store(at: paths.map { FilePath($0) }, filesAreChosen: true, console)
+        }
+        guard let folder = Environment.configurationFolder?.appending("operators") else { return nil }
+        do throws(KeyError) {
+            return try TrustOptions.store(at: [folder], filesAreChosen: false, console)
+        } catch {
+            guard error.code == .noSuchFile else { throw error }
+            return nil
+        }
     }
 }

@@ -15,14 +15,14 @@ struct ServerOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
             "The NATS server with the store: nats://HOST:PORT, or tls://HOST:PORT for an encrypted connection. Repeat the option, or use "
-                + "commas, for the servers of a cluster. Default: $\(variable); without it, the file of --store.",
+                + "commas, for the servers of a cluster. Default: the addresses in $\(variable).",
             valueName: "url"))
     var server: [String] = []
 
     @Option(
         help: ArgumentHelp(
             "The credentials of this user for the NATS server: a file with an NKey seed, or a .creds file. Only the owner may have "
-                + "access to the file. Default: $\(credentialsVariable).",
+                + "access to the file. Default: the file in $\(credentialsVariable); if it is not set, no credentials.",
             valueName: "file"),
         completion: .file())
     var credentials: String?
@@ -30,7 +30,7 @@ struct ServerOptions: ParsableArguments {
     @Option(
         name: .customLong("ca"),
         help: ArgumentHelp(
-            "The certificate of the CA that signed the server's certificate, in PEM. Default: the CAs of this machine.",
+            "For tls://, the certificate of the CA that signed the server's certificate, in PEM. Default: the CAs of this machine.",
             valueName: "file"),
         completion: .file())
     var authority: String?

@@ -14,7 +14,9 @@ import SystemPackage
 struct StoreOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            "The file of the store, on a disk of this machine. Default: ~/.local/state/otaflash/fleet/fleet.db.",
+            "Use this file, on a disk of this machine, as the store, even if $\(ServerOptions.variable) is set; not together with "
+                + "--server. Default: the server of --server; without it, the server of $\(ServerOptions.variable); without a server, the "
+                + "file ~/.local/state/otaflash/fleet/fleet.db.",
             valueName: "file"),
         completion: .file())
     var store: String?
@@ -64,6 +66,9 @@ struct StoreOptions: ParsableArguments {
 
 /// The folder of the fleet in the state folder.
 enum FleetFolder {
+    /// The default file of the controller's private key, for the help of a command.
+    static let controllerKeyHelp = "~/.local/state/otaflash/fleet/controller.pem, which is created at the first use"
+
     /// - Throws: `ClientError`; `Failure` if there is no state folder.
     static var path: FilePath {
         get throws {

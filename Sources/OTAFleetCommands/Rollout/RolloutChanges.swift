@@ -8,15 +8,13 @@ struct RolloutChangeOptions: ParsableArguments {
     @Argument(help: "The name of the rollout.")
     var name: String
 
-    @OptionGroup var signing: KeyOptions
-    @OptionGroup var operators: OperatorOptions
+    @OptionGroup var signing: SigningOptions
     @OptionGroup var store: StoreOptions
 
     /// Signs the next version of the rollout, and writes it to the store.
     func change(to state: Rollout.State, _ console: Console) async throws -> RolloutAnswer {
         let name = try RolloutName(reading: name)
-        let signer = try signing.signer(console)
-        let operators = try operators.keys(console, signer: signer)
+        let (signer, operators) = try signing.keys(console)
         return try await store.withStore { store in
             let (rollout, revision, _) = try await RolloutSummary.read(name, operators, store, console)
             let next = try operators.change(rollout, to: state, with: signer)
@@ -32,7 +30,7 @@ struct RolloutPause: Command {
     static let configuration = CommandConfiguration(
         commandName: "pause", abstract: "Pause a rollout: start no new updates.",
         discussion: """
-            Updates that are under way end normally.
+            Updates that are under way end normally. To continue the rollout, use 'otaflash rollout resume'.
 
             Example: otaflash rollout pause spring --key ops.pem
             """)
@@ -48,7 +46,9 @@ struct RolloutResume: Command {
     static let configuration = CommandConfiguration(
         commandName: "resume", abstract: "Continue a paused or halted rollout.",
         discussion: """
-            If the rollout is halted, resume accepts the failures until now. Only later failures can halt the rollout again.
+            An operator pauses a rollout ('otaflash rollout pause'). The controller halts a rollout if too many devices fail \
+            ('otaflash rollout create --halt'). For a halted rollout, resume accepts the failures until now: only the devices that \
+            are finished later count for the next halt.
 
             Example: otaflash rollout resume spring --key ops.pem
             """)
@@ -64,7 +64,8 @@ struct RolloutAbort: Command {
     static let configuration = CommandConfiguration(
         commandName: "abort", abstract: "End a rollout. An aborted rollout cannot continue.",
         discussion: """
-            An update that is under way is interrupted if its device has not marked the new image for boot.
+            No update of the rollout starts any more. An update that is under way is interrupted, unless its device has already \
+            marked the new image for boot.
 
             Example: otaflash rollout abort spring --key ops.pem
             """)

@@ -13,66 +13,87 @@ struct RolloutCreate: Command {
     static let configuration = CommandConfiguration(
         commandName: "create", abstract: "Start to update many devices in stages.",
         discussion: """
-            Each stage admits more devices. A device has finished when it is updated, or when its update has failed. The next stage \
-            starts when the conditions of --advance are met. With 95%,min=20,soak=1h, at least 20 devices of the stage must have \
-            finished, at least 95 % of the finished devices must be updated, and both must stay true for 1 h. The rollout halts \
-            when too many devices fail (--halt).
+            create signs the rollout, and writes it to the store. Gateways and a controller then perform it. Each stage admits \
+            more devices, until the last stage.
+
+            A device is finished when its last attempt in this rollout has ended. It is then in one of these states:
+
+              done     the device runs the new image, and the image is confirmed
+              failed   the image can be the cause: for example, the device rolled back
+              refused  all other causes: for example, the device has other hardware, or
+                       the link was lost in each of the attempts (--attempts)
+
+            The next stage starts when the conditions of --advance are met. Only the devices that the current stage adds count. \
+            With 95%,min=20,soak=1h, at least 20 of these devices must be finished, at least 95 % of the finished devices must be \
+            done, and both must be true for 1 h without interruption.
+
+            The rollout halts when the condition of --halt is met, for all admitted devices together, or for the devices that the \
+            current stage adds. With 5%,min=10, at least 10 of these devices must be finished, and more than 5 % of the finished \
+            devices must have failed. A halted rollout starts no updates. 'otaflash rollout resume' continues it.
 
             Example: otaflash rollout create spring --release 0f1e2d3c4b5a6978 \\
                        --select product=demo,running='<1.4.0' --stages 1%,10%,100% \\
                        --advance 95%,min=20,soak=1h --halt 5%,min=10 --key ops.pem
             """)
 
-    @Argument(help: "The name of the rollout: letters, digits, _ and -.")
+    @Argument(help: "The name of the new rollout: letters, digits, _ and -.")
     var name: String
 
-    @Option(help: ArgumentHelp("The ID of the release, as 'release publish' prints it.", valueName: "id"))
+    @Option(help: ArgumentHelp("\(ReleaseID.rule) Required.", valueName: "id"))
     var release: String
 
     @Option(
         help: ArgumentHelp(
-            "The devices: product=NAME, and optionally running='<1.4.0' (or <=, =, >=, >) and group=NAME, separated by commas. The command 'device group' sets the groups of a device.",
+            "The devices of the rollout: product=NAME, and optionally running='<1.4.0' (the running version, with <, <=, =, >= or >) and "
+                + "group=NAME, separated by commas. With several group=NAME, the device must be in one of the groups ('otaflash device "
+                + "group'). Required.",
             valueName: "selection"))
     var select: String
 
     @Option(
         help: ArgumentHelp(
-            "The stages, separated by commas. Each is a percentage of all selected devices, group=NAME, or devices=ID+ID (example: 1%,10%,100%). A stage also has the devices of the stages before it.",
+            "The stages, 1 to 16, separated by commas (example: devices=sim-hall,10%,100%). Each stage is a percentage of all devices of "
+                + "--select, in ascending order; group=NAME; or devices=ID+ID with the IDs of 'otaflash fleet devices'. The devices of the "
+                + "earlier stages stay admitted.",
             valueName: "list"))
     var stages = "100%"
 
     @Option(
         help: ArgumentHelp(
-            "The conditions for the next stage: the percentage of updated devices, the number of devices that must have finished (min), "
-                + "and the soak time (a number with s, m, h or d).",
+            "The conditions for the next stage: the lowest percentage of done devices among the finished devices, the lowest "
+                + "number of finished devices (min), and how long both must be true (soak: 0, or a number with s, m, h or d).",
             valueName: "conditions"))
     var advance = "95%,min=1,soak=0"
 
     @Option(
         help: ArgumentHelp(
-            "Halt the rollout if more than this percentage of the finished devices have failed, and at least min devices have finished.",
+            "The condition for a halt: the highest accepted percentage of failed devices among the finished devices, and the lowest "
+                + "number of finished devices (min).",
             valueName: "conditions"))
     var halt = "5%,min=10"
 
     @Option(
-        help: ArgumentHelp("The maximum number of attempts for each device; default: 3.", valueName: "number"),
+        help: ArgumentHelp(
+            "The maximum number of attempts for each device, 1 to 1000; default: 3.", valueName: "number"),
         transform: WholeNumber.in(1...1000))
     var attempts = 3
 
     @Option(
-        help: ArgumentHelp("The time after which the rollout ends (a number with s, m, h or d).", valueName: "duration")
-    )
+        help: ArgumentHelp(
+            "After this time, no update of the rollout starts any more (a number with s, m, h or d, at most 365d).",
+            valueName: "duration"))
     var expires = "30d"
 
     @Option(
         help: ArgumentHelp(
-            "The public key of a controller, which may start the stages of this rollout; repeatable. Default: the key of the controller on this machine. With --server, this key must exist: fleet run creates it.",
+            "The public key of a controller that may start the stages of this rollout, and halt it; 1 to 8 keys: repeat the option. "
+                + "Default: the key of this machine's controller, \(FleetFolder.controllerKeyHelp). If the store is on a server, the file "
+                + "must exist: 'otaflash fleet run' on this machine creates it.",
             valueName: "file"),
         completion: .file())
     var controller: [String] = []
 
-    @OptionGroup var signing: KeyOptions
-    @OptionGroup var operators: OperatorOptions
+    @OptionGroup var signing: SigningOptions
     @OptionGroup var store: StoreOptions
     @OptionGroup(title: "Output options") var options: OutputOptions
 
@@ -92,8 +113,7 @@ struct RolloutCreate: Command {
             throw RolloutPlan.wrong(expires, "--expires", "a number with s, m, h or d, such as 30d")
         }
         guard let now = WallClock.now() else { throw FleetError(.clockNotSet, "the clock of this machine is not set") }
-        let signer = try signing.signer(console)
-        let operators = try operators.keys(console, signer: signer)
+        let (signer, operators) = try signing.keys(console)
         let controllers = try controllers()
         return try await store.withStore { store in
             let (release, _) = try await store.release(id, operators)
@@ -148,7 +168,7 @@ struct RolloutCreate: Command {
             }
             guard count < stage.minimum, heard > 0 || !records.isEmpty || !isPercent(stage) else { continue }
             console.warn(
-                "stage \(index + 1) needs \(stage.minimum) ended devices for the next stage, but it admits only \(count) of the "
+                "stage \(index + 1) needs \(stage.minimum) finished devices for the next stage, but it admits only \(count) of the "
                     + "known devices: the rollout can stay in this stage",
                 hint: "use a lower min in --advance, or a larger stage")
         }

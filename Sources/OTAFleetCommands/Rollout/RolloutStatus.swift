@@ -9,9 +9,22 @@ struct RolloutStatus: Command {
     static let configuration = CommandConfiguration(
         commandName: "status", abstract: "Show the progress of a rollout.",
         discussion: """
-            With --wait, the exit status is 0 if the rollout is complete, 78 if it is halted, and 75 if it is paused or aborted, or \
-            after the time of --timeout. It is also 0 if the last stage has started, and all known devices have been finished for 10 s. \
-            A gateway can still find more devices later, and also updates them.
+            status shows the state of the rollout, its stage, and the number of devices in each state. 'otaflash rollout create \
+            --help' defines the states of a finished device. The known devices are the devices in 'otaflash fleet devices' that the \
+            rollout admits. A gateway can find more devices later, and then updates them, too.
+
+            A rollout is complete when its last stage has started, and all known devices (at least one) have been finished for 24 h. \
+            With --wait, status ends in these cases:
+
+              exit 0   the last stage has started, and all known devices (at least
+                       one) have been finished for 10 s; or the rollout is complete
+              exit 78  the rollout is halted
+              exit 75  the rollout is paused or aborted, or the time of --timeout is over
+              exit 69  the store cannot be reached at the start, or later for 5 minutes
+
+            In the other states, the wait continues: waiting (no controller has started the rollout yet) and running. It does not \
+            end when the rollout expires, so give --timeout. Exit 0 does not mean that all devices are done: see the numbers of \
+            failed and refused devices. Without --wait, the exit status is 0 in each state of the rollout.
 
             Example: otaflash rollout status spring --operators ops.pub.pem --wait
             """)
@@ -19,7 +32,7 @@ struct RolloutStatus: Command {
     @Argument(help: "The name of the rollout.")
     var name: String
 
-    @Flag(help: "Wait until the rollout is complete, halted, paused or aborted.")
+    @Flag(help: "Wait until one of the cases above. Default: show the present state, and end.")
     var wait = false
 
     @Option(
@@ -121,7 +134,7 @@ struct RolloutList: Command {
     static let configuration = CommandConfiguration(
         commandName: "list", abstract: "List the rollouts.",
         discussion: """
-            list shows the rollouts that an operator signed. For each other rollout in the store, it prints a warning.
+            list shows the rollouts that an operator has signed. For each other rollout in the store, it prints a warning.
 
             Example: otaflash rollout list --operators ops.pub.pem
             """)

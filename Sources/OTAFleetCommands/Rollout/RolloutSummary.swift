@@ -26,7 +26,7 @@ struct RolloutSummary: Encodable, Sendable {
     let stages: Int
     let devices: Counts
     let created, expires: String
-    /// True if the last stage is in force, at least one device has ended, and no known device is running or waiting.
+    /// True if the last stage is in force, at least one known device is finished, and no known device is running or waiting.
     let isFinished: Bool
 
     /// - Parameters:
@@ -62,7 +62,7 @@ struct RolloutSummary: Encodable, Sendable {
         case isFinished = "finished"
     }
 
-    var text: String { isFinished && state == "running" ? "all known devices have ended" : state }
+    var text: String { isFinished && state == "running" ? "all known devices are finished" : state }
     var total: Int { devices.done + devices.running + devices.failed + devices.refused + devices.waiting }
 }
 

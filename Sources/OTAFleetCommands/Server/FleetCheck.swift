@@ -10,13 +10,20 @@ struct FleetCheck: Command {
     static let configuration = CommandConfiguration(
         commandName: "check", abstract: "Check that a NATS server is suitable for the store of a fleet.",
         discussion: """
-            check reads the version of each given server, whether it has JetStream, and its maximum message size (max_payload). It \
-            shows which records this user can read and write. Then 12 writers write the same record, 200 times: a server that \
-            accepts two of these writes is not suitable. This race needs the permission to create a bucket, which an operator has. \
-            check deletes the bucket at the end.
+            The server is required: --server or $\(ServerOptions.variable).
 
-            The exit status is 0 if the server is suitable and has the store, 77 if it is not suitable, and 69 if it cannot be \
-            reached or has no store (fleet init).
+            check shows the version of each given server, whether it has JetStream (the storage of NATS), and its maximum message \
+            size (max_payload, at least 256 KiB). If the server is suitable, check also shows which records of the store this user \
+            can read and write.
+
+            Race: in each of 200 rounds, 12 writers try to write the same record at the same time. A server that accepts more than \
+            one write in a round is not suitable. The race uses a bucket (a table of records) of its own, and deletes it at the \
+            end. An operator has the permission to create a bucket. Without this permission, check does not run the race, and \
+            the exit status depends only on the other checks.
+
+            Exit 0: the server is suitable and has the store. Exit 77: the server is not suitable, refuses the user, or has a \
+            certificate that is not trusted; or the user may not read the store. Exit 69: the server cannot be reached, or has no \
+            store ('otaflash fleet init' creates it).
 
             Example: otaflash fleet check --server nats://127.0.0.1:4222 \\
                        --credentials operator.nk

@@ -13,12 +13,16 @@ struct FleetInit: Command {
     static let configuration = CommandConfiguration(
         commandName: "init", abstract: "Prepare a NATS server for a fleet.",
         discussion: """
-            First write the configuration of the server, with --config. init also creates the credentials (NKeys) in the same folder: \
-            operator.nk, controller.nk, and gateway-NAME.nk for each --gateway. Existing credentials are used again. The configuration \
-            separates the records of operators from those of gateways, in two accounts.
+            init performs one of two steps. Start the server between them.
 
-            Then start the server, and create the store on it, with --server. init first runs 'fleet check', and changes nothing on \
-            a server that is not suitable. If the store already exists, nothing changes.
+            Step 1 (--config): init writes the configuration of the server. In the same folder, it creates the credentials of each \
+            user, as files with an NKey, the key of a NATS user: operator.nk, controller.nk, and gateway-NAME.nk for each --gateway. \
+            Existing credentials are used again. The configuration has two accounts, so that a gateway cannot write the records \
+            of operators.
+
+            Step 2 (--server or $\(ServerOptions.variable)): init creates the store on the running server. It first runs the checks \
+            of 'otaflash fleet check', with the same exit status, and changes nothing on a server that is not suitable. If the \
+            store already exists, nothing changes.
 
             Example: otaflash fleet init --config nats.conf --gateway desk
                      nats-server -c nats.conf &
@@ -27,34 +31,39 @@ struct FleetInit: Command {
             """)
 
     @Option(
-        help: ArgumentHelp("Write the configuration of the server to this file.", valueName: "file"),
+        help: ArgumentHelp(
+            "Write the configuration of the server to this file (step 1); not together with --server. Default: create the store (step 2).",
+            valueName: "file"),
         completion: .file())
     var config: String?
 
     @Option(
         name: .customLong("gateway"),
         help: ArgumentHelp(
-            "With --config: the name of a gateway, as in 'gateway run --name'; repeatable.", valueName: "name"))
+            "With --config: the name of a gateway, as in 'otaflash gateway run --name'; repeatable. Default: no gateway.",
+            valueName: "name"))
     var gateways: [String] = []
 
     @Option(
         help: ArgumentHelp(
-            "With --config: the address and port of the server. The default accepts only connections from this machine. For gateways on other machines, give another address, and use TLS.",
+            "With --config: the address and port of the server. The default accepts only connections from this machine. For "
+                + "gateways on other machines, give another address, and use TLS.",
             valueName: "host:port"))
     var listen = "127.0.0.1:4222"
 
     @Option(
         help: ArgumentHelp(
-            "With --config: the folder in which the server stores the records. The user that runs nats-server must be able to write to this folder.",
+            "With --config: the folder in which the server stores the records. The user that runs nats-server must be able to "
+                + "write to this folder.",
             valueName: "folder"))
     var storeDir = "/var/lib/nats"
 
-    @Flag(help: "With --config: replace an existing configuration.")
+    @Flag(help: "With --config: replace an existing configuration. Credentials are never replaced.")
     var force = false
 
     @Option(
         help: ArgumentHelp(
-            "With --server: the number of servers that store each record: 1, 3 or 5.", valueName: "number"),
+            "In step 2: the number of servers that store each record: 1, 3 or 5; default: 1.", valueName: "number"),
         transform: { text in
             guard let number = Int(text), [1, 3, 5].contains(number) else {
                 throw ValidationError("expected 1, 3 or 5.")

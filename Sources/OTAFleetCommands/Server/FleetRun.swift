@@ -15,10 +15,13 @@ struct FleetRun: Command {
     static let configuration = CommandConfiguration(
         commandName: "run", abstract: "Run a controller, which starts the stages of rollouts.",
         discussion: """
-            The controller counts the results of the rollouts that name its key (rollout create --controller). It starts their next \
-            stages, and halts a rollout whose devices fail. It runs until Ctrl-C or SIGTERM.
+            A fleet with its store on a NATS server needs a controller. If the store is a file, each gateway is also a controller.
 
-            Several controllers can run, on several machines. One of them leads. If it stops, another one leads after 45 s. A rollout \
+            The controller counts the updated and failed devices of the rollouts that name its key ('otaflash rollout create \
+            --controller'). It starts their next stages, and halts a rollout if too many devices fail. It runs until Ctrl-C or SIGTERM, \
+            and then exits with 0.
+
+            Several controllers can run, on several machines. One of them leads, and the others wait. If it stops, another one leads after 45 s. A rollout \
             continues only if it names the key of the new leader, so give all controllers the same key, or name all keys in the \
             rollout.
 
@@ -28,8 +31,8 @@ struct FleetRun: Command {
 
     @Option(
         help: ArgumentHelp(
-            "The private key of the controller: FILE, env:NAME, pkcs11:URI, exec:PROGRAM or agent:ID, as in sign --key. Default: the key "
-                + "of this machine's controller, which is created at the first use.",
+            "The private Ed25519 key of the controller: \(KeyOptions.forms). Default: the key of this machine's controller, "
+                + "\(FleetFolder.controllerKeyHelp).",
             valueName: "key"),
         completion: .file())
     var key: String?

@@ -14,16 +14,15 @@ struct DeviceSelection: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "With --all: update only devices with this product. Over SMP, the product is the name of the board. Default: the product of the bundle. Required for an "
-                + "MCUboot image.",
+            "With --all: update only devices with this product. Over SMP, the product is the name of the board. Default: the product "
+                + "of the bundle. Required for an MCUboot image, which does not contain a product.",
             valueName: "product"))
     var product: String?
 
     @Option(
         parsing: .unconditional,
         help: ArgumentHelp(
-            "With --all: omit devices with a weaker signal than this level, -127 to 20 dBm (example: -60); default: omit none.",
-            valueName: "dBm"),
+            "With --all: omit \(AdapterOptions.weakSignals)", valueName: "dBm"),
         transform: WholeNumber.in(-127...20))
     var rssi: Int?
 
@@ -48,10 +47,10 @@ struct DeviceSelection: ParsableArguments {
         transform: WholeNumber.in(1...1000))
     var limit: Int?
 
-    @Flag(help: "With --all: list the devices that match, and end.")
+    @Flag(help: "With --all: list the devices that match, and update none.")
     var list = false
 
-    @Flag(help: "With --all: do not ask before the update. Required without a terminal.")
+    @Flag(help: "With --all: do not ask before the update. Without a terminal, --yes or --list is required.")
     var yes = false
 
     /// The first option that the user gave and that requires `--all`; nil if the user gave none.

@@ -6,15 +6,12 @@ import OTAUpdate
 struct PushTargets: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            "\(DeviceOptions.addressHelp) Repeat the option for several devices. Required, unless --device-file or --all is given.",
-            valueName: "address"),
+            "\(DeviceOptions.addressHelp) \(DeviceOptions.severalHelp)", valueName: "address"),
         completion: Completions.addresses)
     var device: [String] = []
 
     @Option(
-        help: ArgumentHelp(
-            "Update the devices in this file, too: one address on each line. Empty lines and lines that begin with # are ignored.",
-            valueName: "file"),
+        help: ArgumentHelp(DeviceOptions.fileHelp, valueName: "file"),
         completion: .file())
     var deviceFile: String?
 
@@ -22,8 +19,8 @@ struct PushTargets: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "The Bluetooth adapter of this machine (example: hci0). With --all or several devices, repeat the option to use several "
-                + "adapters; push updates each device over the adapter that receives the strongest signal from it. Default: the first adapter that is switched on.",
+            "\(AdapterOptions.help). With --all or several devices, repeat the option to use several adapters; push updates each device "
+                + "over the adapter that receives the strongest signal from it. Default: \(AdapterOptions.usual).",
             valueName: "hciN"),
         completion: Completions.adapters)
     var adapter: [String] = []
@@ -102,22 +99,27 @@ struct PushTargets: ParsableArguments {
 struct PushOrder: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            "The number of devices to update at the same time: over each Bluetooth adapter, over UDP, and of the virtual devices (example: 2). "
-                + "auto: 4 over each Bluetooth adapter, 32 over UDP, 4 virtual devices. Default: auto.",
+            "The maximum number of devices that receive data at the same time, 1 to 1000. Each Bluetooth adapter, the UDP devices and "
+                + "the virtual devices have this maximum separately: with 2, for example, 2 devices over hci0, 2 over hci1 and 2 over UDP. "
+                + "A serial port has one device. auto: 4 over each Bluetooth adapter, 32 over UDP, 4 virtual devices. Default: auto.",
             valueName: "number"),
         transform: Self.atOnce)
     var atOnce = AtOnce.auto
 
     @Option(
         help: ArgumentHelp(
-            "Update this number of devices as a test, before the update of any other device starts; default: 1 for 4 or more devices, otherwise 0.",
+            "Update this number of devices as a test, before the update of any other device starts; default: 1 if there are 4 or more "
+                + "devices, otherwise 0.",
             valueName: "number"),
         transform: WholeNumber.in(0...1000))
     var first: Int?
 
     @Flag(
         help:
-            "Start all updates, even if a device has rolled back, or was not reachable after its restart. Default: after such a failure, finish the running updates and start no others."
+            """
+            Start all updates, even if a device has rolled back, or was not reachable after its restart. Default: after such a \
+            failure, complete the running updates and start no others.
+            """
     )
     var keepGoing = false
 
