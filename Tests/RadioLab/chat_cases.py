@@ -2,13 +2,17 @@
 
 import asyncio
 import signal
+import socket
 import subprocess
+import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import bluez
 import chat_bumble
 import picture
+import silent
 from cases import case
 from chat_bumble import DISCOVERY, HELLO, MALFORMED, NOT_EXPECTED, OTHER_SESSION, SERVICE, position, text
 from lab import Process, until
@@ -286,6 +290,41 @@ def example_chat_stranger(lab):
     on_bumble(script, 80)
     bob.hears("Alice left the chat.")
     bob.quits()
+
+
+@case(limit=200, example=NAME)
+def example_chat_silent_central(lab):
+    """A peer ends the link of a central that writes nothing for 60 s, and not a link that another program has opened."""
+    bob = Peer(lab, "hci1", "Bob")
+    bob.address = address("hci1")
+    silent.assert_ended(lab, bob, 60)
+    bob.quits()
+
+
+@case(limit=30, example=NAME)
+def example_chat_without_bus(lab):
+    """A peer that loses the connection to the bus ends with an error."""
+    there, here = socket.socket(socket.AF_UNIX), socket.socket(socket.AF_UNIX)
+    there.bind(str(lab.folder / "bus"))
+    there.listen()
+    environment = {**lab.environment, "DBUS_SYSTEM_BUS_ADDRESS": f"unix:path={lab.folder / 'bus'}"}
+    words = [lab.example(NAME), "--name", "Bob", "--adapter", "hci1"]
+    bob = Process(words, "Bob", stdin=subprocess.PIPE, env=environment)
+    program, _ = there.accept()
+    here.connect("/run/dbus/system_bus_socket")
+
+    def forward(source, target):
+        with suppress(OSError):
+            while data := source.recv(65536):
+                target.sendall(data)
+
+    for pair in (program, here), (here, program):
+        threading.Thread(target=forward, args=pair, daemon=True).start()
+    until(lambda: bob.out.lines, 10, "Bob is ready")
+    here.shutdown(socket.SHUT_RDWR)
+    program.shutdown(socket.SHUT_RDWR)
+    assert bob.wait(10) == 1
+    assert bob.err.text() == "Error: the bus: the bus closed the connection", bob.err.text()
 
 
 @case(limit=90, example=NAME)

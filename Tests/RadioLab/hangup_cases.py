@@ -1,4 +1,4 @@
-"""The end of the examples by SIGHUP, which the kernel sends to the programs of a closed terminal."""
+"""The end of the examples with their terminal: SIGHUP, which the kernel sends when a terminal is closed, and keys that would stop a program."""
 
 import os
 import shutil
@@ -65,6 +65,21 @@ def example_hangup_chat(lab):
     until(lambda: any("hello" in line for line in bob.out.lines), 15, "the message has arrived")
     assert_closed(lab, near, program)
     until(lambda: any("left" in line for line in bob.out.lines), 15, f"Alice leaves the chat: {bob.out.lines}")
+
+
+@case(limit=60, example="ble-chat")
+def example_hangup_keys(lab):
+    """Control-Z and Control-\\ do not stop or kill a program with links, and Control-C restores the terminal."""
+    for name, first in ("ble-chat", "no chat"), ("ble-uart", "Name filter"), ("ble-calculator", "Not connected"):
+        settings = lab.folder / name
+        program = f"stty -g >{settings}; {lab.example(name)} --adapter hci0; echo status $?; stty -g | diff - {settings} && echo restored"
+        screen = Screen(lab, "bash", "-c", f"set -m; {program}", name=f"{name}-screen")
+        screen.until_has(first)
+        screen.type("\x1a\x1c")
+        screen.until_has(first)
+        screen.type("\x03")
+        screen.until_has("status 130", "restored")
+        screen.close()
 
 
 @case(limit=30, example="ble-uart")

@@ -5,6 +5,7 @@ import hashlib
 import os
 import signal
 import sys
+import time
 import zlib
 from pathlib import Path
 
@@ -145,6 +146,28 @@ def example_uart_silent_central(lab):
     server = serve(lab)
     silent.assert_ended(lab, server, 15)
     assert f"{central_address()} refused: it has sent nothing for 15 s" in server.lines, server.lines
+
+
+@case(limit=100, example=NAME)
+def example_uart_idle_central(lab):
+    """A central that is idle for 60 s loses its place to another central, and connects again after it."""
+    lab.air("plug", 3)
+    until(Path("/sys/class/bluetooth/hci2").exists, 10, "hci2")
+    lab.power("hci2", True)
+    server = serve(lab, "--image-size", "2000")
+    idle = Screen(lab, "env", f"XDG_STATE_HOME={lab.folder}", lab.example(NAME), "--adapter", "hci0", name="idle")
+    idle.until_has("> UART")
+    idle.type("\r")
+    idle.until_has("Hello → Hello ack")
+    time.sleep(60)
+    # The lab ends both links of the peripheral 2 s later, because its radios are peripherals with one link. The image is small.
+    file = lab.folder / "image.png"
+    central = Process([lab.example(NAME), "image", file, "--adapter", "hci2"], "central", env=lab.environment)
+    assert central.wait(20) == 0
+    assert shown(file.read_bytes()) == server.lines[1]
+    assert f"{central_address()} refused: idle for 60 s, and another central has written" in server.lines, server.lines
+    idle.until_has("Lost the link: the device disconnected.", seconds=30)
+    until(lambda: server.lines.count("Hello") == 3, 40, "the idle central connects again")
 
 
 class BumbleUART(Bumble):
@@ -515,6 +538,7 @@ def example_uart_screens(lab):
     program = "env", "-C", lab.folder, f"XDG_STATE_HOME={lab.folder / 'state'}", lab.example(NAME), "--adapter", "hci0"
     near = Screen(lab, *program, height=16, name="near")
     screens = [near.until_shows("Name filter: _", "", f"> Bench  {address}  -50 dBm", "", LIST_KEYS)]
+    near.press("Down")
     near.type("bex")
     near.until_shows("Name filter: bex_", "", "", LIST_KEYS)
     near.type("\x7fn")

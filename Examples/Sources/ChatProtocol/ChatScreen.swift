@@ -25,7 +25,7 @@ public struct ChatScreen: Sendable {
         let title =
             messenger.chatName.map { "\(name) with \($0), \(messenger.isOpen ? "connected" : "not connected")" }
             ?? "\(name), no chat. Type the number of a peer."
-        let peers = messenger.peers.enumerated().map { "\($0.offset + 1)  \($0.element.name)  \($0.element.address)" }
+        let peers = messenger.peers.map { "\($0.number)  \($0.name)  \($0.address)" }
         // The end of the history fills the screen.
         let above =
             history.suffix(height).flatMap { wrapped(text(of: $0.entry, $0.isDelivered), width) }

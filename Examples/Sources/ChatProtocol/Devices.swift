@@ -4,6 +4,9 @@ import BlueZ
 /// turn, and each failed attempt makes the wait before the next attempt to this device longer.
 struct Devices: Sendable {
     struct Device: Sendable {
+        /// The number in the list of peers. It never becomes the number of another device, so a user who types it gets the peer that the
+        /// user has seen, although peers appear and disappear.
+        fileprivate let number: Int
         var name: String
         var id: PeerID?
         var isCalling = false
@@ -28,24 +31,26 @@ struct Devices: Sendable {
     }
 
     private var devices: [BluetoothAddress: Device] = [:]
+    private var numbers = 0
     private var turns = 0
 
     subscript(address: BluetoothAddress) -> Device? { devices[address] }
 
-    /// The peers in range, in the order of their names.
-    var peers: [(name: String, address: BluetoothAddress)] {
-        devices.filter { $0.value.id != nil }.map { ($0.value.name, $0.key) }
-            .sorted { ($0.name, $0.address.value) < ($1.name, $1.address.value) }
+    /// The peers in range, in the order in which they were found.
+    var peers: [Messenger.Peer] {
+        devices.filter { $0.value.id != nil }.map { .init(number: $1.number, name: $1.name, address: $0) }
+            .sorted { $0.number < $1.number }
     }
 
-    /// Finds a peer by its name, its address or its number in the list.
-    func address(of text: String) -> BluetoothAddress? {
-        if let number = Int(text), peers.indices.contains(number - 1) { return peers[number - 1].address }
-        return peers.first { Self.matches(text, $0.name, $0.address) }?.address
+    /// Finds the peers with a number, an address or a name.
+    func addresses(of text: String) -> [BluetoothAddress] {
+        let numbered = peers.filter { "\($0.number)" == text }
+        return (numbered.isEmpty ? peers.filter { Self.matches(text, $0.name, $0.address) } : numbered).map(\.address)
     }
 
+    /// Whether a device has the wanted name or address. An address is no name: every program can copy the address of a peer as its name.
     static func matches(_ text: String, _ name: String, _ address: BluetoothAddress) -> Bool {
-        text == name || BluetoothAddress(text) == address
+        BluetoothAddress(text).map { $0 == address } ?? (text == name)
     }
 
     /// The identities of the peers in range that have a wanted name or address, without the devices that the user has refused.
@@ -64,7 +69,7 @@ struct Devices: Sendable {
 
     /// Adds what a device advertises. Returns whether the device is a new peer in range.
     mutating func sight(_ address: BluetoothAddress, _ name: String, _ kind: Announcement.Kind, own: PeerID) -> Bool {
-        var device = devices[address] ?? Device(name: name)
+        var device = devices[address] ?? newDevice(name)
         // After a connection, bluetoothd replaces the advertised name with another one.
         if device.name == "\(address)" { device.name = name }
         defer { devices[address] = device }
@@ -79,6 +84,11 @@ struct Devices: Sendable {
             device.isCalling = callee == own
             return false
         }
+    }
+
+    private mutating func newDevice(_ name: String) -> Device {
+        numbers += 1
+        return Device(number: numbers, name: name)
     }
 
     /// Notes the peer that a device is: it has proved that it knows the session.

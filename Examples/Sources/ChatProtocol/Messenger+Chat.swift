@@ -24,7 +24,7 @@ extension Messenger {
         case "/leave":
             if chat == nil { notice("No chat is open.") } else { leave("You left the chat.", .goodbye) }
         case "/peers":
-            for (name, address) in peers { notice("\(name) (\(address))") }
+            for peer in peers { notice("\(peer.number)  \(peer.name)  \(peer.address)") }
         case _ where accepts(text): break
         default:
             if chat != nil {
@@ -35,15 +35,25 @@ extension Messenger {
                 }
                 early.append(text)
                 earlyBytes += text.utf8.count
-            } else if let address = devices.address(of: text), let device = devices[address], let peer = device.id {
-                guard isWanted(device.name, address) else {
-                    return refuseLine("This program chats only with \(visible(wanted ?? "")).")
-                }
-                open(peer, device.name, address)
             } else {
-                refuseLine("No peer \(visible(text)) is in range.")
+                choose(text)
             }
         }
+    }
+
+    /// Opens the chat with the peer that the user has chosen by its number, its name or its address.
+    private mutating func choose(_ text: String) {
+        let found = devices.addresses(of: text)
+        guard found.count < 2 else {
+            return refuseLine("\(found.count) peers have the name \(visible(text)). Type /peers, and then a number.")
+        }
+        guard let address = found.first, let device = devices[address], let peer = device.id else {
+            return refuseLine("No peer \(visible(text)) is in range.")
+        }
+        guard isWanted(device.name, address) else {
+            return refuseLine("This program chats only with \(visible(wanted ?? "")).")
+        }
+        open(peer, device.name, address)
     }
 
     private mutating func refuseLine(_ text: String) {

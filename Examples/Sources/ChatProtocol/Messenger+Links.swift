@@ -10,14 +10,16 @@ extension Messenger {
         actions.append(.transmit(id, frames.map { Packet(number, $0).bytes }))
     }
 
-    mutating func link(_ id: LinkID, _ frameLength: Int) {
+    mutating func link(_ id: LinkID, _ address: BluetoothAddress, _ frameLength: Int) {
         let handshake = Handshake(session, self.id, isCentral: id.isCentral, nonce: nonce())
         if id.isCentral {
             guard links[id]?.state == .connecting else { return }
         } else {
             links[id] = Link(.connecting, at: now)
             let handshakes = links.count { !$0.key.isCentral && $0.value.state == .handshake }
-            guard called != nil, handshakes < Self.maximumHandshakes else { return close(id) }
+            // Every member of the session can copy the identity of the wanted peer. If the user has given an address, it must be right.
+            let isImpostor = wanted.flatMap { BluetoothAddress($0) }.map { $0 != address } ?? false
+            guard called != nil, handshakes < Self.maximumHandshakes, !isImpostor else { return close(id) }
         }
         links[id]?.begin(handshake, frameLength: frameLength, at: now)
         if id.isCentral { transmit([handshake.hello], on: id) }

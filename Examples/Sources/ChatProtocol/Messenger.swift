@@ -12,8 +12,9 @@ public struct Messenger: Sendable {
         case typed(String)
         /// Standard input has ended. The messenger quits when nothing waits for the other peer.
         case inputEnded
-        /// A link exists. A central is subscribed; a peripheral has received the first value and passes it next.
-        case linked(LinkID, frameLength: Int)
+        /// A link with the device of this address exists. A central is subscribed; a peripheral has received the first value and passes it
+        /// next.
+        case linked(LinkID, with: BluetoothAddress, frameLength: Int)
         case received(LinkID, [UInt8])
         /// The link has ended, or could not be made. The text is the reason.
         case unlinked(LinkID, String)
@@ -36,6 +37,13 @@ public struct Messenger: Sendable {
         case answer(Int, Bool)
         case show(Entry)
         case quit
+    }
+
+    /// A peer in range, with its number in the list.
+    public struct Peer: Sendable, Hashable {
+        public let number: Int
+        public let name: String
+        public let address: BluetoothAddress
     }
 
     /// This peer and another one.
@@ -71,7 +79,7 @@ public struct Messenger: Sendable {
     var pairs: [PeerID: Pair] = [:]
     var links: [LinkID: Link] = [:]
     var attempts = 0
-    /// The start of the call to the wanted peer, and the time after which the next notice reports it.
+    /// The start of the wait for the wanted peer, and the time after which the next notice reports it.
     private var callNotice: (start: Duration, wait: Duration)?
     /// The peer in the open chat.
     var chat: PeerID?
@@ -127,8 +135,8 @@ public struct Messenger: Sendable {
     public var chatName: String? { chat.flatMap { pairs[$0]?.name } }
     /// The number of messages that have not arrived, at all peers.
     public var undelivered: Int { pairs.values.reduce(early.count) { $0 + $1.conversation.undelivered } }
-    /// The peers in range, in the order of their names.
-    public var peers: [(name: String, address: BluetoothAddress)] { devices.peers }
+    /// The peers in range, in the order in which they were found.
+    public var peers: [Peer] { devices.peers }
 
     public mutating func handle(_ event: Event, at time: Duration) -> [Action] {
         (now, actions) = (time, [])
@@ -138,7 +146,7 @@ public struct Messenger: Sendable {
             if let name = devices.vanish(address) { show(.peer("\(name) is out of range")) }
         case .typed(let text): type(text)
         case .inputEnded: hasInputEnded = true
-        case .linked(let id, let frameLength): link(id, frameLength)
+        case .linked(let id, let address, let frameLength): link(id, address, frameLength)
         case .received(let id, let bytes): receive(bytes, on: id)
         case .unlinked(let id, let reason): unlink(id, reason)
         case .compare(let id, let address, let number): compare(id, address, number)
@@ -220,14 +228,16 @@ public struct Messenger: Sendable {
         if turnStart == nil, !early.isEmpty, !candidates.isEmpty, canConnect { turnStart = now }
     }
 
-    /// Reports a call to the wanted peer that has no answer, with increasing waits. The call continues until the user quits.
+    /// Reports that messages wait for the wanted peer, with increasing waits. The program continues until the user ends it.
     private mutating func updateCallNotice() {
-        guard awaitsPeer, !early.isEmpty, !candidates.isEmpty, quitTime == nil else { return callNotice = nil }
+        guard awaitsPeer, !early.isEmpty, quitTime == nil else { return callNotice = nil }
         let (start, wait) = callNotice ?? (now, Self.turnLimit)
         callNotice = (start, wait)
         guard now >= start + wait else { return }
         callNotice = (start, wait * 2)
-        notice("Still calling \(visible(wanted ?? "")), without an answer for \(wait.components.seconds) s.")
+        let reason = candidates.isEmpty ? "is not in range" : "does not answer"
+        let seconds = wait.components.seconds
+        notice("No link after \(seconds) s: \(visible(wanted ?? "")) \(reason). Still trying; Control-C ends the program.")
     }
 
     /// Decides who calls, and ends a chat that has waited too long.

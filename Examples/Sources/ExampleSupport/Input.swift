@@ -28,9 +28,11 @@ public struct LineSplitter: Sendable {
     }
 }
 
-/// Joins typed bytes to characters. A read can end within a character.
+/// Joins typed bytes to characters. A read can end within a character. Escape sequences, such as those of the arrow keys, are removed.
 public struct CharacterJoiner: Sendable {
     private var rest: [UInt8] = []
+    /// Whether the next characters are the rest of an escape sequence.
+    private var isEscape = false
 
     public init() {}
 
@@ -42,7 +44,14 @@ public struct CharacterJoiner: Sendable {
         let length = start == rest.endIndex ? 0 : max(1, (~rest[start]).leadingZeroBitCount)
         let end = (2...4).contains(length) && rest.endIndex - start < length ? start : rest.endIndex
         defer { rest.removeFirst(end) }
-        return String(decoding: rest[..<end], as: UTF8.self)
+        return String(decoding: rest[..<end], as: UTF8.self).filter { !isOfEscape($0) }
+    }
+
+    /// The last character of a sequence is a letter or "~". "[" and "O" are its second character.
+    private mutating func isOfEscape(_ character: Character) -> Bool {
+        let wasEscape = isEscape
+        isEscape = wasEscape ? !("@"..."~" ~= character) || character == "[" || character == "O" : character == "\u{1B}"
+        return wasEscape || isEscape
     }
 }
 

@@ -1,12 +1,14 @@
+public import BlueZ
+
 /// The central's screen: a list of devices, or the conversation with one device. It is a value without a terminal and without a link:
 /// ``handle(_:)`` changes the state and returns the next action of the program, and ``lines`` is the text to show.
 public struct CentralScreen: Sendable {
     public struct Device: Sendable, Hashable {
-        public var address: String
+        public var address: BluetoothAddress
         public var name: String
         public var rssi: Int
 
-        public init(address: String, name: String, rssi: Int) {
+        public init(address: BluetoothAddress, name: String, rssi: Int) {
             self.address = address
             self.name = shown(name)
             self.rssi = rssi
@@ -16,7 +18,7 @@ public struct CentralScreen: Sendable {
     public enum Event: Sendable {
         case key(Character)
         case found(Device)
-        case disappeared(address: String)
+        case disappeared(BluetoothAddress)
         case session(CentralSession.Event)
         /// The image was saved in this file.
         case saved(file: String)
@@ -45,7 +47,8 @@ public struct CentralScreen: Sendable {
     }
 
     private static let logLength = 8
-    private static let longestLine = 1000
+    /// The longest text that one message carries, in bytes.
+    public static let longestLine = Channel.longestMessage - 1
     private static let full = "The line is full: \(longestLine) bytes. The last characters are not in the line."
 
     private var mode = Mode.list
@@ -53,8 +56,8 @@ public struct CentralScreen: Sendable {
     private var devices: [Device] = []
     /// The address of the device to which Return connects. It changes only by a key. So Return never connects to a device that has moved to
     /// this place.
-    private var selected: String?
-    private var awaited: String?
+    private var selected: BluetoothAddress?
+    private var awaited: BluetoothAddress?
     private var filter = ""
     private var typed = ""
     private var log: [String] = []
@@ -63,7 +66,7 @@ public struct CentralScreen: Sendable {
 
     /// - Parameter filter: only devices with this text in their name are in the list. The user can change it.
     /// - Parameter awaited: the address of a device to which the program connects as soon as the device is found.
-    public init(filter: String = "", awaiting awaited: String? = nil) {
+    public init(filter: String = "", awaiting awaited: BluetoothAddress? = nil) {
         self.filter = filter
         self.awaited = awaited
     }

@@ -71,19 +71,12 @@ struct Beacon {
     mutating func answer(_ peripheral: Peripheral, _ advertising: ActiveAdvertisement) async throws {
         var limit = IdleLimit(.seconds(60)) { peripheral.disconnect($0) }
         for try await event in peripheral.events {
+            limit.record(event)
             switch event {
-            case .connected(let connection):
-                limit.begin(connection)
-                report("\(connection.central) connected")
-            case .disconnected(let connection):
-                limit.stop(connection)
-                report("\(connection.central) disconnected")
-            case .read(let request):
-                answer(request)
-                limit.restart(request.connection)
-            case .write(let request):
-                await answer(request, advertising)
-                limit.restart(request.connection)
+            case .connected(let connection): report("\(connection.central) connected")
+            case .disconnected(let connection): report("\(connection.central) disconnected")
+            case .read(let request): answer(request)
+            case .write(let request): await answer(request, advertising)
             case .subscribed: break
             }
         }

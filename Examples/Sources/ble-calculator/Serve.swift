@@ -7,6 +7,9 @@ import ExampleSupport
 struct Serve: AsyncParsableCommand {
     static let configuration = CommandConfiguration(abstract: "Offer a calculator until SIGINT or SIGTERM.")
 
+    /// The time after which an idle central loses its connection. A person with a keypad may think for some minutes.
+    private static let idleTime = Duration.seconds(300)
+
     @OptionGroup var adapter: AdapterOption
     @OptionGroup var name: NameOption
 
@@ -19,8 +22,12 @@ struct Serve: AsyncParsableCommand {
                 try await peripheral.withAdvertisement(advertisement) {
                     report("Advertising as \(name) over \(peripheral.adapterName)")
                     var server = CalculatorServer(peripheral)
+                    var limit = IdleLimit(Self.idleTime) { peripheral.disconnect($0) }
                     // A cancellation ends the events.
-                    for try await event in peripheral.events { server.handle(event) }
+                    for try await event in peripheral.events {
+                        limit.record(event)
+                        server.handle(event)
+                    }
                 }
                 peripheral.disconnectAll()
             }

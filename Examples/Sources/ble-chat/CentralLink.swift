@@ -22,7 +22,8 @@ struct CentralLink {
                     let characteristic = try connection.characteristic(
                         ChatService.characteristic, of: ChatService.uuid)
                     let notifications = try await connection.subscribe(to: characteristic)
-                    report(.linked(id, frameLength: ChatService.maximumFrameLength(mtu: connection.mtu)))
+                    let length = ChatService.maximumFrameLength(mtu: connection.mtu)
+                    report(.linked(id, with: connection.device.address, frameLength: length))
                     try await withThrowingTaskGroup(of: Void.self) { group in
                         group.addTask {
                             for await value in notifications { report(.received(id, value)) }

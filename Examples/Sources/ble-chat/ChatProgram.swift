@@ -49,17 +49,21 @@ struct ChatProgram {
             try await client.withPeripheral(over: adapter, offering: services) { peripheral in
                 let advertisement = messenger.announcement.advertisement(name: name)
                 return try await peripheral.withAdvertisement(advertisement) { advertisement in
-                    let sources = [
-                        Task { await scan(client) },
-                        Task { for try await event in peripheral.events { feed.yield(.peripheral(event)) } },
-                        Task {
-                            for await bytes in standardInput() { feed.yield(.typed(bytes)) }
-                            feed.yield(.endOfInput)
-                        },
-                    ]
-                    defer { for source in sources { source.cancel() } }
+                    let scan = Task { await reportPeers(client) }
+                    let input = Task {
+                        for await bytes in standardInput() { feed.yield(.typed(bytes)) }
+                        feed.yield(.endOfInput)
+                    }
+                    let events = Task {
+                        defer { feed.finish() }
+                        for try await event in peripheral.events { feed.yield(.peripheral(event)) }
+                    }
+                    defer { for task in [scan, input] { task.cancel() } }
                     var program = self
-                    return try await program.loop(client, peripheral, advertisement)
+                    let undelivered = try await program.loop(client, peripheral, advertisement)
+                    events.cancel()
+                    try await events.value  // throws if the connection to the bus has ended
+                    return undelivered
                 }
             }
         }
@@ -80,16 +84,11 @@ struct ChatProgram {
         return try await client.withPairing(over: adapter, responder, body)
     }
 
-    /// Reports the peers in range. After a restart of bluetoothd, starts a new scan.
-    private func scan(_ client: BlueZClient) async {
+    /// Passes the peers in range to the messenger.
+    private func reportPeers(_ client: BlueZClient) async {
         let filter = ScanFilter(services: [ChatService.discovery, ChatService.uuid])
-        while !Task.isCancelled {
-            try? await client.withScan(over: adapter, for: filter) { scan in
-                for try await event in scan {
-                    if let event = Messenger.Event(event) { feed.yield(.event(event)) }
-                }
-            }
-            try? await Task.sleep(for: .seconds(1))
+        await client.keepScanning(over: adapter, for: filter) { event in
+            if let event = Messenger.Event(event) { feed.yield(.event(event)) }
         }
     }
 
@@ -100,8 +99,11 @@ struct ChatProgram {
         draw()
         var timer: Task<Void, Never>?
         defer { timer?.cancel() }
+        // From the first write on, the messenger limits the time of a central. With `--secure`, the users first compare a number.
+        var limit = IdleLimit(.seconds(60), isForFirstWrite: true) { peripheral.disconnect($0) }
         // A cancellation ends the inputs.
         for await input in inputs {
+            if case .peripheral(let event) = input { limit.record(event) }
             for action in actions(for: input) {
                 switch action {
                 case .advertise(let announcement):
@@ -197,7 +199,8 @@ struct ChatProgram {
         var actions: [Messenger.Action] = []
         if links[id] == nil {
             links[id] = .peripheral(request.connection)
-            actions = handle(.linked(id, frameLength: ChatService.maximumFrameLength(mtu: request.mtu ?? 23)))
+            let length = ChatService.maximumFrameLength(mtu: request.mtu ?? 23)
+            actions = handle(.linked(id, with: request.connection.central, frameLength: length))
         }
         actions += handle(.received(id, request.value))
         for case .refuse(let error) in actions { request.fail(with: error.attributeError) }
@@ -207,7 +210,7 @@ struct ChatProgram {
 
     private func draw() {
         guard let terminal else { return }
-        let (width, height) = terminal.size
-        terminal.show(screen.lines(messenger, typing, width: width, height: height))
+        let size = terminal.size
+        terminal.show(screen.lines(messenger, typing, width: size.width, height: size.height))
     }
 }

@@ -22,7 +22,7 @@ struct Connect: AsyncParsableCommand {
         guard !last || awaited != nil else { throw Failure("there is no last device; hint: ble-uart") }
         try await withClient { [adapter, name, output] client in
             let program = CentralProgram(client: client, adapter: adapter.adapter, file: output, lastDevice: lastDevice)
-            let screen = CentralScreen(filter: name, awaiting: awaited?.description)
+            let screen = CentralScreen(filter: name, awaiting: awaited)
             let undelivered = try await Terminal.with(hint: "ble-uart image photo.png") {
                 await program.run(screen, $0)
             }
@@ -45,10 +45,9 @@ private struct CentralProgram {
         let (events, feed) = AsyncStream.makeStream(of: CentralScreen.Event.self)
         terminal.onKey { feed.yield(.key($0)) }
         var screen = initial
-        var shown: [String] = []
         var conversation: (peripheral: RemotePeripheral, task: Task<Void, Never>)?
         var scan: Task<Void, Never>? = self.scan(feed)
-        feed.yield(.disappeared(address: ""))  // shows the screen
+        terminal.show(screen.lines(height: terminal.size.height))
         for await event in events {
             if case .session(.image(let bytes, _)) = event { feed.yield(saved(bytes)) }
             if case .ended = event {
@@ -69,11 +68,7 @@ private struct CentralProgram {
             case .quit: feed.finish()
             case nil: break
             }
-            let lines = screen.lines(height: terminal.size.height)
-            if lines != shown {
-                shown = lines
-                terminal.show(lines)
-            }
+            terminal.show(screen.lines(height: terminal.size.height))
         }
         scan?.cancel()
         await scan?.value
@@ -84,36 +79,25 @@ private struct CentralProgram {
         return await peripheral.undelivered
     }
 
-    /// Scans until the task is cancelled, also after errors. Devices without a name are not in the list.
+    /// Scans until the task is cancelled. Devices without a name are not in the list.
     private func scan(_ feed: AsyncStream<CentralScreen.Event>.Continuation) -> Task<Void, Never> {
         Task {
-            while !Task.isCancelled {
-                do {
-                    try await client.withScan(over: adapter) { scan in
-                        for try await event in scan {
-                            switch event {
-                            case .appeared(let device), .changed(let device):
-                                guard let name = device.name, let rssi = device.rssi else { continue }
-                                feed.yield(.found(.init(address: "\(device.address)", name: name, rssi: rssi)))
-                            case .disappeared(let device): feed.yield(.disappeared(address: "\(device.address)"))
-                            }
-                        }
-                    }
-                } catch { if !Task.isCancelled { feed.yield(.scanFailed(sentence(error))) } }
-                try? await Task.sleep(for: .seconds(2))
+            await client.keepScanning(over: adapter, failed: { feed.yield(.scanFailed(sentence($0))) }) { event in
+                switch event {
+                case .appeared(let device), .changed(let device):
+                    guard let name = device.name, let rssi = device.rssi else { return }
+                    feed.yield(.found(.init(address: device.address, name: name, rssi: rssi)))
+                case .disappeared(let device): feed.yield(.disappeared(device.address))
+                }
             }
         }
     }
 
     private func talk(
         with device: CentralScreen.Device, _ feed: AsyncStream<CentralScreen.Event>.Continuation
-    ) -> (RemotePeripheral, Task<Void, Never>)? {
-        guard let address = BluetoothAddress(device.address) else {
-            feed.yield(.ended(reason: "\(device.address) is not an address", undelivered: 0))
-            return nil
-        }
-        lastDevice.set(address)
-        let peripheral = RemotePeripheral(client, .address(address), adapter: adapter) { feed.yield($0) }
+    ) -> (RemotePeripheral, Task<Void, Never>) {
+        lastDevice.set(device.address)
+        let peripheral = RemotePeripheral(client, .address(device.address), adapter: adapter) { feed.yield($0) }
         let task = Task {
             var reason: String?
             do { try await peripheral.run() } catch {

@@ -91,14 +91,9 @@ struct UARTServer {
             timer?.cancel()
         }
         // From the first write on, the session limits the time of a central.
-        var limit = IdleLimit(Channel.answerTime) { feed.yield(.idle($0)) }
+        var limit = IdleLimit(Channel.answerTime, isForFirstWrite: true) { feed.yield(.idle($0)) }
         for await input in inputs {
-            switch input {
-            case .event(.connected(let connection)): limit.begin(connection)
-            case .event(.disconnected(let connection)): limit.stop(connection)
-            case .event(.write(let request)): limit.stop(request.connection)
-            default: break
-            }
+            if case .event(let event) = input { limit.record(event) }
             handle(input)
             sendOutput()
             timer?.cancel()

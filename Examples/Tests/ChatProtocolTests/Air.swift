@@ -229,7 +229,7 @@ struct Air {
             if links[index].peripheral == nil ? strangers[links[index].address] == .refusesConnections : !isInRange {
                 end(index, after: .seconds(10))
             } else {
-                handle(links[index].central, .linked(.central(links[index].number), frameLength: 18))
+                handle(links[index].central, .linked(.central(links[index].number), with: links[index].address, frameLength: 18))
             }
         } else if let peer = peers.indices.first(where: {
             !hasQuit[$0] && peers[$0].deadline.map { $0 <= now } ?? false
@@ -252,7 +252,7 @@ struct Air {
         guard let other = link.peripheral else { return }
         if !link.isServed {
             links[index].isServed = true
-            handle(other, .linked(Self.served(link), frameLength: 18))
+            handle(other, .linked(Self.served(link), with: Self.address(link.central + 1), frameLength: 18))
         }
         handle(other, .received(Self.served(link), value.bytes))
     }

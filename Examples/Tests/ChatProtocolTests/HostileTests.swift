@@ -49,11 +49,11 @@ struct HostileTests {
         air.type(0, "Bob")
         let hello = Frame.hello(Self.bob, nonce: [UInt8](repeating: 200, count: 8))
         for number in 100..<107 {
-            air.handle(0, .linked(.peripheral(number), frameLength: 18))
+            air.handle(0, .linked(.peripheral(number), with: Air.address(9), frameLength: 18))
         }
         air.handle(0, .typed("hello"))
         for number in 107..<112 {
-            air.handle(0, .linked(.peripheral(number), frameLength: 18))
+            air.handle(0, .linked(.peripheral(number), with: Air.address(9), frameLength: 18))
             air.handle(0, .received(.peripheral(number), Packet([200, 200, 200, 200], hello).bytes))
         }
         air.run(for: .seconds(2))
@@ -83,7 +83,7 @@ struct HostileTests {
         let call = Announcement(.call(Self.alice), Session("red"))
         let id = LinkID.central(1)
         _ = messenger.handle(.sighted(Air.address(2), name: "Bob", call), at: .zero)
-        let hello = messenger.handle(.linked(id, frameLength: 18), at: .zero)
+        let hello = messenger.handle(.linked(id, with: Air.address(9), frameLength: 18), at: .zero)
         var other = Handshake(Session("red"), PeerID(3), isCentral: true, nonce: Array(8..<16))
         var toOther = try caller.receive(other.hello)
         _ = try other.receive(toOther[0])
@@ -117,7 +117,7 @@ struct HostileTests {
         let id = LinkID.central(number)
         var caller = caller()
         guard
-            case .transmit(_, let values) = try #require(messenger.handle(.linked(id, frameLength: 18), at: time).first)
+            case .transmit(_, let values) = try #require(messenger.handle(.linked(id, with: Air.address(9), frameLength: 18), at: time).first)
         else { return [] }
         let hello = try Packet(bytes: values[0])
         var actions: [Messenger.Action] = []

@@ -117,6 +117,23 @@ struct MessengerTests {
         #expect(air.messages(leaver).last == "two" && !air.notices(1 - leaver).contains { $0.hasPrefix("Link lost") })
     }
 
+    @Test("the number of a peer never becomes the number of another one, and a name of several peers selects none")
+    func numbersAndNames() {
+        var alice = Messenger(PeerID(1), Session("public"))
+        for (number, name) in [(2, "Bob"), (3, "Carol"), (4, "Ann"), (5, "Bob")] {
+            let presence = Announcement(.presence(PeerID(UInt32(number))), Session("public"))
+            _ = alice.handle(.sighted(Air.address(number), name: name, presence), at: .zero)
+        }
+        #expect(alice.peers.map { "\($0.number) \($0.name)" } == ["1 Bob", "2 Carol", "3 Ann", "4 Bob"])
+        _ = alice.handle(.typed("Bob"), at: .zero)
+        #expect(alice.chatName == nil && alice.refusedLines == 1)
+        _ = alice.handle(.vanished(Air.address(2)), at: .zero)
+        _ = alice.handle(.typed("1"), at: .zero)
+        #expect(alice.chatName == nil && alice.refusedLines == 2)
+        _ = alice.handle(.typed("2"), at: .zero)
+        #expect(alice.chatName == "Carol")
+    }
+
     @Test("a peer of another session is not listed, and its call is not answered")
     func ignoresOtherSessions() {
         var air = Air(["red", "blue"])
@@ -130,7 +147,7 @@ struct MessengerTests {
         var messenger = Messenger(PeerID(1), Session("public"))
         let hello = Packet([0, 1, 2, 3], .hello(PeerID(7), nonce: Array(0..<8))).bytes
         let id = LinkID.peripheral(1)
-        #expect(messenger.handle(.linked(id, frameLength: 18), at: .zero) == [.disconnect(id)])
+        #expect(messenger.handle(.linked(id, with: Air.address(9), frameLength: 18), at: .zero) == [.disconnect(id)])
         for _ in 0..<2 {
             #expect(messenger.handle(.received(id, hello), at: .zero) == [.refuse(.notExpected)])
         }

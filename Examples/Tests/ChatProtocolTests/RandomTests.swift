@@ -94,14 +94,14 @@ struct RandomTests {
                     let peer = PeerID(.random(in: 2...3, using: &random))
                     handshakes[id] = Handshake(Session("public"), peer, isCentral: false, nonce: Array(8..<16))
                     ids.append(id)
-                    actions += messenger.handle(.linked(id, frameLength: 18), at: now)
+                    actions += messenger.handle(.linked(id, with: Air.address(9), frameLength: 18), at: now)
                 case .advertise(let announcement):
                     guard case .call(let peer) = announcement.kind else { break }
                     let id = LinkID.peripheral(ids.count)
                     let handshake = Handshake(Session("public"), peer, isCentral: true, nonce: Array(0..<8))
                     handshakes[id] = handshake
                     ids.append(id)
-                    actions += messenger.handle(.linked(id, frameLength: 18), at: now)
+                    actions += messenger.handle(.linked(id, with: Air.address(9), frameLength: 18), at: now)
                     let hello = Packet(Array(0..<4), handshake.hello).bytes
                     actions += messenger.handle(.received(id, hello), at: now)
                 case .transmit(let id, let values):
@@ -137,7 +137,7 @@ struct RandomTests {
                 Announcement(kind, Session("public")))
         case 2: return .vanished(address)
         case 3, 4: return .typed(texts.dropLast(random.next() % 8 == 0 ? 0 : 1).randomElement(using: &random) ?? "")
-        case 5, 6: return .linked(id, frameLength: 18)
+        case 5, 6: return .linked(id, with: Air.address(9), frameLength: 18)
         case 7: return .unlinked(id, "cut")
         case 8:
             return .compare(Int.random(in: 0...3, using: &random), address, .random(in: 0...9, using: &random))

@@ -32,7 +32,7 @@ struct WantedTests {
         air.type(0, "early")
         let impostor = Frame.hello(PeerID(9), nonce: [UInt8](repeating: 200, count: 8))
         let wrong = [impostor, .proof(Array(0..<12)), .position(Position(1, 0))]
-        air.handle(0, .linked(.peripheral(77), frameLength: 18))
+        air.handle(0, .linked(.peripheral(77), with: Air.address(9), frameLength: 18))
         for frame in wrong {
             air.handle(0, .received(.peripheral(77), Packet([200, 200, 200, 200], frame).bytes))
         }
@@ -53,8 +53,36 @@ struct WantedTests {
         #expect(air.notices(0) == [])
         air.type(0, "early")
         air.run(for: .seconds(200))
-        let notices = [15, 30, 60, 120].map { "Still calling Bob, without an answer for \($0) s." }
+        let notices = [15, 30, 60, 120].map {
+            "No link after \($0) s: Bob does not answer. Still trying; Control-C ends the program."
+        }
         #expect(air.notices(0) == notices && air.peers[0].undelivered == 1)
+    }
+
+    @Test("with a wanted address, no peer with another address is called or accepted, whatever it has copied")
+    func impostorsWithAnotherAddress() {
+        let (wanted, impostor) = (Air.address(2), Air.address(9))
+        var alice = Messenger(PeerID(1), Session("public"), wanted: "\(wanted)")
+        func advertise(_ address: BluetoothAddress, _ name: String, _ id: PeerID) {
+            _ = alice.handle(.sighted(address, name: name, Announcement(.presence(id), Session("public"))), at: .zero)
+        }
+        advertise(impostor, "\(wanted)", PeerID(9))
+        _ = alice.handle(.typed("secret"), at: .zero)
+        #expect(alice.announcement.kind == .presence(PeerID(1)))
+        advertise(wanted, "Bob", PeerID(2))
+        #expect(alice.announcement.kind == .call(PeerID(2)))
+        let (first, second) = (LinkID.peripheral(1), LinkID.peripheral(2))
+        #expect(alice.handle(.linked(first, with: impostor, frameLength: 18), at: .zero) == [.disconnect(first)])
+        #expect(alice.handle(.linked(second, with: wanted, frameLength: 18), at: .zero) == [])
+    }
+
+    @Test("messages for a peer that is not in range are reported, with the way to end the program")
+    func waitsForAPeer() {
+        var air = Air(wanted: ["Dora", nil, nil])
+        air.type(0, "early")
+        air.run(for: .seconds(15))
+        let notice = "No link after 15 s: Dora is not in range. Still trying; Control-C ends the program."
+        #expect(air.notices(0) == [notice])
     }
 
     @Test("the wanted peer may call first, while an impostor with its name is called")

@@ -1,3 +1,4 @@
+import BlueZ
 import OTASigning
 import Testing
 import UARTProtocol
@@ -5,9 +6,14 @@ import UARTProtocol
 @Suite("UART: the central's screen")
 struct CentralScreenTests {
     private static let keys = "Tab: next device   Return: connect   Control-D: quit"
-    private static let bench = CentralScreen.Device(address: "00:AA:01:00:00:42", name: "Bench", rssi: -50)
-    private static let lamp = CentralScreen.Device(address: "00:AA:01:00:00:43", name: "Lamp", rssi: -60)
+    private static let bench = device(42, "Bench")
+    private static let lamp = device(43, "Lamp", rssi: -60)
     private var screen = CentralScreen()
+
+    private static func device(_ number: Int, _ name: String, rssi: Int = -50) -> CentralScreen.Device {
+        guard let address = BluetoothAddress("00:AA:01:00:00:\(number)") else { preconditionFailure("two digits") }
+        return CentralScreen.Device(address: address, name: name, rssi: rssi)
+    }
 
     /// Types the characters, and returns the actions of the program.
     private mutating func type(_ characters: String) -> [CentralScreen.Action] {
@@ -34,7 +40,7 @@ struct CentralScreenTests {
         #expect(screen.lines == ["Name filter: LA_", "", "> Lamp  00:AA:01:00:00:43  -60 dBm", "", Self.keys])
         #expect(type("\u{7F}\u{7F}\u{7F}") == [])
         #expect(screen.lines.contains("> Lamp  00:AA:01:00:00:43  -60 dBm"))
-        _ = screen.handle(.disappeared(address: Self.bench.address))
+        _ = screen.handle(.disappeared(Self.bench.address))
         var closer = Self.lamp
         closer.rssi = -40
         _ = screen.handle(.found(closer))
@@ -58,7 +64,7 @@ struct CentralScreenTests {
         renamed.name = "Zebra"
         _ = screen.handle(.found(renamed))
         #expect(screen.lines[2].hasPrefix("> Zebra") && screen.lines[3].hasPrefix("  Bench"))
-        _ = screen.handle(.disappeared(address: Self.lamp.address))
+        _ = screen.handle(.disappeared(Self.lamp.address))
         #expect(type("\n") == [] && screen.lines[2].hasPrefix("  Bench"))
         #expect(type("\t\n") == [.connect(Self.bench)])
     }
@@ -66,7 +72,7 @@ struct CentralScreenTests {
     @Test("a list that is higher than the terminal shows the devices around the selected one", arguments: [6, 9, 24])
     mutating func height(height: Int) {
         for number in 10..<50 {
-            _ = screen.handle(.found(.init(address: "00:AA:01:00:00:\(number)", name: "D\(number)", rssi: -50)))
+            _ = screen.handle(.found(Self.device(number, "D\(number)")))
         }
         #expect(screen.lines.count == 44 && screen.lines(height: 44) == screen.lines)
         for number in 0..<80 {
@@ -81,11 +87,11 @@ struct CentralScreenTests {
     @Test("characters that do not fit in the line are reported once, and the line is sent without them")
     mutating func longLine() {
         connect()
-        let cluster = "e" + String(repeating: "\u{301}", count: 600)
+        let cluster = "e" + String(repeating: "\u{301}", count: 2100)
         #expect(cluster.count == 1 && type(cluster) == [] && screen.lines.contains("_"))
-        let full = "The line is full: 1000 bytes. The last characters are not in the line."
+        let full = "The line is full: 4095 bytes. The last characters are not in the line."
         #expect(screen.lines.filter { $0 == full }.count == 1)
-        let text = String(repeating: "x", count: 999)
+        let text = String(repeating: "x", count: 4094)
         #expect(type(text + "üüüyzz\n") == [.send(text + "y")])
         #expect(screen.lines.filter { $0 == full }.count == 1)
     }
@@ -136,7 +142,7 @@ struct CentralScreenTests {
 
     @Test("a text and a name of another machine cannot control the terminal")
     mutating func escapes() {
-        _ = screen.handle(.found(.init(address: "00:AA:01:00:00:42", name: "\u{1B}[2JX", rssi: -50)))
+        _ = screen.handle(.found(Self.device(42, "\u{1B}[2JX")))
         #expect(screen.lines.contains { $0.hasPrefix("> \\u{1B}[2JX  ") })
         _ = type("\n")
         _ = screen.handle(.session(.ready))

@@ -41,6 +41,15 @@ struct InputTests {
         #expect(joiner.add([UInt8](repeating: 0x80, count: 5)) == String(repeating: "\u{FFFD}", count: 5))
         #expect(joiner.add([0xC3]) == "" && joiner.add([0xBC]) == "ü")
     }
+
+    @Test("the sequences of arrow keys and function keys are not characters, at any division of the bytes")
+    func removesEscapeSequences() {
+        let bytes = Array("a\u{1B}[Ab\u{1B}OB\u{1B}[3~cü".utf8)
+        for cut in 0...bytes.count {
+            var joiner = CharacterJoiner()
+            #expect(joiner.add(Array(bytes[..<cut])) + joiner.add(Array(bytes[cut...])) == "abcü")
+        }
+    }
 }
 
 @Suite("Examples: the last device")
