@@ -43,7 +43,8 @@ private final class TrialPhase: Sendable {
         case .phase(.apply), .phase(.restart), .phase(.confirm):
             value.store(true, ordering: .relaxed)
             return PushStep(.trial)
-        case .transferred(let offset, let total, _): return PushStep(.transfer, offset: offset, total: total)
+        case .transferred(let offset, let total, let sent):
+            return PushStep(.transfer, offset: offset, total: total, sent: sent)
         default: return nil
         }
     }

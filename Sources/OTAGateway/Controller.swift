@@ -62,6 +62,8 @@ public struct Controller<C: Clock>: Sendable where C.Duration == Duration {
 public enum ControllerNote: Sendable {
     /// This controller leads from now on, or does not lead any more.
     case leads(Bool)
+    /// The devices of a rollout in each state. A controller that leads counts them every 2 s.
+    case counted(RolloutName, RolloutProgress.Counts)
     /// The store has acknowledged this progress.
     case wrote(RolloutProgress)
     /// A signed record or a device's record was not accepted, or the key did not sign.

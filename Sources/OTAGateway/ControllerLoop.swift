@@ -147,6 +147,7 @@ struct ControllerLoop<C: Clock> where C.Duration == Duration {
             machine.update(rollout)
             if let next = machine.step(records, at: moment) { write(next, &group) }
             machines[name] = machine
+            controller.report(.counted(name, machine.counts))
         }
     }
 

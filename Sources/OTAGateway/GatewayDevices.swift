@@ -40,10 +40,13 @@ public struct PushStep: Sendable, Hashable {
     public let phase: DeviceRecord.Phase
     /// The number of bytes that the device has received, and the size of the image in bytes. Nil: the value of the previous step applies.
     public let offset, total: Int?
+    /// The number of bytes that this push has sent over the link, including the bytes that it sent again; nil: no new number.
+    public let sent: Int?
 
-    public init(_ phase: DeviceRecord.Phase, offset: Int? = nil, total: Int? = nil) {
+    public init(_ phase: DeviceRecord.Phase, offset: Int? = nil, total: Int? = nil, sent: Int? = nil) {
         self.phase = phase
         self.offset = offset
         self.total = total
+        self.sent = sent
     }
 }

@@ -72,7 +72,9 @@ import Testing
                 return .updated
             }
             #expect(end == .updated && isInterrupted.isSet != isOnTrial)
-            let expected = [PushStep(.transfer), PushStep(.transfer, offset: 10, total: 20), PushStep(.trial)]
+            let expected = [
+                PushStep(.transfer), PushStep(.transfer, offset: 10, total: 20, sent: 10), PushStep(.trial),
+            ]
             #expect(steps.with { $0 } == Array(expected.prefix(isOnTrial ? 3 : 2)))
         }
     }

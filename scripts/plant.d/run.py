@@ -50,12 +50,9 @@ def play(tree, mutant, number, limit):
     environment = os.environ | {
         "OTAFLASH_MUTANT": str(number), "OTAFLASH_PROGRAMS": str(tree.programs), "SWIFT_BACKTRACE": "enable=no", "NO_COLOR": "1"}
     begun = time.monotonic()
-    # The driver of the fleet writes its findings to standard error.
-    errors = subprocess.STDOUT if mutant.check == "fleet-chaos" else None
     noticed, last, tests, late = None, "", 0, threading.Event()
     with started(
-            command, limited=True, cwd=tree.path, env=environment, stdout=subprocess.PIPE, stderr=errors, text=True,
-            errors="replace") as process:
+            command, limited=True, cwd=tree.path, env=environment, stdout=subprocess.PIPE, text=True, errors="replace") as process:
         timer = threading.Timer(limit, lambda: (late.set(), end(process)))
         timer.start()
         for line in process.stdout:

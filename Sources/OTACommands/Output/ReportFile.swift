@@ -45,14 +45,8 @@ struct ReportFile {
     /// - Throws: `output-exists`, `cannot-create`, `write-failed`.
     func write(_ text: String) throws(Failure) {
         let output = try output()
-        let bytes = Array((text + "\n").utf8)
         do throws(SigningError) {
-            // A closure cannot throw a typed error through `withUnsafeBytes`, so this closure returns the error.
-            let error = bytes.withUnsafeBytes { buffer -> SigningError? in
-                do throws(SigningError) { try output.write(buffer, at: 0) } catch { return error }
-                return nil
-            }
-            if let error { throw error }
+            try output.write(Array((text + "\n").utf8))
             try output.commit()
         } catch {
             throw failure(error)

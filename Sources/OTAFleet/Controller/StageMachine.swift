@@ -17,6 +17,8 @@ public struct StageMachine: Sendable {
     public private(set) var rollout: Verified<Rollout>
     /// The newest progress that this machine knows.
     public private(set) var progress: RolloutProgress
+    /// The counts of the last step. They can be newer than the counts of the progress, which is written less often.
+    public private(set) var counts = RolloutProgress.Counts()
     /// The serial number of the next progress.
     private var nextSerial: Int
     private var isStored: Bool
@@ -65,6 +67,7 @@ public struct StageMachine: Sendable {
         next.rolloutSerial = max(plan.serial, progress.rolloutSerial)
         let tally = Tally(records, of: plan, stage: next.stage)
         next.counts = tally.all
+        counts = tally.all
         if next.state != .running, plan.state == .running, plan.serial > progress.rolloutSerial {
             // The operator has resumed a rollout that was halted or complete, and so accepts the failures until now.
             next.state = .running

@@ -67,6 +67,7 @@ struct GatewayRun: Command {
     @OptionGroup var trust: TrustOptions
     @OptionGroup var operators: OperatorOptions
     @OptionGroup var store: StoreOptions
+    @OptionGroup var metrics: MetricsOptions
     @OptionGroup(title: "Output options") var options: OutputOptions
 
     func validate() throws {
@@ -87,16 +88,21 @@ struct GatewayRun: Command {
         let lock = try DeviceLock(folder.appending("lock"), of: "the name of the gateway \(name)")
         let memory = MemoryFile(path: folder.appending("serials"))
         defer { withExtendedLifetime(lock) {} }
-        return try await store.withStore(waitingFor: console) { store in
-            try await run(
-                store, as: name, at: addresses, verifier, operators, memory: memory,
-                controllerMemory: MemoryFile(path: folder.appending("controller-serials")), console)
+        let metrics = Guarded(FleetMetrics(isGateway: true, isController: !store.isOnServer))
+        return try await self.metrics.write(metrics, console) {
+            try await store.withStore(waitingFor: console) { store in
+                try await run(
+                    MeasuredStore(store: store, metrics: metrics), as: name, at: addresses, verifier, operators,
+                    memory: memory, controllerMemory: MemoryFile(path: folder.appending("controller-serials")), metrics,
+                    console)
+            }
         }
     }
 
     private func run(
         _ store: any FleetStore, as name: GatewayName, at addresses: [DeviceAddress], _ verifier: Verifier,
-        _ operators: OperatorKeys, memory: MemoryFile, controllerMemory serials: MemoryFile, _ console: Console
+        _ operators: OperatorKeys, memory: MemoryFile, controllerMemory serials: MemoryFile,
+        _ metrics: Guarded<FleetMetrics>, _ console: Console
     ) async throws -> GatewayAnswer {
         let links = LinkGuard(console.logger)
         defer { links.stop() }
@@ -106,7 +112,7 @@ struct GatewayRun: Command {
         deviceOptions.bluetooth = SharedBlueZClient(logger: console.logger, links: links)
         deviceOptions.adapter = search.adapter.first
         let life = GatewayLife(UInt32.random(in: 0...UInt32.max))
-        let notes = GatewayNotes(console)
+        let notes = GatewayNotes(console, metrics)
         let devices = try ClientDevices(
             addresses, radio: search.radio(ignored: { notes.ignored($0) }), options: deviceOptions,
             clock: ContinuousClock(), failed: { notes.scanFailed($0, in: invocation) })
@@ -114,7 +120,8 @@ struct GatewayRun: Command {
             .init(
                 holder: Holder(gateway: name, life: life), operators: operators, verifier: verifier,
                 memory: try memory.read(), slots: atOnce, software: Version.number),
-            store: store, devices: devices, clock: ContinuousClock(), wall: WallClock.now,
+            store: store, devices: MeasuredDevices(devices: devices, metrics: metrics), clock: ContinuousClock(),
+            wall: WallClock.now,
             save: { try memory.write($0) }, report: { notes.report($0) })
         // On a server, the controller is a program of its own (fleet run), whose user may write other records than a gateway.
         let controller =
@@ -134,21 +141,14 @@ struct GatewayRun: Command {
                 group.cancelAll()
             }
         }
-        return GatewayAnswer(gateway: name.text, attempts: notes.attempts)
+        return GatewayAnswer(gateway: name.text, attempts: metrics.with(\.attempts))
     }
 }
 
 /// The result of `gateway run`, after a signal.
 struct GatewayAnswer: CommandAnswer {
-    struct Attempts: Encodable, Sendable {
-        var updated = 0
-        var retried = 0
-        var refused = 0
-        var failed = 0
-    }
-
     let gateway: String
-    let attempts: Attempts
+    let attempts: FleetMetrics.Attempts
 
     var lines: [TerminalLine] {
         TextTable.pairs([
@@ -159,69 +159,5 @@ struct GatewayAnswer: CommandAnswer {
                     + "\(attempts.failed) failed"
             ),
         ])
-    }
-}
-
-/// Shows the messages of a gateway and of its controller, and counts the attempts.
-final class GatewayNotes: Sendable {
-    private let console: Console
-    private let warnings: RepeatedWarnings
-    private let counts = Guarded(GatewayAnswer.Attempts())
-    private let hasIgnored = Guarded(false)
-
-    init(_ console: Console) { (self.console, warnings) = (console, RepeatedWarnings(console)) }
-
-    var attempts: GatewayAnswer.Attempts { counts.with { $0 } }
-
-    func report(_ note: GatewayNote) {
-        switch note {
-        case .pushing(let device, let rollout, let attempt):
-            console.note("\(device): update of the rollout \(rollout), attempt \(attempt)")
-        case .ended(let device, let end, let isStored):
-            let text: String
-            switch end {
-            case .updated:
-                counts.with { $0.updated += 1 }
-                text = "updated"
-            case .retry(let reason):
-                counts.with { $0.retried += 1 }
-                text = "no result (\(reason))"
-            case .refused(let reason):
-                counts.with { $0.refused += 1 }
-                text = "refused (\(reason))"
-            case .failed(let reason):
-                counts.with { $0.failed += 1 }
-                text = "failed (\(reason))"
-            }
-            console.note("\(device): \(text)\(isStored ? "" : "; the store does not have this result")")
-        case .refused(let error): warnings.warn(error)
-        case .storeFailed(let error): warnings.warn(error)
-        case .notSaved(let text): warnings.warn(saving: text)
-        }
-    }
-
-    func report(_ note: ControllerNote) {
-        switch note {
-        case .leads(let leads): console.debug("controller: \(leads ? "leads" : "does not lead")")
-        case .wrote(let progress):
-            let state = progress.state.rawValue
-            console.debug("controller: \(progress.rollout) is \(state) in stage \(progress.stage + 1)")
-        case .refused(let error): warnings.warn(error)
-        case .storeFailed(let error): warnings.warn(error)
-        case .notSaved(let text): warnings.warn(saving: text)
-        }
-    }
-
-    func scanFailed(_ error: any Error, in invocation: Invocation) {
-        let failure = Failure(error, in: invocation)
-        warnings.warn("the scan for Bluetooth devices failed: \(failure.message)", hint: failure.hint)
-    }
-
-    /// Warns about the first device that changes its address. All its later addresses would be new devices, so the others are not shown.
-    func ignored(_ device: ScannedDevice) {
-        guard !hasIgnored.exchange(true) else { return }
-        console.warn(
-            "\(device.address)\(device.name.map { " (\($0))" } ?? "") is ignored: it changes its Bluetooth address, so a fleet cannot record it",
-            hint: "use a public or a static random address in the firmware, or pair the device: bluetoothctl pair")
     }
 }

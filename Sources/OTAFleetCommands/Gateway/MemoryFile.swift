@@ -33,7 +33,7 @@ struct MemoryFile: Sendable {
     /// Replaces the file, and waits until it is on the disk.
     func write(_ memory: SerialMemory) throws {
         let file = try OutputFile(path, replaces: true, permissions: .ownerReadWrite)
-        try memory.encoded().withUnsafeBytes { try file.write($0, at: 0) }
+        try file.write(memory.encoded())
         try file.commit()
     }
 }

@@ -40,6 +40,7 @@ struct FleetRun: Command {
     @OptionGroup var secrets: KeySecretOptions
     @OptionGroup var operators: OperatorOptions
     @OptionGroup var store: StoreOptions
+    @OptionGroup var metrics: MetricsOptions
     @OptionGroup(title: "Output options") var options: OutputOptions
 
     func answer(_ console: Console) async throws -> FleetRunAnswer {
@@ -52,21 +53,24 @@ struct FleetRun: Command {
         defer { withExtendedLifetime(lock) {} }
         let serials = MemoryFile(path: folder.appending("serials"))
         let memory = try serials.read()
-        let notes = ControllerNotes(console)
-        return try await store.withStore(waitingFor: console) { store in
-            let controller = Controller(
-                signer: signer, life: GatewayLife(UInt32.random(in: 0...UInt32.max)), operators: operators,
-                memory: memory, store: store, clock: ContinuousClock(), wall: WallClock.now,
-                save: { try serials.write($0) }, report: { notes.report($0) })
-            console.note("the controller \(id) runs; press Ctrl-C to stop it")
-            await Interrupts.during(onFirst: { console.note("stopping") }) { stops in
-                await withTaskGroup(of: Void.self) { group in
-                    group.addTask { await controller.run() }
-                    for await _ in stops { break }
-                    group.cancelAll()
+        let metrics = Guarded(FleetMetrics(isGateway: false, isController: true))
+        let notes = ControllerNotes(console, metrics)
+        return try await self.metrics.write(metrics, console) {
+            try await store.withStore(waitingFor: console) { store in
+                let controller = Controller(
+                    signer: signer, life: GatewayLife(UInt32.random(in: 0...UInt32.max)), operators: operators,
+                    memory: memory, store: MeasuredStore(store: store, metrics: metrics), clock: ContinuousClock(),
+                    wall: WallClock.now, save: { try serials.write($0) }, report: { notes.report($0) })
+                console.note("the controller \(id) runs; press Ctrl-C to stop it")
+                await Interrupts.during(onFirst: { console.note("stopping") }) { stops in
+                    await withTaskGroup(of: Void.self) { group in
+                        group.addTask { await controller.run() }
+                        for await _ in stops { break }
+                        group.cancelAll()
+                    }
                 }
+                return FleetRunAnswer(controller: "\(id)")
             }
-            return FleetRunAnswer(controller: "\(id)")
         }
     }
 }
@@ -79,19 +83,25 @@ struct FleetRunAnswer: CommandAnswer {
     var lines: [TerminalLine] { TextTable.pairs([("controller", controller)]) }
 }
 
-/// Shows the messages of a controller.
+/// Shows the messages of a controller, and passes them to the metrics.
 private final class ControllerNotes: Sendable {
     private let console: Console
     private let warnings: RepeatedWarnings
     /// The last shown state of each rollout.
     private let states = Guarded<[RolloutName: String]>([:])
 
-    init(_ console: Console) { (self.console, warnings) = (console, RepeatedWarnings(console)) }
+    private let metrics: Guarded<FleetMetrics>
+
+    init(_ console: Console, _ metrics: Guarded<FleetMetrics>) {
+        (self.console, self.metrics, warnings) = (console, metrics, RepeatedWarnings(console))
+    }
 
     func report(_ note: ControllerNote) {
+        metrics.with { $0.note(note) }
         switch note {
         case .leads(let leads):
             console.note(leads ? "this controller leads" : "another controller leads, or the store does not answer")
+        case .counted: break
         case .wrote(let progress):
             let text = "\(progress.rollout): \(progress.state.rawValue), stage \(progress.stage + 1)"
             let isNew = states.with { states in

@@ -81,6 +81,18 @@ package final class OutputFile {
         try writing { () throws(Errno) in try file.write(bytes, at: Int64(offset)) }
     }
 
+    /// Writes bytes that are the complete contents.
+    ///
+    /// - Throws: `write-failed`.
+    package func write(_ bytes: [UInt8]) throws(SigningError) {
+        // A closure cannot throw a typed error through `withUnsafeBytes`, so this closure returns the error.
+        let error = bytes.withUnsafeBytes { buffer -> SigningError? in
+            do throws(SigningError) { try write(buffer, at: 0) } catch { return error }
+            return nil
+        }
+        if let error { throw error }
+    }
+
     /// Waits until all bytes are on the storage device, and then gives the file its name. If the output is a stream, this method only
     /// copies all bytes to the stream.
     ///

@@ -95,17 +95,19 @@ struct Fleet {
     func gateway() async throws -> Run { try await run(Self.words, as: .gateway) }
 
     /// Runs a gateway during `body`, and then stops it with SIGTERM. If the store is on a server, a controller runs, too.
-    func withGateway<Result: Sendable>(_ body: () async throws -> Result) async throws -> Result {
-        guard server != nil else { return try await withGatewayAlone(body).result }
-        return try await withController { try await withGatewayAlone(body).result }
+    func withGateway<Result: Sendable>(
+        _ options: String..., body: () async throws -> Result
+    ) async throws -> Result {
+        guard server != nil else { return try await withGatewayAlone(options, body).result }
+        return try await withController { try await withGatewayAlone(options, body).result }
     }
 
     /// Runs a gateway during `body`, and then stops it with SIGTERM.
     func withGatewayAlone<Result: Sendable>(
-        _ body: () async throws -> Result
+        _ options: [String] = [], _ body: () async throws -> Result
     ) async throws -> (result: Result, gateway: Run) {
         let (result, run) = try await withProcess(
-            Self.words, "gateway", as: .gateway, ready: "state/fleet/gateway-desk/lock", body)
+            Self.words + options, "gateway", as: .gateway, ready: "state/fleet/gateway-desk/lock", body)
         #expect(run.exit == 0, "\(run.err)")
         #expect(try run.json().gateway?.string == "desk")
         return (result, run)
