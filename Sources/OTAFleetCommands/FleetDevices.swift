@@ -40,7 +40,7 @@ struct FleetDevices: Command {
 
               idle      no update has started; for example, the device has a group
               running   a gateway updates the device
-              waiting   the last attempt ended without a result, for example because
+              waiting   the latest attempt ended without a result, for example because
                         the link was lost; another attempt follows
               done      the device runs the image of the rollout, confirmed
               given-up  the rollout does not try the device again: its update has
@@ -86,8 +86,10 @@ struct FleetDevicesAnswer: CommandAnswer {
 struct DeviceChangeOptions: ParsableArguments {
     @Argument(
         help: ArgumentHelp(
-            "The ID of the device, which is its address with - in place of other characters: ble-AABBCCDDEEFF, udp-192-168-1-20-1337, "
-                + "serial--dev-ttyACM0 or sim-NAME. 'otaflash fleet devices' prints the IDs of the known devices."))
+            "The ID of the device. otaflash makes it from the address: ble:AA:BB:CC:DD:EE:FF is ble-AABBCCDDEEFF. In other addresses, - "
+                + "replaces each character that is not a letter, a digit or _, and the ID always has the UDP port: "
+                + "udp-192-168-1-20-1337, serial--dev-ttyACM0, sim-NAME. 'otaflash fleet devices' prints the IDs of its devices."
+        ))
     var id: String
 
     @OptionGroup var store: StoreOptions

@@ -83,7 +83,7 @@ struct Verify: Command {
 
     @Option(
         help: ArgumentHelp(
-            "The public key, or a folder with the public keys (*.pub.pem), that must have signed each attestation; repeatable. "
+            "A public key, or a folder with public keys (*.pub.pem). At least one of these keys must have signed each attestation. Repeatable. "
                 + "Default: the trusted keys of --trust.",
             valueName: "path"),
         completion: .file())

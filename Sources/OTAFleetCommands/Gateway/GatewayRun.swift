@@ -26,8 +26,8 @@ struct GatewayRun: Command {
             The gateway runs until Ctrl-C or SIGTERM. Then it interrupts the updates whose devices have not marked the new image for \
             boot, waits for the others, and exits with 0. A second signal ends it at once.
 
-            If the store is a file, the gateway is also a controller: it starts the stages of the rollouts that 'otaflash rollout \
-            create' has written on this machine. Its key is \(FleetFolder.controllerKeyHelp). If the store is on a server (--server \
+            If the store is a file, the gateway is also a controller: it starts the stages of the rollouts that name its \
+            key. Its key is \(FleetFolder.controllerKeyHelp); 'otaflash rollout create' on this machine names this key by default. If the store is on a server (--server \
             or $\(ServerOptions.variable)), the gateway is not a controller. Then also start a controller: otaflash fleet run.
 
             Example: otaflash gateway run --name desk --device udp:192.168.1.20 \\

@@ -16,7 +16,7 @@ struct RolloutCreate: Command {
             create signs the rollout, and writes it to the store. Gateways and a controller then perform it. Each stage admits \
             more devices, until the last stage.
 
-            A device is finished when its last attempt in this rollout has ended. It is then in one of these states:
+            A device is finished when this rollout does not try it again. It is then in one of these states:
 
               done     the device runs the new image, and the image is confirmed
               failed   the image can be the cause: for example, the device rolled back
@@ -52,9 +52,11 @@ struct RolloutCreate: Command {
 
     @Option(
         help: ArgumentHelp(
-            "The stages, 1 to 16, separated by commas (example: devices=sim-hall,10%,100%). Each stage is a percentage of all devices of "
-                + "--select, in ascending order; group=NAME; or devices=ID+ID with the IDs of 'otaflash fleet devices'. The devices of the "
-                + "earlier stages stay admitted.",
+            "The stages, 1 to 16, separated by commas (example: devices=sim-hall,10%,100%). Each stage is a percentage, "
+                + "in ascending order; group=NAME; or devices=ID+ID with IDs as in 'otaflash device hold --help'. All stages contain only "
+                + "devices of --select. A hash of the device's ID decides whether a percentage contains the device, so it also applies to "
+                + "devices that a gateway finds later, and the number of devices is only approximately this percentage. The devices of "
+                + "the earlier stages stay admitted.",
             valueName: "list"))
     var stages = "100%"
 
@@ -74,7 +76,9 @@ struct RolloutCreate: Command {
 
     @Option(
         help: ArgumentHelp(
-            "The maximum number of attempts for each device, 1 to 1000; default: 3.", valueName: "number"),
+            "The maximum number of attempts for each device, 1 to 1000; default: 3. Another attempt follows only if the latest one "
+                + "ended without a result, for example because the link was lost. A rollback or a refusal is final.",
+            valueName: "number"),
         transform: WholeNumber.in(1...1000))
     var attempts = 3
 
@@ -87,7 +91,8 @@ struct RolloutCreate: Command {
     @Option(
         help: ArgumentHelp(
             "The public key of a controller that may start the stages of this rollout, and halt it; 1 to 8 keys: repeat the option. "
-                + "Default: the key of this machine's controller, \(FleetFolder.controllerKeyHelp). If the store is on a server, the file "
+                + "Default: the public key that belongs to the private key of this machine's controller, "
+                + "\(FleetFolder.controllerKeyHelp). If the store is on a server, the file "
                 + "must exist: 'otaflash fleet run' on this machine creates it.",
             valueName: "file"),
         completion: .file())

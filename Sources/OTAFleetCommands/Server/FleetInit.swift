@@ -20,9 +20,9 @@ struct FleetInit: Command {
             Existing credentials are used again. The configuration has two accounts, so that a gateway cannot write the records \
             of operators.
 
-            Step 2 (--server or $\(ServerOptions.variable)): init creates the store on the running server. It first runs the checks \
-            of 'otaflash fleet check', with the same exit status, and changes nothing on a server that is not suitable. If the \
-            store already exists, nothing changes.
+            Step 2 (--server or $\(ServerOptions.variable)): init creates the store on the running server. It first checks the \
+            server as 'otaflash fleet check' does. If the server is not suitable, init changes nothing, and ends with the exit \
+            status of this check. If the store already exists, nothing changes.
 
             Example: otaflash fleet init --config nats.conf --gateway desk
                      nats-server -c nats.conf &
@@ -47,7 +47,7 @@ struct FleetInit: Command {
     @Option(
         help: ArgumentHelp(
             "With --config: the address and port of the server. The default accepts only connections from this machine. For "
-                + "gateways on other machines, give another address, and use TLS.",
+                + "gateways on other machines, give another address, and enable the tls line of the written file for an encrypted connection.",
             valueName: "host:port"))
     var listen = "127.0.0.1:4222"
 
