@@ -75,6 +75,12 @@ public struct Conversation: Sendable {
     /// Enters the chat again, before the other peer knows that this peer has left.
     public mutating func enter() { outbox.removeGoodbye() }
 
+    /// Discards the received part of a message, which the other peer sends again over the next link. Returns whether there was a part.
+    public mutating func discardPart() -> Bool {
+        defer { incoming = [] }
+        return !incoming.isEmpty
+    }
+
     private mutating func queue(_ add: (inout Outbox) -> Void) -> [Frame] {
         let wasEmpty = outbox.isEmpty
         add(&outbox)

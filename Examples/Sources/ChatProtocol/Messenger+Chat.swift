@@ -99,9 +99,12 @@ extension Messenger {
         case .goodbye, .goodbyeLater, .withoutGoodbye: devices.ignoreCalls { $1.id == peer }
         }
         (pair.isPeripheral, pair.hasLinked, pair.stalled) = (nil, false, nil)
+        // A faulty peer may come again and again with another identity, so a part of a message must not remain.
+        let hasDiscarded = pair.conversation.discardPart()
         pairs[peer] = pair
         if let id = pair.link {
             links[id]?.since = now
+            if hasDiscarded { links[id]?.hasDiscarded = true }
             if parting == .goodbye { transmit(frames, on: id) }
             if parting == .goodbyeLater || parting == .withoutGoodbye { close(id) }
         }

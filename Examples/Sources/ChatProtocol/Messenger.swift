@@ -237,7 +237,8 @@ public struct Messenger: Sendable {
         callNotice = (start, wait * 2)
         let reason = candidates.isEmpty ? "is not in range" : "does not answer"
         let seconds = wait.components.seconds
-        notice("No link after \(seconds) s: \(visible(wanted ?? "")) \(reason). Still trying; Control-C ends the program.")
+        let name = visible(wanted ?? "")
+        notice("No link after \(seconds) s: \(name) \(reason). Still trying; Control-C ends the program.")
     }
 
     /// Decides who calls, and ends a chat that has waited too long.

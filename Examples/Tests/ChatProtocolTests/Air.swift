@@ -229,7 +229,8 @@ struct Air {
             if links[index].peripheral == nil ? strangers[links[index].address] == .refusesConnections : !isInRange {
                 end(index, after: .seconds(10))
             } else {
-                handle(links[index].central, .linked(.central(links[index].number), with: links[index].address, frameLength: 18))
+                let link = links[index]
+                handle(link.central, .linked(.central(link.number), with: link.address, frameLength: 18))
             }
         } else if let peer = peers.indices.first(where: {
             !hasQuit[$0] && peers[$0].deadline.map { $0 <= now } ?? false

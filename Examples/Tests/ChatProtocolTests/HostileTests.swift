@@ -116,9 +116,8 @@ struct HostileTests {
     ) throws -> [Messenger.Action] {
         let id = LinkID.central(number)
         var caller = caller()
-        guard
-            case .transmit(_, let values) = try #require(messenger.handle(.linked(id, with: Air.address(9), frameLength: 18), at: time).first)
-        else { return [] }
+        let first = messenger.handle(.linked(id, with: Air.address(2), frameLength: 18), at: time).first
+        guard case .transmit(_, let values) = try #require(first) else { return [] }
         let hello = try Packet(bytes: values[0])
         var actions: [Messenger.Action] = []
         for frame in try caller.receive(hello.frame) + [.position(position)] {
@@ -154,6 +153,25 @@ struct HostileTests {
         }
         #expect(opened == 1)
         #expect(waits == [500, 1000, 2000, 4000, 8000, 16_000].map { .milliseconds($0) })
+    }
+
+    @Test("a part of a message does not remain when its sender leaves, because each identity could leave 64 KiB")
+    func discardsPartsOfMessages() throws {
+        var messenger = Messenger(Self.alice, Session("red"), nonce: { Array(0..<8) })
+        for (number, time) in [(1, Duration.zero), (2, .seconds(60))] {
+            for kind in [Announcement.Kind.presence(Self.bob), .call(Self.alice)] {
+                let announcement = Announcement(kind, Session("red"))
+                _ = messenger.handle(.sighted(Air.address(2), name: "Bob", announcement), at: time)
+            }
+            let actions = try Self.member(&messenger, number, at: time)
+            let position = Packet([0, 1, 2, 3], .position(Position(1, 0))).bytes
+            #expect(actions.contains(.transmit(.central(number), [position])))
+            for frame in [.text(Position(1, 0), [65, 66], isLast: false), .goodbye(2)] as [Frame] {
+                _ = messenger.handle(.received(.central(number), Packet([0, 1, 2, 3], frame).bytes), at: time)
+            }
+            #expect(messenger.chatName == nil)
+            _ = messenger.handle(.unlinked(.central(number), "closed"), at: time)
+        }
     }
 
     @Test(
