@@ -11,3 +11,18 @@ public struct Stopwatch: Sendable {
         Task { if (try? await Task.sleep(until: start + time, clock: .continuous)) != nil { body() } }
     }
 }
+
+/// Returns the result of `body`. Nil: `body` took more than this time, and was cancelled.
+public func atMost<Result: Sendable>(
+    _ time: Duration, _ body: @escaping @Sendable () async throws -> Result
+) async throws -> Result? {
+    try await withThrowingTaskGroup(of: Result?.self) { group in
+        defer { group.cancelAll() }
+        group.addTask { try await body() }
+        group.addTask {
+            try await Task.sleep(for: time)
+            return nil
+        }
+        return try await group.next() ?? nil
+    }
+}
