@@ -59,7 +59,7 @@ struct WantedTests {
         #expect(air.notices(0) == notices && air.peers[0].undelivered == 1)
     }
 
-    @Test("with a wanted address, no peer with another address is called or accepted, whatever it has copied")
+    @Test("with a wanted address, a peer with another address is not called and not accepted")
     func impostorsWithAnotherAddress() {
         let (wanted, impostor) = (Air.address(2), Air.address(9))
         var alice = Messenger(PeerID(1), Session("public"), wanted: "\(wanted)")
