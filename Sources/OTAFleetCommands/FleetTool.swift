@@ -106,7 +106,8 @@ struct FleetGroup: CommandGroupWithHint {
             of its own: 'otaflash fleet run'.
             """,
         subcommands: [
-            FleetDevices.self, FleetGateways.self, FleetEvents.self, FleetInit.self, FleetCheck.self, FleetRun.self,
+            FleetDevices.self, FleetGateways.self, FleetEvents.self, FleetReport.self, FleetInit.self, FleetCheck.self,
+            FleetRun.self,
         ])
 }
 

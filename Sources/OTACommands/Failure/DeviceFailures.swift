@@ -11,6 +11,14 @@ extension Failure {
         self.init(error.code.rawValue, exit, Self.message(error), hint: hint)
     }
 
+    /// Returns the next step after a push that ended with an error code; nil if no push ends with this code. The line in it names the
+    /// bundle `FILE.otaf` and the device `ADDRESS`.
+    package static func pushAdvice(for code: String) -> String? {
+        guard let code = UpdateError.Code(rawValue: code) else { return nil }
+        let push = Invocation(command: Push.name, file: "FILE.otaf", device: "ADDRESS")
+        return advice(for: UpdateError(code, ""), in: push).hint
+    }
+
     /// Returns the message for an error. For some error codes, the error's context does not describe the failure completely. The message
     /// then starts with a summary of the failure.
     private static func message(_ error: UpdateError) -> String {

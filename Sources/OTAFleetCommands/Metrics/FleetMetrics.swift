@@ -97,7 +97,7 @@ package struct FleetMetrics: Sendable {
         text.sample(attempts.failed, [("result", "failed")])
         text.metric(
             "otaflash_transfer_bytes_total", .counter,
-            "Bytes of images that were sent to devices, including the bytes that were sent again.")
+            "Bytes of plain and encoded images that were sent to devices, including the bytes that were sent again.")
         text.sample(transferBytes)
         text.metric("otaflash_leases_lost_total", .counter, "Pushes that lost the lease of their device.")
         text.sample(lostLeases)

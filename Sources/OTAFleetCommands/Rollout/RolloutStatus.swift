@@ -147,15 +147,8 @@ struct RolloutList: Command {
     func answer(_ console: Console) async throws -> RolloutListAnswer {
         let operators = try operators.keys(console)
         return try await store.withStore { store in
-            var rollouts: [RolloutSummary] = []
-            for record in try await store.records(in: .rollouts).sorted(by: { $0.key.name < $1.key.name }) {
-                guard let name = RolloutName(record.key.name.description) else { continue }
-                do {
-                    rollouts.append(try await RolloutSummary.read(name, operators, store, console).summary)
-                } catch let error as FleetError {
-                    console.warn("the rollout \(name) is ignored: \(error.context)", hint: error.failure.hint)
-                }
-            }
+            let records = try await RolloutSummary.counted(store, console)
+            let rollouts = try await RolloutSummary.all(operators, store, records, console).map(\.summary)
             return RolloutListAnswer(rollouts: rollouts)
         }
     }

@@ -67,11 +67,13 @@ struct RolloutSummary: Encodable, Sendable {
 }
 
 extension RolloutSummary {
-    /// Reads a rollout, its progress and the records of the devices.
+    /// Reads a rollout and its progress, and counts its devices.
     ///
+    /// - Parameter records: the records of all devices; nil: this method reads them.
     /// - Throws: `no-such-rollout`; `FleetError` if the rollout is not signed by an operator; `StoreError`.
     static func read(
-        _ name: RolloutName, _ operators: OperatorKeys, _ store: some FleetStore, _ console: Console
+        _ name: RolloutName, _ operators: OperatorKeys, _ store: some FleetStore, _ console: Console,
+        records: [DeviceRecord]? = nil
     ) async throws -> (rollout: Verified<Rollout>, revision: Revision, summary: RolloutSummary) {
         guard let stored = try await store.read(RecordKey(name)) else {
             throw Failure(
@@ -85,11 +87,36 @@ extension RolloutSummary {
         let progress = try await store.read(RecordKey(.progress, name.text)).map {
             try OperatorKeys.progress($0.bytes, of: rollout)
         }
-        let records = try await store.devices { name, error in
+        let devices: [DeviceRecord]
+        if let records { devices = records } else { devices = try await counted(store, console) }
+        let counts = progress.map { Tally(devices, of: rollout.value, stage: $0.value.stage).all } ?? .init()
+        return (rollout, stored.revision, RolloutSummary(rollout.value, progress: progress?.value, counts: counts))
+    }
+
+    /// Returns the records of all devices that can be counted. For each other record, it prints a warning.
+    static func counted(_ store: some FleetStore, _ console: Console) async throws -> [DeviceRecord] {
+        try await store.devices { name, error in
             console.warn("the record of the device \(name) is not counted: \(error.context)")
         }
-        let counts = progress.map { Tally(records, of: rollout.value, stage: $0.value.stage).all } ?? .init()
-        return (rollout, stored.revision, RolloutSummary(rollout.value, progress: progress?.value, counts: counts))
+    }
+
+    /// Returns the rollouts that an operator signed, in the order of their names. For each other rollout in the store, it prints a warning.
+    ///
+    /// - Parameter records: the records of all devices.
+    static func all(
+        _ operators: OperatorKeys, _ store: some FleetStore, _ records: [DeviceRecord], _ console: Console
+    ) async throws -> [(rollout: Rollout, summary: RolloutSummary)] {
+        var rollouts: [(Rollout, RolloutSummary)] = []
+        for record in try await store.records(in: .rollouts).sorted(by: { $0.key.name < $1.key.name }) {
+            guard let name = RolloutName(record.key.name.description) else { continue }
+            do {
+                let (rollout, _, summary) = try await read(name, operators, store, console, records: records)
+                rollouts.append((rollout.value, summary))
+            } catch let error as FleetError {
+                console.warn("the rollout \(name) is ignored: \(error.context)", hint: error.failure.hint)
+            }
+        }
+        return rollouts
     }
 }
 
