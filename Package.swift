@@ -197,7 +197,7 @@ let package = Package(
                 system,
             ], swiftSettings: swift),
         .executableTarget(
-            name: "otaflash-fleet", dependencies: ["OTAFleetCommands"], swiftSettings: swift,
+            name: "otaflash-fleet", dependencies: ["CLinux", "OTAFleetCommands"], swiftSettings: swift,
             linkerSettings: selfContained + privateLibraries),
 
         // The tests and their shared code.

@@ -1,5 +1,6 @@
 // Linux functions that the module Glibc of Swift does not contain, and wrappers for functions that are variadic in C. Swift cannot call
 // variadic C functions.
+#include <malloc.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
 
