@@ -8,8 +8,9 @@ internal import OTAUpdate
 
 /// The devices of a gateway: devices at given addresses, over any transport of OTAClient, and Bluetooth devices in range.
 ///
-/// After a device at a given address has reported its product and version once, it always counts as heard. If the device is gone, a push to
-/// it ends without a result, and the gateway tries again later. A Bluetooth device in range is reported by ``RadioFinder``.
+/// After a device at a given address has reported its product and version once, it always counts as heard. A device that this gateway has
+/// updated counts as heard from the start. If the device is gone, a push to it ends without a result, and the gateway tries again later. A
+/// Bluetooth device in range is reported by ``RadioFinder``.
 public struct ClientDevices<C: Clock>: GatewayDevices where C.Duration == Duration {
     private let addresses: [DeviceID: DeviceAddress]
     private let radio: RadioFinder<C>?
@@ -49,8 +50,10 @@ public struct ClientDevices<C: Clock>: GatewayDevices where C.Duration == Durati
         self.clock = clock
     }
 
-    public func hear(_ report: @escaping @Sendable (Sighting) -> Void) async {
-        let finder = DeviceFinder(addresses, clock: clock) { [options] in
+    public func hear(
+        isUpdated: @escaping @Sendable (DeviceID) async -> Bool, report: @escaping @Sendable (Sighting) -> Void
+    ) async {
+        let finder = DeviceFinder(addresses, clock: clock, isUpdated: isUpdated) { [options] in
             try await Updater($0, options).status().report.device
         }
         await withDiscardingTaskGroup { group in

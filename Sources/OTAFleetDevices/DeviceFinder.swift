@@ -4,13 +4,15 @@ package import OTAFleet
 package import OTAGateway
 package import OTAUpdate
 
-/// Asks devices for their product and version until each one has answered.
+/// Asks devices for their product and version until each one has answered. Does not ask the devices that the gateway has updated, because
+/// their records have both: a restarted gateway with hundreds of devices would otherwise ask all of them again.
 ///
 /// A gateway starts its first update as soon as one device has answered. At most ``atOnce`` devices are asked at the same time, because
 /// each open link needs a thread and a socket. A device without an answer is asked again after 60 s; it does not delay the others.
 package struct DeviceFinder<C: Clock>: Sendable where C.Duration == Duration {
     private enum Event: Sendable {
-        case answered(DeviceID, DeviceDescription?)
+        /// The sighting is nil if the device did not answer.
+        case answered(DeviceID, Sighting?)
         case due(DeviceID)
     }
 
@@ -20,15 +22,19 @@ package struct DeviceFinder<C: Clock>: Sendable where C.Duration == Duration {
 
     private let addresses: [DeviceID: DeviceAddress]
     private let clock: C
+    private let isUpdated: @Sendable (DeviceID) async -> Bool
     private let status: @Sendable (DeviceAddress) async throws -> DeviceDescription
 
-    /// - Parameter status: asks a device. An error means that the device did not answer.
+    /// - Parameters:
+    ///   - isUpdated: returns true if the gateway has updated the device (``GatewayDevices/hear(isUpdated:report:)``).
+    ///   - status: asks a device. An error means that the device did not answer.
     package init(
-        _ addresses: [DeviceID: DeviceAddress], clock: C,
+        _ addresses: [DeviceID: DeviceAddress], clock: C, isUpdated: @escaping @Sendable (DeviceID) async -> Bool,
         status: @escaping @Sendable (DeviceAddress) async throws -> DeviceDescription
     ) {
         self.addresses = addresses
         self.clock = clock
+        self.isUpdated = isUpdated
         self.status = status
     }
 
@@ -41,14 +47,14 @@ package struct DeviceFinder<C: Clock>: Sendable where C.Duration == Duration {
                 while asked < Self.atOnce, let device = waiting.popFirst() {
                     guard let address = addresses[device] else { continue }
                     asked += 1
-                    group.addTask { [status] in .answered(device, try? await status(address)) }
+                    group.addTask { .answered(device, await find(device, address)) }
                 }
                 switch await group.next() {
                 case nil: return
                 case .due(let device): waiting.append(device)
-                case .answered(let device, let description?):
+                case .answered(_, let sighting?):
                     asked -= 1
-                    report(.heard(device, description, rssi: nil))
+                    report(sighting)
                 case .answered(let device, nil):
                     asked -= 1
                     group.addTask { [clock] in
@@ -59,6 +65,11 @@ package struct DeviceFinder<C: Clock>: Sendable where C.Duration == Duration {
             }
             group.cancelAll()
         }
+    }
+
+    private func find(_ device: DeviceID, _ address: DeviceAddress) async -> Sighting? {
+        if await isUpdated(device) { return .heard(device, product: nil, version: nil, rssi: nil) }
+        return try? await .heard(device, status(address), rssi: nil)
     }
 }
 

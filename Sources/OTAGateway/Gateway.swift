@@ -83,13 +83,34 @@ public struct Gateway<C: Clock, Devices: GatewayDevices>: Sendable where C.Durat
             for bucket in [Bucket.releases, .rollouts, .progress, .devices] {
                 group.addTask { await watch.run(bucket, needsList: bucket != .devices) { post.yield(.store($0)) } }
             }
-            group.addTask { await devices.hear { post.yield(.sighting($0)) } }
+            group.addTask {
+                await devices.hear {
+                    await isUpdated($0, post)
+                } report: {
+                    post.yield(.sighting($0))
+                }
+            }
             group.addTask { for await _ in stops { post.yield(.stop) } }
             var loop = GatewayLoop(self, post)
             await loop.run(mailbox, in: &group)
             group.cancelAll()
         }
         try Task.checkCancellation()
+    }
+
+    /// Returns true if this gateway performed the last update of the device, and the update was successful. If another gateway performed it,
+    /// the device may be out of range of this gateway.
+    ///
+    /// The method passes the record to the loop, so the loop does not read it again when it hears the device.
+    private func isUpdated(
+        _ device: DeviceID, _ post: AsyncStream<GatewayMessage>.Continuation
+    ) async -> Bool {
+        guard let name = RecordName(device.text), let stored = try? await store.read(RecordKey(.devices, name)),
+            let record = try? DeviceRecord(parsing: stored.bytes)
+        else { return false }
+        post.yield(.read(device, .success(stored)))
+        return record.state == .done && record.holder?.gateway == settings.holder.gateway
+            && record.product != nil && record.version != nil
     }
 }
 

@@ -6,7 +6,14 @@ public import OTASigning
 public protocol GatewayDevices: Sendable {
     /// Reports which devices are in range, until the task is cancelled. The gateway calls this method once. If the method returns earlier,
     /// the devices in range at that time stay in range for the gateway.
-    func hear(_ report: @escaping @Sendable (Sighting) -> Void) async
+    ///
+    /// - Parameters:
+    ///   - isUpdated: reads the record of a device from the store. Returns true if the device's last update was successful, and this gateway
+    ///     performed it. The record then has the product and the version of the device, so they need not be read again.
+    ///   - report: called for each change.
+    func hear(
+        isUpdated: @escaping @Sendable (DeviceID) async -> Bool, report: @escaping @Sendable (Sighting) -> Void
+    ) async
 
     /// Pushes a bundle to a device, and confirms the image after the restart. If the task is cancelled, the push ends as soon as possible.
     ///

@@ -98,6 +98,11 @@ extension GatewayLoop {
         do {
             let stored = try result.get()
             let record = try stored.map { try parse($0, device) }
+            // The record of a device can arrive before the device is heard.
+            if units[device] == nil {
+                let machine = DeviceMachine(device: device, holder: gateway.settings.holder)
+                units[device] = Unit(machine: machine, isHeard: false)
+            }
             perform(device, &group) { $0.readBack(record, revision: stored?.revision.number ?? 0, at: $1) }
         } catch {
             if let error = error as? StoreError { failed(error) }

@@ -6,7 +6,7 @@ internal import OTAStore
 /// The loop of a ``Gateway``. It receives messages, passes them to the machines of the devices, and performs the actions of the machines in
 /// child tasks. Only this loop has mutable state.
 struct GatewayLoop<C: Clock, Devices: GatewayDevices> where C.Duration == Duration {
-    /// A device that the gateway has heard.
+    /// A device that the gateway has heard, or whose record it has read in order to hear it.
     struct Unit {
         var machine: DeviceMachine
         var rssi: Int?

@@ -89,7 +89,7 @@ import Testing
         }
         let missing = try DeviceID(of: DeviceAddress("sim:0"))
         let (asked, underWay, most) = (Guarded(0), Guarded(0), Guarded(0))
-        let finder = DeviceFinder(addresses, clock: time) { address in
+        let finder = DeviceFinder(addresses, clock: time, isUpdated: { _ in false }) { address in
             underWay.with { $0 += 1 }
             defer { underWay.with { $0 -= 1 } }
             most.with { most in most = max(most, underWay.with { $0 }) }
@@ -119,6 +119,35 @@ import Testing
             #expect(last >= .seconds(124) && last < .seconds(126))
             #expect(most.with { $0 } == DeviceFinder<VirtualTime>.atOnce)
         }
+    }
+
+    @Test("a device that the gateway has updated is heard without being asked, and all others are asked")
+    func updatedDevices() throws {
+        let time = VirtualTime()
+        var addresses: [OTAFleet.DeviceID: DeviceAddress] = [:]
+        for number in 0..<40 {
+            let address = try DeviceAddress("sim:\(number)")
+            addresses[try DeviceID(of: address)] = address
+        }
+        let updated = Set(addresses.keys.filter { $0.text.hasSuffix("7") })
+        let asked = Guarded<Set<String>>([])
+        let finder = DeviceFinder(addresses, clock: time, isUpdated: { updated.contains($0) }) { address in
+            asked.with { _ = $0.insert(address.text) }
+            return DeviceDescription(product: "lamp", state: .idle, runningVersion: "1.3.0")
+        }
+        let heard = Guarded<Set<Sighting>>([])
+        try time.run { await finder.run { sighting in heard.with { _ = $0.insert(sighting) } } }
+        var expected: Set<Sighting> = []
+        for device in addresses.keys {
+            let isUpdated = updated.contains(device)
+            expected.insert(
+                .heard(
+                    device, product: isUpdated ? nil : ProductName("lamp"),
+                    version: isUpdated ? nil : SemanticVersion("1.3.0"), rssi: nil))
+        }
+        #expect(heard.with { $0 } == expected)
+        let others = addresses.filter { !updated.contains($0.key) }.values.map(\.text)
+        #expect(asked.with { $0 } == Set(others))
     }
 
     @Test(

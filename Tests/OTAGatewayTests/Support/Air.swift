@@ -99,7 +99,9 @@ struct Radio: GatewayDevices {
     /// Whether the devices go out of range at once.
     var losesAll = false
 
-    func hear(_ report: @escaping @Sendable (Sighting) -> Void) async {
+    func hear(
+        isUpdated: @escaping @Sendable (DeviceID) async -> Bool, report: @escaping @Sendable (Sighting) -> Void
+    ) async {
         for (device, rssi) in hears.sorted(by: { $0.key < $1.key }) {
             report(.heard(device, product: product, version: SemanticVersion("1.3.0"), rssi: rssi))
         }

@@ -4,11 +4,15 @@ import OTAStore
 /// A store that refuses some calls.
 struct PatchedStore: FleetStore {
     let store: any FleetStore
+    var onRead: @Sendable (RecordKey) -> Void = { _ in }
     var onRecords: @Sendable (Bucket) throws(StoreError) -> Void = { _ throws(StoreError) in }
     var onWrite: @Sendable (RecordKey) async throws(StoreError) -> Void = { _ throws(StoreError) in }
     var onAppend: @Sendable (FleetEvent) throws(StoreError) -> Void = { _ throws(StoreError) in }
 
-    func read(_ key: RecordKey) async throws(StoreError) -> StoredRecord? { try await store.read(key) }
+    func read(_ key: RecordKey) async throws(StoreError) -> StoredRecord? {
+        onRead(key)
+        return try await store.read(key)
+    }
 
     func records(in bucket: Bucket) async throws(StoreError) -> [StoredRecord] {
         try onRecords(bucket)

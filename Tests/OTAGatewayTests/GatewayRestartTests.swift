@@ -1,0 +1,124 @@
+import DescriptorIO
+import OTAFirmware
+import OTAFleet
+import OTAGateway
+import OTASigning
+import OTAStore
+import Testing
+
+@Suite("Restarted gateway") struct GatewayRestartTests {
+    /// The devices of a restarted gateway. It reports only the devices that the gateway has updated, without their product and version.
+    private struct UpdatedDevices: GatewayDevices {
+        let radio: Radio
+        let answers = Guarded<[DeviceID: Bool]>([:])
+
+        func hear(
+            isUpdated: @escaping @Sendable (DeviceID) async -> Bool, report: @escaping @Sendable (Sighting) -> Void
+        ) async {
+            for device in radio.hears.keys.sorted() {
+                let answer = await isUpdated(device)
+                answers.with { $0[device] = answer }
+                if answer { report(.heard(device, product: nil, version: nil, rssi: nil)) }
+            }
+        }
+
+        func push(
+            _ bundle: VerifiedBundle, to device: DeviceID, interrupts: AsyncStream<Void>,
+            report: @escaping @Sendable (PushStep) -> Void
+        ) async -> PushEnd {
+            await radio.push(bundle, to: device, interrupts: interrupts, report: report)
+        }
+    }
+
+    /// Writes the record of a device whose last attempt, by the given gateway, has ended with the given change.
+    private func write(
+        _ device: DeviceID, by gateway: String, product: ProductName?, in world: World,
+        _ change: (Holder) -> DeviceChange?
+    ) async throws {
+        let holder = Holder(gateway: try #require(GatewayName(gateway)), life: GatewayLife(1))
+        var record = DeviceRecord(device: device)
+        record.product = product
+        record = try record.changed(
+            .lease(rollout: #require(RolloutName("t-139")), created: world.fleet.created, holder: holder), at: nil)
+        if let change = change(holder) { record = try record.changed(change, at: nil) }
+        let key = RecordKey(.devices, try #require(RecordName(device.text)))
+        #expect(try await world.memory.write(record.encoded(), at: key, expecting: .absent) != .conflict)
+    }
+
+    @Test("a gateway hears a device that it has updated without reading its version, and pushes a newer rollout to it")
+    func updated() throws {
+        let world = try World()
+        let devices = try (1...6).map { try world.device($0) }
+        let hears = Dictionary(uniqueKeysWithValues: devices.map { ($0, -50) })
+        let radio = UpdatedDevices(radio: Radio(air: world.air, hears: hears, product: world.fleet.product))
+        let (product, version) = (world.fleet.product, SemanticVersion("1.3.0"))
+        let rollout = try world.fleet.rollout()
+        try world.run {
+            try await write(devices[0], by: "a", product: product, in: world) { .finish(version: version, by: $0) }
+            try await write(devices[1], by: "b", product: product, in: world) { .finish(version: version, by: $0) }
+            try await write(devices[2], by: "a", product: product, in: world) { .giveUp(.rolledBack, by: $0) }
+            try await write(devices[3], by: "a", product: product, in: world) { _ in nil }
+            try await write(devices[4], by: "a", product: nil, in: world) { .finish(version: version, by: $0) }
+            try await world.fleet.publish(in: world.memory)
+            try await world.fleet.write(rollout, to: world.memory)
+            try await world.fleet.admit(rollout, in: world.memory)
+            let gateway = try world.gateway("a", life: 2, devices: radio)
+            try await world.wait("the device is done") {
+                let record = try await world.record(devices[0])
+                return record?.rollout == rollout.value.name && record?.state == .done
+            }
+            try await world.time.sleep(for: .seconds(120))
+            try await gateway.stop()
+            let expected = Dictionary(uniqueKeysWithValues: devices.map { ($0, $0 == devices[0]) })
+            #expect(radio.answers.with { $0 } == expected)
+            #expect(await world.air.started == [devices[0]])
+            let text = try String(
+                decoding: #require(try await world.memory.records(in: .gateways).first).bytes, as: UTF8.self)
+            #expect(text.contains(#""heard":1"#), "a device whose record was read is not heard yet")
+        }
+    }
+
+    @Test("a gateway reads a device's record once at its start, also if the device must report its version")
+    func reads() throws {
+        let reads = Guarded<[DeviceID: Int]>([:])
+        let world = try World { _, memory in
+            PatchedStore(
+                store: memory,
+                onRead: { key in
+                    guard key.bucket == .devices, let device = DeviceID(key.name.description) else { return }
+                    reads.with { $0[device, default: 0] += 1 }
+                })
+        }
+        let (mine, other) = (try world.device(1), try world.device(2))
+        let devices = AskedDevices(
+            radio: Radio(air: world.air, hears: [mine: -50, other: -50], product: world.fleet.product))
+        let product = world.fleet.product
+        try world.run {
+            try await write(mine, by: "a", product: product, in: world) { .finish(version: nil, by: $0) }
+            try await write(other, by: "b", product: product, in: world) { .finish(version: nil, by: $0) }
+            let gateway = try world.gateway("a", life: 2, devices: devices)
+            try await world.time.sleep(for: .seconds(60))
+            try await gateway.stop()
+        }
+        #expect(reads.with { $0 } == [mine: 1, other: 1])
+    }
+
+    /// Devices that report their product and version after the gateway has read their records.
+    private struct AskedDevices: GatewayDevices {
+        let radio: Radio
+
+        func hear(
+            isUpdated: @escaping @Sendable (DeviceID) async -> Bool, report: @escaping @Sendable (Sighting) -> Void
+        ) async {
+            for device in radio.hears.keys.sorted() { _ = await isUpdated(device) }
+            await radio.hear(isUpdated: isUpdated, report: report)
+        }
+
+        func push(
+            _ bundle: VerifiedBundle, to device: DeviceID, interrupts: AsyncStream<Void>,
+            report: @escaping @Sendable (PushStep) -> Void
+        ) async -> PushEnd {
+            await radio.push(bundle, to: device, interrupts: interrupts, report: report)
+        }
+    }
+}
