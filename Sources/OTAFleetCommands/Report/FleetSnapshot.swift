@@ -25,7 +25,7 @@ struct FleetSnapshot {
         let product, version: String
     }
 
-    /// The number of devices with one reason, for which no rollout tries them again.
+    /// The number of devices that no rollout tries again, with one reason.
     struct Failure {
         let reason: Reason
         let devices: Int
