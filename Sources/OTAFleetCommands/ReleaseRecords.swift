@@ -25,6 +25,14 @@ struct ReleaseSummary: Encodable, Sendable {
         bundleSha256 = release.bundleDigest.description
         self.rollouts = rollouts.filter { $0.release == release.id && $0.state != .aborted }.map(\.name.text)
     }
+
+    /// The titles and values that a list and the view of one release show.
+    var cells: [(String, String)] {
+        [
+            ("release", id), ("product", product), ("version", version), ("counter", "\(counter)"), ("state", state),
+            ("rollouts", rollouts.isEmpty ? "-" : rollouts.joined(separator: ", ")),
+        ]
+    }
 }
 
 extension FleetStore {
@@ -108,15 +116,7 @@ struct ReleaseListAnswer: CommandAnswer {
     let releases: [ReleaseSummary]
 
     var lines: [TerminalLine] {
-        guard !releases.isEmpty else { return ["no releases"] }
-        return TextTable.rows(
-            ["release", "product", "version", "counter", "state", "rollouts"],
-            releases.map {
-                [
-                    $0.id, $0.product, $0.version, "\($0.counter)", $0.state,
-                    $0.rollouts.isEmpty ? "-" : $0.rollouts.joined(separator: ", "),
-                ]
-            })
+        releases.isEmpty ? ["no releases"] : TextTable.rows(releases.map(\.cells))
     }
 }
 
@@ -150,13 +150,11 @@ struct ReleaseViewAnswer: CommandAnswer {
     let release: ReleaseSummary
 
     var lines: [TerminalLine] {
-        TextTable.pairs([
-            ("release", "\(release.id): \(release.state)"),
-            ("bundle", "\(release.product) \(release.version), counter \(release.counter), \(release.size) bytes"),
-            ("manifest SHA-256", release.manifestSha256),
-            ("bundle SHA-256", release.bundleSha256),
-            ("rollouts", release.rollouts.isEmpty ? "none" : release.rollouts.joined(separator: ", ")),
-        ])
+        TextTable.pairs(
+            release.cells + [
+                ("size", "\(release.size) bytes"), ("manifest SHA-256", release.manifestSha256),
+                ("bundle SHA-256", release.bundleSha256),
+            ])
     }
 }
 

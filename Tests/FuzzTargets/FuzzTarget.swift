@@ -26,6 +26,7 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
     case attestations
     case fleet
     case nats
+    case natsServer = "nats-server"
 
     /// Runs the decoder on the bytes. It may refuse them, but must not trap or hang.
     ///
@@ -56,6 +57,7 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
         case .attestations: AttestationFuzz.run(bytes)
         case .fleet: FleetFuzz.run(bytes)
         case .nats: NATSFuzz.run(bytes)
+        case .natsServer: NATSServerFuzz.run(bytes)
         }
     }
 }

@@ -20,3 +20,18 @@ enum NATSFuzz {
             ? "an unsafe identifier" : nil
     }
 }
+
+/// Reads the input as the line `INFO` of a NATS server, which arrives before the login, and as the address of a server.
+enum NATSServerFuzz {
+    static func run(_ bytes: [UInt8]) -> String? {
+        if let information = try? ServerInformation(parsing: bytes) {
+            if !bytes.starts(with: Array("INFO ".utf8)) { return "a line without INFO is accepted" }
+            if information.cluster?.isEmpty == true { return "the name of the cluster is empty" }
+            if information.maximumPayload < 0 { return "the maximum size of a message is negative" }
+        }
+        guard let (host, port) = ServerInformation.endpoint(of: String(decoding: bytes, as: UTF8.self)) else {
+            return nil
+        }
+        return host.isEmpty || port.isEmpty || host.contains("/") ? "the host or the port is malformed" : nil
+    }
+}

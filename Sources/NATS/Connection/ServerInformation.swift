@@ -46,6 +46,7 @@ public struct ServerInformation: Sendable, Equatable {
         }
         guard line.starts(with: Array("INFO ".utf8)) else { throw .malformed("line INFO") }
         let found = try JetStreamJSON.decode(Information.self, Array(line.dropFirst(5)), "INFO")
+        guard found.max_payload >= 0 else { throw .malformed("max_payload in the line INFO") }
         (version, cluster) = (found.version, found.cluster.flatMap { $0.isEmpty ? nil : $0 })
         (hasJetStream, maximumPayload) = (found.jetstream ?? false, found.max_payload)
     }
@@ -57,8 +58,8 @@ public struct ServerInformation: Sendable, Equatable {
         if let at = rest.lastIndex(of: "@") { rest = rest[rest.index(after: at)...] }
         rest = rest.prefix { $0 != "/" }
         if rest.hasPrefix("["), let end = rest.firstIndex(of: "]") {
-            let port = rest[rest.index(after: end)...].dropFirst()
-            return (String(rest.dropFirst().prefix { $0 != "]" }), port.isEmpty ? "4222" : String(port))
+            let (host, port) = (rest[..<end].dropFirst(), rest[rest.index(after: end)...].dropFirst())
+            return host.isEmpty ? nil : (String(host), port.isEmpty ? "4222" : String(port))
         }
         let parts = rest.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
         guard let host = parts.first, !host.isEmpty else { return nil }

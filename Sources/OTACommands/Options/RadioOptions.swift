@@ -95,14 +95,6 @@ package struct AdapterOptions: ParsableArguments {
 
     package func validate() throws { if let adapter { try Self.check(adapter) } }
 
-    /// Refuses a text that is not the name of an adapter, and an adapter that is given twice.
-    package static func check(_ adapters: [String]) throws(ValidationError) {
-        for (index, name) in adapters.enumerated() {
-            try check(name)
-            if adapters[..<index].contains(name) { throw ValidationError("--adapter \(name) is given twice.") }
-        }
-    }
-
     /// Refuses a text that is not the name of an adapter.
     static func check(_ adapter: String) throws(ValidationError) {
         let number = adapter.utf8.dropFirst(3)
@@ -111,6 +103,40 @@ package struct AdapterOptions: ParsableArguments {
             throw ValidationError("'\(adapter)' is not the name of an adapter (example: --adapter hci0).")
         }
     }
+}
+
+/// The option that selects several Bluetooth adapters.
+package struct AdapterList: ParsableArguments {
+    @Option(
+        help: ArgumentHelp(
+            "\(AdapterOptions.help). With --all or with several devices of 'otaflash push', repeat the option to use several adapters; each "
+                + "device is updated over the adapter that receives the strongest signal from it. Default: \(AdapterOptions.usual).",
+            valueName: "hciN"),
+        completion: Completions.adapters)
+    package var adapter: [String] = []
+
+    package init() {}
+
+    /// Refuses a text that is not the name of an adapter, and an adapter that is given twice.
+    package func validate() throws {
+        for (index, name) in adapter.enumerated() {
+            try AdapterOptions.check(name)
+            if adapter[..<index].contains(name) { throw ValidationError("--adapter \(name) is given twice.") }
+        }
+    }
+}
+
+/// The option with the minimum signal strength of the devices that `--all` finds.
+package struct SignalOptions: ParsableArguments {
+    @Option(
+        parsing: .unconditional,
+        help: ArgumentHelp(
+            "With --all: omit \(AdapterOptions.weakSignals)",
+            valueName: "dBm"),
+        transform: WholeNumber.in(-127...20))
+    package var rssi: Int?
+
+    package init() {}
 }
 
 extension UInt8 {

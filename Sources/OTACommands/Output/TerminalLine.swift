@@ -129,5 +129,10 @@ package enum TextTable {
         }
     }
 
+    /// Formats values that all have the same titles, such as ``pairs(_:)`` shows one of them.
+    package static func rows(_ values: [[(String, String)]]) -> [TerminalLine] {
+        rows((values.first ?? []).map(\.0), values.map { $0.map(\.1) })
+    }
+
     private static let widestCell = 40
 }

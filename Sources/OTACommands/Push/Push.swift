@@ -137,7 +137,7 @@ struct Push: DeviceCommand {
             var single = self
             single.targets.device = [device.address.text]
             single.targets.deviceFile = nil
-            single.targets.adapter = device.address.isBluetooth ? device.adapter.map { [$0] } ?? [] : []
+            single.targets.adapters.adapter = device.address.isBluetooth ? device.adapter.map { [$0] } ?? [] : []
             single.targets.selection.all = false
             return single.invocation(for: update)
         }

@@ -72,8 +72,10 @@ struct MeasuredDevices<Devices: GatewayDevices>: GatewayDevices {
     let devices: Devices
     let metrics: Guarded<FleetMetrics>
 
-    func hear(_ report: @escaping @Sendable (Sighting) -> Void) async {
-        await devices.hear { [metrics] sighting in
+    func hear(
+        isUpdated: @escaping @Sendable (DeviceID) async -> Bool, report: @escaping @Sendable (Sighting) -> Void
+    ) async {
+        await devices.hear(isUpdated: isUpdated) { [metrics] sighting in
             metrics.with { $0.saw(sighting) }
             report(sighting)
         }

@@ -25,7 +25,7 @@ struct FleetSnapshot {
         let product, version: String
     }
 
-    /// The number of devices that no rollout tries again, with one reason.
+    /// A reason, and the number of devices that no rollout tries again for this reason.
     struct Failure {
         let reason: Reason
         let devices: Int

@@ -159,14 +159,6 @@ struct RolloutListAnswer: CommandAnswer {
     let rollouts: [RolloutSummary]
 
     var lines: [TerminalLine] {
-        guard !rollouts.isEmpty else { return ["no rollouts"] }
-        return TextTable.rows(
-            ["rollout", "state", "stage", "done", "failed", "release"],
-            rollouts.map {
-                [
-                    $0.name, $0.text, "\($0.stage)/\($0.stages)", "\($0.devices.done)/\($0.total)",
-                    "\($0.devices.failed)", $0.release,
-                ]
-            })
+        rollouts.isEmpty ? ["no rollouts"] : TextTable.rows(rollouts.map(\.cells))
     }
 }

@@ -63,7 +63,16 @@ struct RolloutSummary: Encodable, Sendable {
     }
 
     var text: String { isFinished && state == "running" ? "all known devices are finished" : state }
-    var total: Int { devices.done + devices.running + devices.failed + devices.refused + devices.waiting }
+    private var total: Int { devices.done + devices.running + devices.failed + devices.refused + devices.waiting }
+
+    /// The titles and values that a list and the status of one rollout show.
+    var cells: [(String, String)] {
+        [
+            ("rollout", name), ("state", text), ("stage", "\(stage) of \(stages)"),
+            ("done", "\(devices.done) of \(total)"), ("failed", "\(devices.failed)"), ("product", product),
+            ("release", release),
+        ]
+    }
 }
 
 extension RolloutSummary {
@@ -134,16 +143,10 @@ struct RolloutAnswer: CommandAnswer {
 
     var lines: [TerminalLine] {
         let devices = rollout.devices
-        return TextTable.pairs([
-            ("rollout", "\(rollout.name): \(rollout.text)"),
-            ("release", "\(rollout.release) for \(rollout.product)"),
-            ("stage", "\(rollout.stage) of \(rollout.stages)"),
-            (
-                "devices",
-                "\(devices.done) done, \(devices.running) running, \(devices.waiting) waiting, \(devices.failed) failed, "
-                    + "\(devices.refused) refused"
-            ),
-            ("expires", rollout.expires),
-        ])
+        return TextTable.pairs(
+            rollout.cells + [
+                ("running", "\(devices.running)"), ("waiting", "\(devices.waiting)"), ("refused", "\(devices.refused)"),
+                ("expires", rollout.expires),
+            ])
     }
 }

@@ -19,12 +19,7 @@ struct DeviceSelection: ParsableArguments {
             valueName: "product"))
     var product: String?
 
-    @Option(
-        parsing: .unconditional,
-        help: ArgumentHelp(
-            "With --all: omit \(AdapterOptions.weakSignals)", valueName: "dBm"),
-        transform: WholeNumber.in(-127...20))
-    var rssi: Int?
+    @OptionGroup var signal: SignalOptions
 
     @Option(
         help: ArgumentHelp(
@@ -56,7 +51,7 @@ struct DeviceSelection: ParsableArguments {
     /// The first option that the user gave and that requires `--all`; nil if the user gave none.
     private var given: String? {
         let options: [(String, Bool)] = [
-            ("--product", product != nil), ("--rssi", rssi != nil), ("--running", running != nil),
+            ("--product", product != nil), ("--rssi", signal.rssi != nil), ("--running", running != nil),
             ("--name", name != nil), ("--limit", limit != nil), ("--list", list), ("--yes", yes),
         ]
         return options.first(where: \.1)?.0
@@ -71,7 +66,7 @@ struct DeviceSelection: ParsableArguments {
         guard all else { return [] }
         var words = ["--all"]
         if let product { words += ["--product", product] }
-        if let rssi { words += ["--rssi", "\(rssi)"] }
+        if let rssi = signal.rssi { words += ["--rssi", "\(rssi)"] }
         if let running { words += ["--running", running.text] }
         if let name { words += ["--name", name] }
         if let limit { words += ["--limit", "\(limit)"] }
@@ -81,7 +76,7 @@ struct DeviceSelection: ParsableArguments {
     /// The parameters of the scan.
     func search(_ updateProtocol: UpdateProtocol?) -> DeviceSearch {
         var search = DeviceSearch()
-        search.minimumRSSI = rssi
+        search.minimumRSSI = signal.rssi
         search.protocols = updateProtocol.map { [$0] } ?? search.protocols
         return search
     }

@@ -17,14 +17,7 @@ struct PushTargets: ParsableArguments {
 
     @OptionGroup var session: SessionOptions
 
-    @Option(
-        help: ArgumentHelp(
-            "\(AdapterOptions.help). With --all or several devices, repeat the option to use several adapters; push updates each device "
-                + "over the adapter that receives the strongest signal from it. Default: \(AdapterOptions.usual).",
-            valueName: "hciN"),
-        completion: Completions.adapters)
-    var adapter: [String] = []
-
+    @OptionGroup var adapters: AdapterList
     @OptionGroup var pairing: PasskeyOptions
 
     private static let title = "Options for several devices"
@@ -33,7 +26,6 @@ struct PushTargets: ParsableArguments {
     @OptionGroup(title: title) var order: PushOrder
 
     func validate() throws {
-        try AdapterOptions.check(adapter)
         if selection.all {
             guard device.isEmpty, deviceFile == nil else {
                 throw ValidationError("--all finds the devices itself; omit --device and --device-file.")
@@ -49,6 +41,8 @@ struct PushTargets: ParsableArguments {
         guard adapter.count > 1, !areMany else { return }
         throw ValidationError("One device uses one adapter: give --adapter once, or several devices.")
     }
+
+    var adapter: [String] { adapters.adapter }
 
     /// True for a push to several devices. This includes every push with `--all` or `--device-file`, even to only one device.
     var areMany: Bool { selection.all || deviceFile != nil || device.count > 1 }
