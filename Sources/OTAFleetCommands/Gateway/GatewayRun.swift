@@ -110,7 +110,7 @@ struct GatewayRun: Command {
         deviceOptions.logger = console.logger
         deviceOptions.links = links
         deviceOptions.bluetooth = SharedBlueZClient(logger: console.logger, links: links)
-        deviceOptions.adapter = search.adapter.first
+        deviceOptions.adapter = search.adapters.adapter.first
         let life = GatewayLife(UInt32.random(in: 0...UInt32.max))
         let notes = GatewayNotes(console, metrics)
         let devices = try ClientDevices(
