@@ -24,7 +24,8 @@ struct FleetGateway: Encodable, Sendable {
 }
 
 extension FleetStore {
-    /// Returns the records of the gateways that run. A record that cannot be parsed is passed to `refused`.
+    /// Returns the gateways' records that have not expired. Calls `refused` with the name and the error of each record that cannot be parsed
+    /// or that has the name of another gateway.
     func gateways(_ refused: (RecordName, FleetError) -> Void) async throws -> [GatewayRecord] {
         var gateways: [GatewayRecord] = []
         for stored in try await records(in: .gateways) {

@@ -4,8 +4,8 @@ import FoundationEssentials
 /// An object store of JetStream: large values in chunks, with a digest.
 ///
 /// The store BUCKET is the stream `OBJ_BUCKET`. A chunk has the subject `$O.BUCKET.C.ID`, where ID is ``ObjectDescription/identifier``. A
-/// description has the subject `$O.BUCKET.M.NAME`, where NAME is the object's name in base64. Source: ADR-20 of the NATS project. Other
-/// clients can use the same store.
+/// description has the subject `$O.BUCKET.M.NAME`, where NAME is the object's name in URL-safe base64 with padding (RFC 4648, section 5).
+/// Source: ADR-20 of the NATS project. Other clients can use the same store.
 public struct ObjectStore: Sendable {
     /// The size of a chunk in bytes. It is the default of ADR-20.
     public static let chunkSize = 128 * 1024

@@ -109,7 +109,7 @@ package struct AdapterOptions: ParsableArguments {
 package struct AdapterList: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            "\(AdapterOptions.help). With --all or with several devices of 'otaflash push', repeat the option to use several adapters; each "
+            "\(AdapterOptions.help). Repeat the option to use several adapters (only with --all or, in 'otaflash push', with several devices); each "
                 + "device is updated over the adapter that receives the strongest signal from it. Default: \(AdapterOptions.usual).",
             valueName: "hciN"),
         completion: Completions.adapters)

@@ -16,10 +16,10 @@ struct ReportFile {
     /// The maximum size of an earlier report, in bytes. A larger file is not an earlier report.
     private static let longest: UInt64 = 16 << 20
 
-    /// Checks that the report can be written. The check changes nothing on the disk.
+    /// Checks that the report can be written. The check changes no existing file, and leaves no new one.
     ///
-    /// - Parameter hasPhases: true if the command has phases. A JUnit report requires phases.
-    /// - Throws: `usage` for a name without the suffix of a format; `output-exists` if the file exists and is not an earlier report;
+    /// - Parameter hasPhases: `Command.hasPhases`. Only such a command can write a JUnit report (suffix `.xml`).
+    /// - Throws: `usage` for a suffix that the command does not support; `output-exists` if the file exists and is not an earlier report;
     ///   `cannot-create`.
     init(_ path: String, hasPhases: Bool) throws(Failure) {
         self.path = path

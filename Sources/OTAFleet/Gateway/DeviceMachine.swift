@@ -271,8 +271,8 @@ public struct DeviceMachine: Sendable {
             job?.isLost = true
         }
         record = stored ?? DeviceRecord(device: record.device)
-        // The product and the version that this gateway read from the device are newer than those in the record. There is one exception:
-        // after an update, the version in the record is newer.
+        // This gateway read the product and the version from the device after the record was written, so they replace those in the record.
+        // Exception: in the state `done`, the version in the record was written after the update.
         if record.state != .done { record.version = version ?? record.version }
         record.product = product ?? record.product
         self.revision = revision

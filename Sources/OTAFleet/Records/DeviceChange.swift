@@ -14,7 +14,7 @@ public enum DeviceChange: Sendable, Hashable {
     case finish(version: SemanticVersion?, by: Holder)
     /// The attempt ended without a result. The next attempt can start `after` seconds later, at most `DeviceRecord.longestWait`.
     case wait(Reason, after: Int, by: Holder)
-    /// The attempt ended, and no further attempt is made.
+    /// The attempt ended, and no further attempt is made in this rollout.
     case giveUp(Reason, by: Holder)
     /// Exclude the device from all rollouts.
     case hold

@@ -15,7 +15,7 @@ struct FleetReport: Command {
             operator signed, with their stages; the devices by version and state; the gateways that run; and the devices that no \
             rollout tries again, with the reasons and the next steps. The records of devices and gateways are not signed.
 
-            An earlier report with the same name is replaced. Another file is not.
+            If FILE exists, report replaces it only if it is an earlier report.
 
             Example: otaflash fleet report --html fleet.html --operators ops.pub.pem
             """)

@@ -16,7 +16,7 @@ struct FleetSnapshot {
         let plan: Rollout
         let summary: RolloutSummary
         let stages: [StageRow]
-        /// The version of the release; nil if the store does not have the release.
+        /// The version of the release; nil if the store has no accepted record of the release.
         let version: String?
     }
 

@@ -47,8 +47,8 @@ struct RolloutResume: Command {
         commandName: "resume", abstract: "Continue a paused or halted rollout.",
         discussion: """
             An operator pauses a rollout ('otaflash rollout pause'). The controller halts a rollout if too many devices fail \
-            ('otaflash rollout create --halt'). For a halted rollout, resume accepts the failures until now: only the devices that \
-            are finished later count for the next halt.
+            ('otaflash rollout create --halt'). After the resume of a halted rollout, only the devices that are finished later count for the \
+            next halt. The conditions of --advance still count all devices of the stage, also the failed ones.
 
             Example: otaflash rollout resume spring --key ops.pem
             """)

@@ -11,14 +11,14 @@ struct RolloutStatus: Command {
         discussion: """
             status shows the state of the rollout, its stage, and the number of devices in each state. 'otaflash rollout create \
             --help' defines the states of a finished device. The known devices are the devices in 'otaflash fleet devices' that the \
-            rollout admits, without the held ones. A gateway can find more devices later, and then updates them, too.
+            rollout admits, without the held ones. Until the rollout is complete, a gateway also updates the devices that it finds later.
 
             A rollout is complete when its last stage has started, and all known devices (at least one) have been finished for 24 h. \
             With --wait, status ends in these cases:
 
               exit 0   the last stage has started, and all known devices (at least
                        one) have been finished for 10 s; or the rollout is already
-                       complete, even if a gateway has found another device since
+                       complete
               exit 78  the rollout is halted
               exit 75  the rollout is paused or aborted, or the time of --timeout is over
               exit 69  the store cannot be reached at the start, or later for 5 minutes

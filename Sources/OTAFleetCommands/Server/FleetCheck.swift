@@ -18,7 +18,7 @@ struct FleetCheck: Command {
 
             Race: in each of 200 rounds, 12 writers try to write the same record at the same time. A server that accepts more than \
             one write in a round is not suitable. The race uses a bucket (a table of records) of its own, and deletes it at the \
-            end. An operator has the permission to create a bucket. Without this permission, check does not run the race, and \
+            end. The user of operator.nk ('otaflash fleet init --config') has the permission to create a bucket. Without this permission, check does not run the race, and \
             the exit status depends only on the other checks.
 
             Exit 0: the server is suitable and has the store. Exit 77: the server is not suitable, refuses the user, or has a \
@@ -64,7 +64,7 @@ struct FleetCheckAnswer: CommandAnswer {
     }
 
     let servers: [Server]
-    /// Nil if this user may not create a bucket for the race.
+    /// The result of the write race (``ServerCheck``); nil if this user may not create a bucket, or if no server has JetStream.
     let race: Race?
     /// Nil if the server is not suitable, or does not have the store.
     private(set) var store: Store?

@@ -17,8 +17,9 @@ struct FleetInit: Command {
 
             Step 1 (--config): init writes the configuration of the server. In the same folder, it creates the credentials of each \
             user, as files with an NKey, the key of a NATS user: operator.nk, controller.nk, and gateway-NAME.nk for each --gateway. \
-            Existing credentials are used again. The configuration has two accounts, so that a gateway cannot write the records \
-            of operators.
+            A user whose file exists keeps these credentials. The configuration permits only the gateways of --gateway, so name all \
+            of them, also if you write it again with --force. It has two accounts, so that a gateway cannot write the records of \
+            operators.
 
             Step 2 (--server or $\(ServerOptions.variable)): init creates the store on the running server. It first checks the \
             server as 'otaflash fleet check' does. If the server is not suitable, init changes nothing, and ends with the exit \

@@ -18,7 +18,7 @@ struct EncodingChoice {
             return base.hasSameImage(as: other)
         }
 
-        /// The base in the form that BEGIN requires; nil if the form has no base.
+        /// The base as a field of the BEGIN request; nil if the image is sent without a base.
         var requestBase: Request.Base? {
             base.map { Request.Base(size: UInt32(clamping: $0.size), digestPrefix: $0.digest.prefix) }
         }

@@ -86,8 +86,8 @@ struct Preflight {
 
     /// Returns the transfer that the push would do. `check(_:)` must have succeeded.
     ///
-    /// The push can still start at a lower offset than the plan. The device reports its binding offset and its CRC-32 only in the answer to
-    /// BEGIN. If this CRC-32 is wrong, the push starts at 0, although the plan resumes.
+    /// The push can still start at a lower offset than the plan. The offset in Info is only for display: the push uses the offset in the
+    /// answer to BEGIN. This answer also has the CRC-32 of the bytes before that offset. If it is wrong, the push starts at 0.
     func plan(for device: DeviceSnapshot) -> UpdatePlan {
         let size = Int(manifest.imageSize)
         let held = device.info.held

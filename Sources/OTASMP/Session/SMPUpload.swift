@@ -8,7 +8,7 @@
 package struct SMPUpload {
     /// The effect of an answer or a timeout on the upload.
     package enum Verdict: Equatable {
-        /// The upload continues.
+        /// Nothing must be sent again now. If `isDraining` is true, the upload waits for further answers; otherwise it continues.
         case agreed
         /// Chunks were lost, or the device had no buffer for them. The upload sends `resent` bytes again.
         case rewound(resent: Int)
