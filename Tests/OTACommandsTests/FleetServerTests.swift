@@ -38,7 +38,8 @@ import Testing
             let fleet = try await Fleet(devices: 2, server: server.url)
             try await fleet.create("spring")
             let waited = Task { try await fleet.status("spring", "--wait", "--timeout", "60s") }
-            try await Task.sleep(for: .seconds(2))
+            // The command does not wait for a server that it has never reached, so it needs time for its first read.
+            try await Task.sleep(for: .seconds(6))
             await server.kill()
             try await fleet.withGateway {
                 try await Task.sleep(for: .seconds(2))
