@@ -1,6 +1,7 @@
 package import ArgumentParser
 import CLinux
 import Glibc
+import OTASigning
 
 /// A program with commands: parses its arguments, runs the command, and prints the result or the failure.
 package struct CommandLineTool: Sendable {
@@ -16,6 +17,7 @@ package struct CommandLineTool: Sendable {
     /// - Returns: the exit status of the process.
     package func run(_ commandLine: [String]) async -> Int32 {
         StandardStream.secure()
+        OpenSSLState.keepAtExit()
         let arguments = Array(commandLine.dropFirst())
         guard !commandLine.isEmpty else {
             // Without this check, otaflash would print the help and exit with 0, and a script would take this for a success of `verify`.

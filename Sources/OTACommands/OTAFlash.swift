@@ -38,8 +38,8 @@ struct RootCommand: RootGroup {
         discussion: """
             \(firstRun)
 
-            The commands fleet, gateway, release, rollout and device update a fleet of devices in \
-            stages. They require the program otaflash-fleet. Introduction: otaflash fleet --help
+            To update a fleet of devices in stages, use the commands fleet, gateway, release, rollout and \
+            device. They require the program otaflash-fleet. Introduction: otaflash fleet --help
 
             'otaflash --version' prints the version.
             'otaflash --generate-completion-script bash' prints completions for a shell

@@ -38,7 +38,8 @@ struct FleetDevices: Command {
             group ('otaflash device --help'). The list is not signed: everybody who can write to the store can change it. For each \
             device, it shows the current or last rollout, and one of these states:
 
-              idle      no update has started; for example, the device has a group
+              idle      no update has started; the device is in the list because it
+                        has a group, for example
               running   a gateway updates the device
               waiting   the latest attempt ended without a result, for example because
                         the link was lost; another attempt follows
@@ -151,7 +152,7 @@ struct DeviceRelease: Command {
     static let configuration = CommandConfiguration(
         commandName: "release", abstract: "End the exclusion of a device.",
         discussion: """
-            Rollouts can then update the device again. A device that is not excluded is refused (exit 75).
+            Rollouts can then update the device again. If the device is not excluded, the command fails (exit 75).
 
             Example: otaflash device release ble-AABBCCDDEEFF
             """)

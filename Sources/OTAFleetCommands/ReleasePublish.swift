@@ -13,7 +13,7 @@ struct ReleasePublish: Command {
         discussion: """
             publish checks that a trusted key has signed the bundle (--trust), and writes the bundle to the store. It also writes \
             the release, a record that it signs with the operator's private key (--key), and prints the ID of the release. If the \
-            same bundle is already published, publish changes nothing (exit 0).
+            same bundle is already published, publish changes nothing (exit 0). If its release is withdrawn, publish fails.
 
             Example: otaflash release publish app.bin.otaf --key ops.pem \\
                        --trust release.pub.pem

@@ -47,7 +47,7 @@ package struct DeviceOptions: ParsableArguments {
     package static let severalHelp =
         "Repeat the option for several devices. Required, unless --device-file or --all is given."
     package static let fileHelp =
-        "Update the devices in this file, too: one address on each line. Empty lines and lines that begin with # are ignored."
+        "A file with addresses of further devices: one address on each line. Empty lines and lines that begin with # are ignored."
 
     @Option(
         help: ArgumentHelp("\(addressHelp) Required.", valueName: "address"), completion: Completions.addresses)

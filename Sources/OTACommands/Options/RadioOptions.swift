@@ -109,8 +109,8 @@ package struct AdapterOptions: ParsableArguments {
 package struct AdapterList: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            "\(AdapterOptions.help). Repeat the option to use several adapters (only with --all or, in 'otaflash push', with several devices); each "
-                + "device is updated over the adapter that receives the strongest signal from it. Default: \(AdapterOptions.usual).",
+            "\(AdapterOptions.help). Repeat the option to use several adapters for several devices; each device is "
+                + "updated over the adapter that receives the strongest signal from it. Default: \(AdapterOptions.usual).",
             valueName: "hciN"),
         completion: Completions.adapters)
     package var adapter: [String] = []

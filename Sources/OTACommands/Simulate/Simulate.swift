@@ -31,7 +31,7 @@ struct Simulate: ParsableCommand, CommandGroupWithHint {
                                   than a second; default: real
               seed=N              the seed of all random events; default: 1
 
-            The address 'sim:' (without a name) is the virtual device 'demo'. The first push to this address creates the device, with version 0.0.0: for a bundle, a device with its product; for an MCUboot image, a device with SMP. Before the first push, a command such as 'otaflash status --device sim:' fails (exit 69).
+            The address 'sim:' (without a name) is the virtual device 'demo'. The first push to this address creates the device, with version 0.0.0. For a bundle, it has the GATT OTA profile and the product of the bundle. For an MCUboot image, it has SMP. Before the first push, a command such as 'otaflash status --device sim:' fails (exit 69).
 
             Example: otaflash simulate create kitchen --product demo --version 1.0.0 \\
                        --trust release.pub.pem

@@ -5,7 +5,10 @@ import OTAFleetDevices
 
 /// The options of `gateway run` that find the Bluetooth devices in range.
 struct GatewaySearchOptions: ParsableArguments {
-    @Flag(help: "Also find the Bluetooth devices in range, and update those that a rollout selects.")
+    @Flag(
+        help:
+            "Also find the Bluetooth devices in range, and update those that a rollout selects. Required for several adapters (--adapter)."
+    )
     var all = false
 
     @OptionGroup var adapters: AdapterList

@@ -92,8 +92,9 @@ struct RolloutCreate: Command {
         help: ArgumentHelp(
             "The public key of a controller that may start the stages of this rollout, and halt it; 1 to 8 keys: repeat the option. "
                 + "Default: the public key that belongs to the private key of this machine's controller, "
-                + "\(FleetFolder.controllerKeyHelp). If the store is on a server, the file "
-                + "must exist: 'otaflash fleet run' without --key creates it. If the controller runs with --key or on another machine, --controller is required.",
+                + "\(FleetFolder.controllerKeyHelp). If the store is on a server, first start "
+                + "'otaflash fleet run' without --key on this machine. Give --controller if the controller has a --key or runs on another "
+                + "machine.",
             valueName: "file"),
         completion: .file())
     var controller: [String] = []

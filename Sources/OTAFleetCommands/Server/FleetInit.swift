@@ -22,8 +22,8 @@ struct FleetInit: Command {
             operators.
 
             Step 2 (--server or $\(ServerOptions.variable)): init creates the store on the running server. It first checks the \
-            server as 'otaflash fleet check' does. If the server is not suitable, init changes nothing, and ends with the exit \
-            status of this check. If the store already exists, nothing changes.
+            server as 'otaflash fleet check' does, but a missing store is no failure. If the server is not suitable, init \
+            changes nothing, and ends with the exit status of this check. If the store already exists, nothing changes.
 
             Example: otaflash fleet init --config nats.conf --gateway desk
                      nats-server -c nats.conf &
@@ -48,7 +48,8 @@ struct FleetInit: Command {
     @Option(
         help: ArgumentHelp(
             "With --config: the address and port of the server. The default accepts only connections from this machine. For "
-                + "gateways on other machines, give another address, and enable the tls line of the written file for an encrypted connection.",
+                + "gateways on other machines, give another address, and enable the tls line of the written file for an "
+                + "encrypted connection.",
             valueName: "host:port"))
     var listen = "127.0.0.1:4222"
 

@@ -57,3 +57,12 @@ package enum Libcrypto {
         "\(OPENSSL_version_major()).\(OPENSSL_version_minor()).\(OPENSSL_version_patch())"
     }
 }
+
+/// The state that libcrypto has in this process.
+package enum OpenSSLState {
+    /// Keeps the state until the end of the process. Call this function before any other use of libcrypto.
+    ///
+    /// By default, libcrypto releases its state in `exit`. Other threads still run at that time, and a thread that then uses libcrypto, for
+    /// example to verify a signature, ends the process with SIGSEGV.
+    package static func keepAtExit() { OPENSSL_init_crypto(UInt64(OPENSSL_INIT_NO_ATEXIT), nil) }
+}
