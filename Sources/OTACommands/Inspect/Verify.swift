@@ -17,7 +17,7 @@ struct Verify: Command {
             Exit 77: no trusted key has signed the file, a signature or digest is wrong, or the file does not meet an option \
             such as --product. A device can still refuse a verified file, for example because the file is for another product.
 
-            With --previous, verify also checks that devices that run the previous bundle can install <file>:
+            With --previous, verify also checks that <file> is a suitable update for devices that run the previous bundle:
               - the product is the same, and the version is newer;
               - the security counter is the same or higher;
               - at least one trusted key has signed both bundles;
@@ -62,7 +62,7 @@ struct Verify: Command {
 
     @Option(
         help: ArgumentHelp(
-            "The bundle of the previous release. Refuse <file> if devices with the previous release cannot install <file>; default: no comparison.",
+            "The bundle of the previous release. Refuse <file> if it is not a suitable update for devices that run this bundle; default: no comparison.",
             valueName: "bundle"),
         completion: .file())
     var previous: String?
