@@ -71,7 +71,7 @@ public struct ServerCheck: Sendable {
                 expected = last
             } else {
                 empty += 1
-                // A write without an answer can be stored.
+                // The server may have stored a write without answering it, so read the current revision for the next round.
                 expected = (try? await buckets[0].get("a"))?.flatMap { $0.revision } ?? expected
             }
         }

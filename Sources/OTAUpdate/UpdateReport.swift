@@ -43,7 +43,7 @@ public struct UpdateReport: Sendable, Equatable {
 
 /// The transfer that a push would do, as a dry run reports it (`UpdateOptions.isDryRun`).
 public struct UpdatePlan: Sendable, Equatable {
-    /// The offset at which the transfer would start, in bytes. Nil if nothing is left to send.
+    /// The offset at which the transfer would start, in bytes. Nil, or the size of the image, if nothing is left to send.
     ///
     /// Over SMP, the value is also nil if the push may resume a partial upload, because SMP does not report the offset of a partial upload.
     public var resumeFrom: Int?

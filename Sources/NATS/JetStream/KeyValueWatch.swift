@@ -26,7 +26,7 @@ public struct KeyValueWatch: AsyncSequence, Sendable {
 
     /// The time between two heartbeats, which the server sends while no value changes.
     static let heartbeat = Duration.seconds(2)
-    /// The maximum number of ticks without a message from the server. After one more tick, the watch creates a new consumer.
+    /// The maximum number of times `heartbeat` without a message from the server. After one more time, the watch creates a new consumer.
     static let lostAfter = 3
     /// The maximum number of received messages that wait for the reader of the watch. The flow control of the server keeps the number far
     /// below this.

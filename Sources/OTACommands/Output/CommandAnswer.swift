@@ -48,8 +48,8 @@ struct JSONObject<Members: Encodable>: Encodable {
     }
 }
 
-/// The member `device` of an event, of a failure, and of a result without data about the device. A result with data about the device
-/// encodes a `DeviceSummary` as the member `device`, which also has the member `given`.
+/// The member `device` if only the address of the device is known: in an event, in a failure, and in a result without data about the
+/// device. In other results, a `DeviceSummary` is the member `device`. It has a member `given`, too.
 struct GivenDevice: Encodable {
     /// The address that the user gave.
     let given: String

@@ -194,7 +194,8 @@ struct Push: DeviceCommand {
             isDryRun: flags.contains(.dryRun), isPlain: flags.contains(.plain))
     }
 
-    /// Finds the possible running images of the device, as bases of deltas. Returns nil with `--plain`.
+    /// Returns the files that can contain the running image of the device: the files of `--base` or of the default paths. They can be the
+    /// bases of deltas. Returns nil with `--plain`.
     ///
     /// - Parameter usedTime: returns the time since the start of the command.
     /// - Throws: `timedOut` if the time of `--timeout` has passed.

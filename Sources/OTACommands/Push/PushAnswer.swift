@@ -115,8 +115,8 @@ struct PushAnswer: CommandAnswer {
 
 /// The transfer that a push would do.
 struct Plan: Encodable, Sendable {
-    /// The offset at which the transfer would start, in bytes. Nil if nothing is left to send, or if the device does not report the
-    /// offset.
+    /// The offset at which the transfer would start, in bytes. Nil, or the size of the image, if nothing is left to send. Also nil if
+    /// the device does not report the offset.
     let resumeFrom: Int?
     /// The number of image bytes to send, before they are encoded.
     let bytes: Int

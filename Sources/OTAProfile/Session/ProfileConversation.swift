@@ -255,8 +255,8 @@ package struct ProfileConversation: Conversation {
         case (.finish(.image), .digestMismatch): digestMismatched()
         case (.beginEncoded(let from, _), _): encodingRefused(from: from, status)
         // The device could not decode the encoded image. The answer to FINISH has the status *badState* if the device has received the
-        // whole stream, but does not have the whole image. The answer to SYNC has one of the two statuses below because the device has
-        // left the state *image*.
+        // whole stream, but does not have the whole image. The answer to SYNC has the status *badState*, because the device has left the
+        // state *image*. The profile does not permit *notDecoded* in this answer, but the host accepts it with the same meaning.
         case (.finish(.image), .badState) where push?.isEncoded == true,
             (.sync, .badState) where transfer?.positions != nil && push?.hasFlashFailed == false,
             (.sync, .notDecoded) where transfer?.positions != nil:

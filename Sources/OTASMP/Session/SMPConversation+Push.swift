@@ -6,7 +6,8 @@ struct SMPPush {
     let images: [SMPImage]
     let options: UpdateOptions
 
-    /// The offset in the current image after the last sent byte. After a rewind, the offset that the device requested.
+    /// The offset in the current image after the last sent byte. When an upload opens, and after a rewind, it is the offset that the device
+    /// requested. It is the size of the image if all bytes were sent, but the device reports that no upload is in progress.
     var sentOffset = 0
     /// The number of bytes of the current image that the device has acknowledged.
     var acknowledgedOffset = 0
