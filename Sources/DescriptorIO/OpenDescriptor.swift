@@ -138,7 +138,7 @@ package final class LoopDescriptor {
     }
 }
 
-/// An error of a read, a write or a wait on a descriptor.
+/// An error of an operation on a descriptor, or of the start of an event loop.
 package enum DescriptorError: Error, Sendable, Equatable {
     /// The waiting task was cancelled.
     case cancelled

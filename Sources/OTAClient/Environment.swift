@@ -9,14 +9,16 @@ package enum Environment {
         return String(cString: text)
     }
 
-    /// The folder of the configuration: `$XDG_CONFIG_HOME/otaflash`, or `~/.config/otaflash` if this variable is not set.
+    /// The folder of the configuration: `$XDG_CONFIG_HOME/otaflash`, or `~/.config/otaflash` if this variable is not
+    /// set or has a relative path.
     ///
-    /// The value is nil if the variable is not set and the home folder is unknown.
+    /// The value is nil if the home folder is then unknown.
     package static var configurationFolder: FilePath? { folder("XDG_CONFIG_HOME", orElse: ".config") }
 
-    /// The folder of the user's data: `$XDG_DATA_HOME/otaflash`, or `~/.local/share/otaflash` if this variable is not set.
+    /// The folder of the user's data: `$XDG_DATA_HOME/otaflash`, or `~/.local/share/otaflash` if this variable is not
+    /// set or has a relative path.
     ///
-    /// The value is nil if the variable is not set and the home folder is unknown.
+    /// The value is nil if the home folder is then unknown.
     package static var dataFolder: FilePath? { folder("XDG_DATA_HOME", orElse: ".local/share") }
 
     /// The folder for files that may be deleted when the user logs out: `$XDG_RUNTIME_DIR/otaflash`; nil: the variable is not set.

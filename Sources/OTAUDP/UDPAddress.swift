@@ -39,7 +39,8 @@ public struct UDPAddress: Sendable, Hashable {
             host = String(text[..<end])
             rest = text[end...]
         }
-        guard !host.isEmpty, !host.contains(where: { $0.isWhitespace || "/?&@".contains($0) }) else {
+        // The system's resolver does not find a name with other characters. Some of them also combine with the colon before the port.
+        guard !host.isEmpty, host.utf8.allSatisfy({ 0x21...0x7E ~= $0 }), !host.contains(where: "/?&@".contains) else {
             throw Self.error("'\(host)' is not a host (example: udp:192.168.1.5)")
         }
         port = try Self.port(rest, of: text)

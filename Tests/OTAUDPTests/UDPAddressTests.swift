@@ -21,7 +21,7 @@ import Testing
         arguments: [
             "", ":1337", "host:", "host:0", "host:65536", "host:+1", "host:1337x", "[::1", "[]:1337", "[::1]1337",
             "[host]:1",
-            "a b", "host/path", "host?mtu=1", "user@host",
+            "a b", "host/path", "host?mtu=1", "user@host", "\u{604}", "bücher.example",
         ])
     func others(_ text: String) { #expect(throws: AddressError.self) { try UDPAddress(parsing: text) } }
 

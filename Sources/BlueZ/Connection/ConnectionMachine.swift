@@ -68,8 +68,8 @@ package struct ConnectionMachine: Sendable {
         case yieldTurn
         /// Ends the device's link, or the attempt to connect to the device. No event reports the result.
         case releaseLink(DBusObjectPath)
-        /// The device's shared link has ended. Record that this program must end the device's next link, because this program opens
-        /// that link.
+        /// Record that this program owns the device's next link, and so must end that link later. The link of another program has ended,
+        /// so this program opens a new link.
         case own(DBusObjectPath)
         case ready(DBusObjectPath)
         /// Reports the error that ended the attempt, or that ended the link after `ready`. No action follows.

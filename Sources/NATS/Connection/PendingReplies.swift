@@ -2,8 +2,8 @@ import DescriptorIO
 
 /// The requests that wait for a reply. The table is safe to use from all threads.
 ///
-/// A request is removed from the table exactly once: by its reply, its timeout, its cancellation, or the loss of the connection. The code
-/// that removes a request resumes the task that waits for the reply.
+/// A request is removed from the table exactly once: by its reply, its timeout, its cancellation, a failed send, a permission error of the
+/// server, or the end of the connection. The code that removes a request resumes the task that waits for the reply.
 final class PendingReplies: Sendable {
     typealias Outcome = Result<NATSMessage, NATSError>
 

@@ -87,7 +87,7 @@ package struct PushQueue: Sendable {
         case waiting
         /// The push runs, and has not changed anything on the device.
         case connecting
-        /// The push was not permitted to change the device, and ends.
+        /// The queue did not permit the push to change the device (``admit(_:)``). The push ends without a change.
         case refused
         /// The push may change the device.
         case transferring

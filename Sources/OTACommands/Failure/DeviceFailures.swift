@@ -237,8 +237,8 @@ extension Failure {
 // MARK: - Bluetooth commands without a session
 
 extension Failure {
-    /// Creates the failure for a Bluetooth error of a command without a session, such as `gatt`. The code of the failure is the code that
-    /// an update session reports for the same error.
+    /// Creates the failure for a Bluetooth error of a command without a session, such as `gatt`. The code of the failure is the code of
+    /// the ``LinkError`` for this error.
     init(_ error: BlueZError, in invocation: Invocation) {
         let link = LinkError(error)
         let again = invocation.line()

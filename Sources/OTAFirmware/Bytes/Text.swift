@@ -13,8 +13,8 @@ extension UInt8 {
 extension Unicode.Scalar {
     /// True if the scalar can be a part of a command to a terminal, or can be invisible on a terminal.
     ///
-    /// These scalars are C0 and C1 controls, DEL, line and paragraph separators, bidirectional controls, and all other invisible
-    /// characters (`Default_Ignorable_Code_Point`, Unicode Standard Annex 44).
+    /// These scalars have the general category Cc, Cf (for example bidirectional controls), Zl or Zp, or the property
+    /// `Default_Ignorable_Code_Point` (Unicode Standard Annex 44).
     package var isUnprintable: Bool {
         switch properties.generalCategory {
         case .control, .format, .lineSeparator, .paragraphSeparator: true
