@@ -103,7 +103,8 @@ struct PushOrder: ParsableArguments {
     @Option(
         help: ArgumentHelp(
             "Before the update of any other device starts, this number of devices must be updated and confirmed (with --no-confirm: "
-                + "on trial; with --upload-only: uploaded). If one of them cannot be updated, for example because its link was lost, another device takes its place. Default: 1 if there are 4 or more devices, otherwise 0.",
+                + "on trial; with --upload-only: uploaded). If one of them cannot be updated, for example because its link was lost, "
+                + "another device takes its place. Default: 1 if there are 4 or more devices, otherwise 0.",
             valueName: "number"),
         transform: WholeNumber.in(0...1000))
     var first: Int?
