@@ -49,8 +49,6 @@ public struct Conversation: Sendable {
     public var owesGoodbye: Bool { outbox.endsWithGoodbye }
     /// Whether the other peer has acknowledged everything.
     public var isSettled: Bool { outbox.isEmpty }
-    /// The goodbye of a peer that cannot wait for the acknowledgement of its messages.
-    public var goodbye: Frame? { outbox.goodbye }
 
     /// Starts a link, and returns this peer's position.
     public mutating func link(frameLength: Int) -> Frame {
@@ -71,6 +69,9 @@ public struct Conversation: Sendable {
 
     /// Leaves the chat. Returns the frames to send now.
     public mutating func leave() -> [Frame] { queue { $0.addGoodbye() } }
+
+    /// Returns the goodbye, to send it at once: before the messages that wait, and before the other peer has sent its position.
+    public mutating func earlyGoodbye() -> Frame? { outbox.earlyGoodbye() }
 
     /// Enters the chat again, before the other peer knows that this peer has left.
     public mutating func enter() { outbox.removeGoodbye() }

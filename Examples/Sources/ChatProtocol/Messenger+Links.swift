@@ -79,7 +79,7 @@ extension Messenger {
         if peer == chat { (pair.isPeripheral, pair.hasLinked) = (!id.isCentral, true) }
         // A call that only brings the goodbye opens no chat, so the goodbye comes first.
         let goodbye =
-            !id.isCentral && peer != chat && pair.conversation.undelivered == 0 ? pair.conversation.goodbye : nil
+            !id.isCentral && peer != chat && pair.conversation.undelivered == 0 ? pair.conversation.earlyGoodbye() : nil
         pairs[peer] = pair
         transmit([goodbye, position].compactMap(\.self), on: id)
     }

@@ -194,8 +194,8 @@ public struct Messenger: Sendable {
         guard let quitTime, !hasQuit, now >= quitTime || !links.values.contains(where: isUnsettled) else { return }
         hasQuit = true
         // The other messages do not arrive any more, so the goodbye does not wait for them.
-        for pair in pairs.values where pair.conversation.undelivered > 0 {
-            if let goodbye = pair.conversation.goodbye { transmit([goodbye], on: pair.link) }
+        for (peer, pair) in pairs where pair.conversation.undelivered > 0 {
+            if let goodbye = pairs[peer]?.conversation.earlyGoodbye() { transmit([goodbye], on: pair.link) }
         }
         actions.append(.quit)
     }

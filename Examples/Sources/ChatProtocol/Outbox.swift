@@ -27,8 +27,6 @@ struct Outbox: Sendable {
     private(set) var undelivered = 0
     /// Whether the last item is a goodbye.
     var endsWithGoodbye: Bool { if case .goodbye = items.last { true } else { false } }
-    /// The goodbye, if it is the last item. It may be sent before the texts that wait.
-    var goodbye: Frame? { endsWithGoodbye ? .goodbye(firstSequence + UInt32(items.count - 1)) : nil }
 
     mutating func add(_ bytes: [UInt8]) {
         texts += 1
@@ -40,6 +38,14 @@ struct Outbox: Sendable {
         if endsWithGoodbye { return }
         items.append(.goodbye)
         count += 1
+    }
+
+    /// Returns the goodbye if it is the last item. It may be sent before the texts that wait, and before the position of the other peer.
+    mutating func earlyGoodbye() -> Frame? {
+        guard endsWithGoodbye else { return nil }
+        // The other peer may receive the goodbye. Without this, a text could get its number, and a receipt for the goodbye.
+        if items.count == 1 { isFirstSent = true }
+        return .goodbye(firstSequence + UInt32(items.count - 1))
     }
 
     /// Removes the goodbye if the other peer cannot have received it.

@@ -184,7 +184,8 @@ struct ConversationTests {
     mutating func entersAgain() throws {
         _ = try sender.send("one")
         _ = sender.leave()
-        #expect(sender.owesGoodbye && sender.goodbye == .goodbye(2))
+        let early = sender.earlyGoodbye()
+        #expect(sender.owesGoodbye && early == .goodbye(2))
         #expect(try receiver.receive(.goodbye(2)).isGoodbye)
         sender.enter()
         #expect(!sender.owesGoodbye)
@@ -198,6 +199,23 @@ struct ConversationTests {
         _ = try sender.send("two")
         try link()
         #expect(received == ["one", "two"] && delivered == [1, 2])
+    }
+
+    @Test("a goodbye that was sent before the positions keeps its number, so no later message gets a receipt for it")
+    mutating func keepsTheNumberOfAnEarlyGoodbye() throws {
+        _ = sender.leave()
+        _ = sender.link(frameLength: 18)
+        let early = sender.earlyGoodbye()
+        let goodbye = try #require(early)
+        _ = receiver.link(frameLength: 18)
+        #expect(try receiver.receive(goodbye).isGoodbye)
+        // The link is lost before the acknowledgement.
+        sender.unlink()
+        receiver.unlink()
+        sender.enter()
+        _ = try sender.send("hello")
+        try link()
+        #expect(received == ["hello"] && delivered == [1] && sender.undelivered == 0)
     }
 
     @Test("at most 1 MiB of messages waits")
