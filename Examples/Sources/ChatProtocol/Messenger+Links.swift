@@ -17,9 +17,7 @@ extension Messenger {
         } else {
             links[id] = Link(.connecting, at: now)
             let handshakes = links.count { !$0.key.isCentral && $0.value.state == .handshake }
-            // Every member of the session can copy the identity of the wanted peer. If the user has given an address, it must be right.
-            let isImpostor = wanted.flatMap { BluetoothAddress($0) }.map { $0 != address } ?? false
-            guard called != nil, handshakes < Self.maximumHandshakes, !isImpostor else { return close(id) }
+            guard called != nil, handshakes < Self.maximumHandshakes, !isImpostor(address) else { return close(id) }
         }
         links[id]?.begin(handshake, frameLength: frameLength, at: now)
         if id.isCentral { transmit([handshake.hello], on: id) }

@@ -260,7 +260,7 @@ public struct Messenger: Sendable {
 
     /// Whether to answer the call of a device.
     private func isWelcome(_ address: BluetoothAddress, _ device: Devices.Device) -> Bool {
-        guard quitTime == nil,
+        guard quitTime == nil, !isImpostor(address),
             !links.values.contains(where: { $0.isLink(with: address, device.id) })
         else { return false }
         // The other peer does not know that this peer has left.
@@ -279,6 +279,11 @@ public struct Messenger: Sendable {
     /// Whether a chat with this peer may be opened.
     func isWanted(_ name: String, _ address: BluetoothAddress) -> Bool {
         wanted.map { Devices.matches($0, name, address) } ?? true
+    }
+
+    /// Whether the user wants another address. Every member of the session can copy the identity of the wanted peer.
+    func isImpostor(_ address: BluetoothAddress) -> Bool {
+        wanted.flatMap { BluetoothAddress($0) }.map { $0 != address } ?? false
     }
 
     func owesGoodbye(_ peer: PeerID) -> Bool { pairs[peer]?.conversation.owesGoodbye ?? false }

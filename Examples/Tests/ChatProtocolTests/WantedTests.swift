@@ -76,6 +76,22 @@ struct WantedTests {
         #expect(alice.handle(.linked(second, with: wanted, frameLength: 18), at: .zero) == [])
     }
 
+    @Test("with a wanted address, a device with another address and the identity of the peer is not called back")
+    func impostorsOfAnOpenChat() {
+        var air = Air(wanted: ["\(Air.address(2))", nil, nil])
+        air.type(0, "early")
+        air.run(for: .seconds(2))
+        #expect(air.messages(1) == ["early"])
+        air.move(inRange: false)
+        // The link is lost, and later the other peer does not know that this peer has left.
+        for command in ["", "/leave"] {
+            air.type(0, command)
+            air.call(from: Air.address(9), .unknowing, as: PeerID(2), name: "Bob")
+            air.run(for: .seconds(10))
+        }
+        #expect(!air.attempts.contains { $0.peer == 0 })
+    }
+
     @Test("messages for a peer that is not in range are reported, with the way to end the program")
     func waitsForAPeer() {
         var air = Air(wanted: ["Dora", nil, nil])
