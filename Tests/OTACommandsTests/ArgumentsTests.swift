@@ -8,7 +8,7 @@ import Testing
             (["simulate", "creat", "x"], "otaflash simulate create"), (["help", "gatt", "raed"], "otaflash gatt read"),
             (["push", "fw.otaf", "--devcie", "sim:"], "--device?"), (["sign", "--vresion=1.0.0"], "--version?"),
             (["push", "fw.otaf", "--device", "sim:", "--resum"], "--resume?"),
-            (["--formt", "json", "list"], "--format?"),
+            (["--formt", "json", "list"], "--format?"), (["scan", "--rssi", "-60", "--nmae", "x"], "--name?"),
         ])
     func suggestions(words: [String], suggestion: String) async throws {
         let run = try await Sandbox().run(words)

@@ -21,6 +21,8 @@ struct CommandTable: Decodable {
         let kind: String
         let names: [Name]?
         let isRepeating: Bool
+        /// `unconditional` if the option takes the next word as its value, also a word that begins with `-`.
+        let parsingStrategy: String
 
         var words: [String] { (names ?? []).map(\.word) }
         var takesValue: Bool { kind == "option" }
@@ -72,7 +74,7 @@ extension CommandTable {
                 let argument = reading.command.argument(word) ?? self.argument(word)
                 reading.options.append((word, argument))
                 guard argument?.takesValue == true, !word.contains("=") else { continue }
-                if let next = rest.first, next.hasPrefix("-"), next != "-" {
+                if let next = rest.first, next.hasPrefix("-"), next != "-", argument?.parsingStrategy != "unconditional" {
                     reading.missingValue = reading.missingValue ?? (word, next)
                 } else {
                     rest = rest.dropFirst()
@@ -123,8 +125,8 @@ extension CommandTable.Reading {
     }
 
     /// The failure for the first option without a value. argument-parser reads a word that begins with `-` as an option, even if the word
-    /// is meant as a value, such as `-1` in `--counter -1`. The failure is nil if there is no such option, or if the next word begins with
-    /// `--`.
+    /// is meant as a value, such as `-1` in `--counter -1`, unless the strategy of the option is `unconditional`. The failure is nil if there
+    /// is no such option, or if the next word begins with `--`.
     var absentValue: Failure? {
         guard let missingValue, !missingValue.word.hasPrefix("--") else { return nil }
         let (option, word) = missingValue
