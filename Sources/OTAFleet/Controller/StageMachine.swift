@@ -73,6 +73,10 @@ public struct StageMachine: Sendable {
             next.state = .running
             next.excused = RolloutProgress.Excused(ended: tally.all.ended, failed: tally.all.failed)
             restartTimes()
+        } else if let excused = next.excused {
+            // Held devices are not counted. If they had ended before the operator resumed, they must not hide as many later failures.
+            next.excused = RolloutProgress.Excused(
+                ended: min(excused.ended, tally.all.ended), failed: min(excused.failed, tally.all.failed))
         }
         if next.state == .running {
             if shouldHalt(tally, next.excused) {

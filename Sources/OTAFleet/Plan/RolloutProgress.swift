@@ -27,7 +27,7 @@ public struct RolloutProgress: SignedPayload {
     }
 
     /// The numbers of ended and of failed devices when the operator resumed a halted rollout. Only the devices that end later count for the
-    /// next halt.
+    /// next halt. A number decreases if fewer devices are counted, for example because the operator holds the failed ones.
     public struct Excused: Sendable, Hashable {
         public let ended: Int
         public let failed: Int
@@ -81,6 +81,9 @@ public struct RolloutProgress: SignedPayload {
         rolloutSerial = try fields.serial("rollout_serial")
         state = try fields.required("state", fields.value("state") { State(rawValue: $0) })
         stage = try fields.required("stage", fields.integer("stage"))
+        guard (0..<Rollout.maximumStages).contains(stage) else {
+            throw fields.wrong("stage", "0 to \(Rollout.maximumStages - 1)")
+        }
         let numbers = try fields.required("counts", fields.fields("counts"))
         func count(_ fields: RecordFields, _ name: String) throws(FleetError) -> Int {
             let number = try fields.required(name, fields.integer(name))

@@ -43,7 +43,8 @@ public struct OperatorKeys: Sendable {
 
     /// Verifies the progress of a rollout. The progress must be signed with a key of a controller that the rollout names.
     ///
-    /// - Throws: `record-untrusted`, also for the progress of another rollout; the errors of ``SignedRecord`` and of the payload.
+    /// - Throws: `record-untrusted`, also for the progress of another rollout; `record-malformed` for a stage that the rollout does not have;
+    ///   the errors of ``SignedRecord`` and of the payload.
     public static func progress(
         _ bytes: [UInt8], of rollout: Verified<Rollout>
     ) throws(FleetError) -> Verified<RolloutProgress> {
@@ -54,6 +55,12 @@ public struct OperatorKeys: Sendable {
         guard progress.rollout == rollout.value.name else {
             throw FleetError(
                 .untrusted, "the progress is of the rollout \(progress.rollout), not of \(rollout.value.name)")
+        }
+        let stages = rollout.value.stages.count
+        guard progress.stage < stages else {
+            throw FleetError(
+                .malformed,
+                "the progress of \(progress.rollout) is in stage \(progress.stage + 1), but the rollout has \(stages)")
         }
         return Verified(progress, record, signers)
     }

@@ -139,6 +139,24 @@ import Testing
         #expect(try rig.step(at: 200)?.state == (remaining >= 4 ? .halted : .running))
     }
 
+    @Test("failures that the operator excused by a resume, and then held, do not hide as many later failures")
+    func holdsAfterResume() throws {
+        let rig = try Rig()
+        rig.records += try (100..<200).map { try rig.fixtures.record("sim-\($0)") }
+        let canary = rig.devices(in: 0)
+        let excused = canary.prefix(4)
+        try rig.end(excused, .giveUp(.rolledBack, by: rig.fixtures.a))
+        #expect(try rig.step(at: 0)?.state == .halted)
+        try rig.change(to: .paused)
+        try rig.change(to: .running)
+        #expect(try rig.step(at: 10)?.excused?.failed == 4)
+        for index in excused { rig.records[index] = try rig.records[index].changed(.hold, at: nil) }
+        let held = try #require(try rig.step(at: 30))
+        #expect(held.state == .running && held.excused?.ended == 0 && held.excused?.failed == 0)
+        try rig.end(canary.dropFirst(4).prefix(4), .giveUp(.rolledBack, by: rig.fixtures.a))
+        #expect(try rig.step(at: 50)?.state == .halted)
+    }
+
     @Test("a paused or aborted rollout does not start the next stage")
     func paused() throws {
         let rig = try Rig()

@@ -104,6 +104,32 @@ import Testing
         #expect(throws: FleetError(.untrusted, "")) { try fixtures.verified(progress, of: other) }
     }
 
+    @Test(
+        "progress in a stage that the rollout does not have is refused, although a controller of the rollout signed it",
+        arguments: ["-1", "3", "15", "16", "9223372036854775807"])
+    func impossibleStage(stage: String) throws {
+        struct Payload: SignedPayload {
+            static let kind = SignedRecord.Kind.progress
+            let scopeProduct: ProductName? = nil
+            let bytes: [UInt8]
+            init(payload: [UInt8]) { bytes = payload }
+            func payload() -> [UInt8] { bytes }
+        }
+        let fixtures = try Fixtures()
+        let rollout = try fixtures.verified(fixtures.rollout())
+        #expect(rollout.value.stages.count == 3)
+        func progress(in stage: String) throws -> Verified<RolloutProgress> {
+            let payload = """
+                {"schema":1,"rollout":"\(fixtures.name)","serial":1,"rollout_serial":1,"state":"running","stage":\(stage),\
+                "counts":{"done":0,"running":0,"failed":0,"refused":0,"waiting":0}}
+                """
+            let record = try SignedRecord(signing: Payload(payload: Array(payload.utf8)), with: fixtures.controllerKey)
+            return try OperatorKeys.progress(record.encoded(), of: rollout)
+        }
+        #expect(try progress(in: "2").value.stage == 2)
+        #expect(throws: FleetError(.malformed, "")) { try progress(in: stage) }
+    }
+
     @Test("one valid signature of a trusted key suffices, and other signatures are ignored")
     func severalSignatures() throws {
         let fixtures = try Fixtures()
