@@ -6,11 +6,9 @@ public struct Outbox: Sendable {
 
     private var messages: [Message] = []
     /// The number of confirmed messages of the conversation.
-    private var confirmed: UInt32
+    private var confirmed: UInt32 = 0
     /// The number of `messages` that are queued in the channel of the current link.
     private var queued = 0
-
-    init(confirmed: UInt32 = 0) { self.confirmed = confirmed }
 
     /// The number of messages that the other end has not confirmed.
     var count: Int { messages.count }

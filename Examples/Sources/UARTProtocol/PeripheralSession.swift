@@ -34,10 +34,13 @@ public struct PeripheralSession: Sendable {
         let number: UInt64
         /// The number of texts and requests of the toggle that the central has sent.
         var received: UInt32 = 0
-        var outbox: Outbox
+        var outbox = Outbox()
+        /// Whether the next link needs the memory of this conversation. Otherwise the greeting of the next link has all that is needed.
+        var hasMessages: Bool { received > 0 || outbox.count > 0 }
     }
 
-    /// The number of conversations that the peripheral remembers.
+    /// The number of earlier conversations that the peripheral remembers. A conversation without messages is not one of them: a central
+    /// without an identity could otherwise displace all others with greetings.
     public static let memory = 8
     /// A central that has been idle for this time loses its place when another central writes.
     public static let idleTime = Duration.seconds(60)
@@ -50,9 +53,10 @@ public struct PeripheralSession: Sendable {
     private var greetingDue: Duration?
     /// The time of the last message of the central, or of its last value while the peripheral had frames on the way.
     private var lastActivity = Duration.zero
-    /// The last element is the conversation of the current link.
+    /// The conversations of earlier links. The last element is the newest one.
     private var conversations: [Conversation] = []
-    private var hasGreeted = false
+    /// The conversation of the current link. Nil: the central has not greeted.
+    private var current: Conversation?
     /// Answers that wait for room in the channel.
     private var answers: [Message] = []
     /// The offset of the next image byte to queue. Nil: no transfer.
@@ -81,11 +85,17 @@ public struct PeripheralSession: Sendable {
     /// Ends a link. The messages that the central has not confirmed wait for the next link.
     public mutating func end(_ connection: Int) {
         guard connection == self.connection else { return }
-        (self.connection, greetingDue, hasGreeted, answers, offset) = (nil, nil, false, [], nil)
+        endConversation()
+        (self.connection, greetingDue) = (nil, nil)
+    }
+
+    private mutating func endConversation() {
+        if let current, current.hasMessages { conversations = (conversations + [current]).suffix(Self.memory) }
+        (current, answers, offset) = (nil, [], nil)
     }
 
     /// The number of texts that the central of this link has not confirmed. 0 before its greeting: the texts are for another central.
-    public var undelivered: Int { hasGreeted ? conversations[conversations.count - 1].outbox.count : 0 }
+    public var undelivered: Int { current?.outbox.count ?? 0 }
     public var deadline: Duration? {
         connection == nil ? nil : [channel.deadline, greetingDue].compactMap(\.self).min()
     }
@@ -94,14 +104,12 @@ public struct PeripheralSession: Sendable {
 
     /// Sends a text. Returns false before the central's greeting, because the central may not be subscribed yet, and if the text is too long
     /// or too many texts wait.
-    public mutating func send(_ text: String) -> Bool {
-        hasGreeted && conversations[conversations.count - 1].outbox.add(.text(text))
-    }
+    public mutating func send(_ text: String) -> Bool { current?.outbox.add(.text(text)) ?? false }
 
     /// Changes the toggle, and reports its state to the central.
     public mutating func set(toggle: Bool) {
         self.toggle = toggle
-        if hasGreeted { answer(.toggle(toggle)) }
+        if current != nil { answer(.toggle(toggle)) }
     }
 
     /// Queues an answer. It replaces a waiting answer of the same kind. So a central that requests much and confirms nothing cannot fill the
@@ -116,7 +124,7 @@ public struct PeripheralSession: Sendable {
         var events = restart(for: value, at: now).map { [$0] } ?? []
         if !channel.isIdle { lastActivity = now }
         let bytes = try channel.receive(value, at: now)
-        if hasGreeted { conversations[conversations.count - 1].outbox.confirm(in: &channel) }
+        current?.outbox.confirm(in: &channel)
         if let bytes {
             lastActivity = now
             do throws(Refusal) {
@@ -138,29 +146,28 @@ public struct PeripheralSession: Sendable {
     /// with another conversation is not a repetition.
     private mutating func restart(for value: [UInt8], at now: Duration) -> Event? {
         guard let frame = try? Frame(bytes: value), frame.sequence == 0, case .data(true, _, let data) = frame.kind,
-            case .hello(_, let number, _) = try? Message(bytes: data), hasGreeted, let old = conversations.last,
-            number != old.number
+            case .hello(_, let number, _) = try? Message(bytes: data), let current, number != current.number
         else { return nil }
-        (channel, hasGreeted, answers, offset) = (Channel(valueLength: channel.valueLength), false, [], nil)
-        greetingDue = now + Channel.answerTime
-        return .replaced(undelivered: old.outbox.count)
+        endConversation()
+        (channel, greetingDue) = (Channel(valueLength: channel.valueLength), now + Channel.answerTime)
+        return .replaced(undelivered: current.outbox.count)
     }
 
     private mutating func handle(_ message: Message) throws(Refusal) -> Event {
         if case .hello(let version, let number, let received) = message {
             guard version == Message.version else { throw .unknownVersion }
-            guard !hasGreeted else { throw .malformed }
-            (hasGreeted, greetingDue) = (true, nil)
+            guard current == nil else { throw .malformed }
+            greetingDue = nil
             resume(number, after: received)
             return .hello
         }
-        guard hasGreeted else { throw .malformed }
+        guard current != nil else { throw .malformed }
         switch message {
         case .text(let text):
-            conversations[conversations.count - 1].received &+= 1
+            current?.received &+= 1
             return .text(text)
         case .toggle(let on):
-            conversations[conversations.count - 1].received &+= 1
+            current?.received &+= 1
             set(toggle: on)
             return .toggle(on)
         case .getImage(let start, let digest):
@@ -175,12 +182,12 @@ public struct PeripheralSession: Sendable {
     }
 
     private mutating func resume(_ number: UInt64, after received: UInt32) {
-        let known = conversations.first { $0.number == number }
-        var current = known ?? Conversation(number: number, outbox: Outbox())
-        current.outbox.resume(after: received)
-        conversations = (conversations.filter { $0.number != number } + [current]).suffix(Self.memory)
+        let index = conversations.firstIndex { $0.number == number }
+        var resumed = index.map { conversations.remove(at: $0) } ?? Conversation(number: number)
+        resumed.outbox.resume(after: received)
+        current = resumed
         answer(
-            .helloAck(version: Message.version, conversation: number, toggle: toggle, received: current.received))
+            .helloAck(version: Message.version, conversation: number, toggle: toggle, received: resumed.received))
     }
 
     /// Returns the values to notify on TX now. Call this method also at the ``deadline``. Throws ``ChannelError/noGreeting``.
@@ -188,7 +195,7 @@ public struct PeripheralSession: Sendable {
         guard connection != nil else { return [] }
         if let greetingDue, now >= greetingDue { throw .noGreeting }
         while channel.hasRoom, !answers.isEmpty { channel.send(answers.removeFirst().bytes) }
-        if hasGreeted { conversations[conversations.count - 1].outbox.move(to: &channel) }
+        current?.outbox.move(to: &channel)
         // One byte of the message is its kind.
         while let start = offset, let bytes = image?.bytes, start < bytes.count, channel.hasRoom {
             let chunk = bytes[start...].prefix(max(1, channel.capacity - 1))

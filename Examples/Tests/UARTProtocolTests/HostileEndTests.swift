@@ -311,6 +311,35 @@ struct HostileEndTests {
         #expect(try flood.send(Self.hello) == [.hello] && flood.peripheral.undelivered == 1)
     }
 
+    @Test(
+        "any number of greetings does not displace a conversation with messages, over one link and over new links",
+        arguments: [true, false])
+    func greetings(isOneLink: Bool) throws {
+        var flood = Flood()
+        for number in [1, 2] as [UInt64] {
+            _ = try flood.send(.hello(version: 1, conversation: number, received: 0))
+            // The first conversation has a text of the central, and the second one has a text of the peripheral.
+            if number == 1 { _ = try flood.send(.text("one")) } else { #expect(flood.peripheral.send("two") == true) }
+            flood.peripheral.end(1)
+            flood.sequence = 0
+        }
+        for number in 3...50 as ClosedRange<UInt64> {
+            let events = try flood.send(.hello(version: 1, conversation: number, received: 7))
+            #expect(events.last == .hello)
+            if !isOneLink { flood.peripheral.end(1) }
+            flood.sequence = 0
+        }
+        _ = try flood.send(.hello(version: 1, conversation: 2, received: 0))
+        #expect(flood.peripheral.undelivered == 1)
+        flood.peripheral.end(1)
+        #expect(flood.peripheral.admit(2, valueLength: 242, at: .zero) == true)
+        var central = Channel(valueLength: 242)
+        central.send(Message.hello(version: 1, conversation: 1, received: 0).bytes)
+        for value in try central.output(at: .zero) { _ = try flood.peripheral.receive(value, at: .zero) }
+        let answers = try flood.peripheral.output(at: .zero).compactMap { try central.receive($0, at: .zero) }
+        #expect(answers == [Message.helloAck(version: 1, conversation: 1, toggle: false, received: 1).bytes])
+    }
+
     @Test("a new program on the link of a killed program starts a new session, and a repeated greeting does not")
     func newProgramOnTheLink() throws {
         var flood = Flood()
