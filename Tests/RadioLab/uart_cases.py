@@ -148,6 +148,44 @@ def example_uart_silent_central(lab):
     assert f"{central_address()} refused: it has sent nothing for 15 s" in server.lines, server.lines
 
 
+@case(limit=60, example=NAME)
+def example_uart_killed_for_good(lab):
+    """A killed central leaves its link. Without a next central, the peripheral ends the link after 15 s, and advertises again."""
+    server = serve(lab, "--image-size", "50000")
+    central = Central(lab)
+    central.reach(3)
+    central.signal(signal.SIGKILL)
+    central.wait(5)
+    address = central_address()
+    until(lambda: f"{address} refused: it has sent nothing for 15 s" in server.lines, 20, "the end of the time")
+    until(lambda: f"{address} disconnected" in server.lines, 5, "the end of the link")
+    central = Central(lab)
+    central.done()
+    assert shown(central.file.read_bytes()) == server.lines[1]
+
+
+@case(limit=60, example=NAME)
+def example_uart_closed_output(lab):
+    """If the output is a pipe whose reader has ended, the central and the peripheral release their links and the advertisement."""
+    server = serve(lab)
+    file = lab.folder / "image.png"
+    program = f"set -o pipefail; {lab.example(NAME)} image {file} --adapter hci0 | head -n 1"
+    central = Process(["bash", "-c", program], "central", env=lab.environment)
+    assert central.wait(20) == 130 and central.out.lines == [f"0 % of {SIZE} bytes"] and central.err.text() == ""
+    lab.assert_nothing_left()
+    assert not file.exists()
+    until(lambda: f"{central_address()} disconnected" in server.lines, 5, "the end of the link")
+    server.stop()
+    program = f"set -o pipefail; {lab.example(NAME)} serve --adapter hci1 | head -n 3"
+    far = Process(["bash", "-c", program], "peripheral", env=lab.environment)
+    until(lambda: bluez.ask(lambda bus: bus.advertisements()), 10, "an advertisement")
+    central = Central(lab)
+    assert far.wait(30) == 0 and far.err.text() == "", far.out.lines
+    assert bluez.ask(lambda bus: bus.advertisements()) == 0
+    central.signal(signal.SIGINT)
+    central.wait(10)
+
+
 @case(limit=100, example=NAME)
 def example_uart_idle_central(lab):
     """A central that is idle for 60 s loses its place to another central, and connects again after it."""

@@ -113,6 +113,8 @@ struct UARTServer {
         // A program of the central has ended, but the link remains. The next program starts with a new session.
         case .event(.subscribed(let connection, _, on: false)): end(connection)
         case .event(.subscribed), .deadline: break
+        // The first write may have arrived at the same time.
+        case .idle(let connection) where connection == central: break
         case .idle(let connection):
             refuse(connection, "it has sent nothing for \(Channel.answerTime.components.seconds) s")
         case .event(.read(let request)): request.fail(with: .readNotPermitted)
