@@ -3,10 +3,13 @@
 import asyncio
 import signal
 import sys
+from contextlib import asynccontextmanager
 
 import bluez
 import picture
-from calculator_bumble import INPUT, INVALID_LENGTH, OUT_OF_RANGE, OUTPUT, SERVICE, UNKNOWN_OPERATION
+from calculator_bumble import (
+    INPUT, INVALID_LENGTH, OUT_OF_RANGE, OUTPUT, SERVICE, TOO_MANY_UNREAD_RESULTS, UNKNOWN_OPERATION,
+)
 from cases import case
 from lab import HERE, Bumble, until
 from peripheral_bumble import open_adapter
@@ -69,11 +72,11 @@ def example_calculator_for_another_stack(lab):
     assert server.process.wait(10) == 0
 
 
-async def use(server):
-    from bumble.att import ATT_Error
+@asynccontextmanager
+async def connected(server):
+    """A Bumble central with a link to the calculator: its input and its output."""
     from bumble.core import UUID
     from bumble.device import Device, DeviceConfiguration, Peer
-    from bumble.gatt import Characteristic
     from bumble.hci import Address, OwnAddressType
     from bumble.host import Host
 
@@ -89,6 +92,21 @@ async def use(server):
     await peer.discover_service(UUID(SERVICE))
     await peer.discover_characteristics()
     (value,), (output,) = (peer.get_characteristics_by_uuid(UUID(uuid)) for uuid in (INPUT, OUTPUT))
+    try:
+        yield value, output, connection
+    finally:
+        await transport.close()
+
+
+async def use(server):
+    async with connected(server) as (value, output, connection):
+        await use_characteristics(server, value, output, connection)
+
+
+async def use_characteristics(server, value, output, connection):
+    from bumble.att import ATT_Error
+    from bumble.gatt import Characteristic
+
     properties = Characteristic.Properties
     assert value.properties == properties.WRITE | properties.WRITE_WITHOUT_RESPONSE, value.properties
     assert output.properties == properties.READ | properties.NOTIFY, output.properties
@@ -119,7 +137,42 @@ async def use(server):
     connection.on("disconnection", lambda reason: ended.set())
     server.process.signal(signal.SIGTERM)
     await asyncio.wait_for(ended.wait(), 5)
-    await transport.close()
+
+
+@case(limit=60, example=NAME)
+def example_calculator_flood(lab):
+    """A Bumble central writes 200 calculations without response and reads nothing: it gets 16 results, and 16 more after each read."""
+    server = lab.serve_example(NAME, "serve")
+    asyncio.run(flood(server))
+    text = "Refusing: the output was not read after 16 results"
+    assert server.lines.count(text) == 184 and server.lines.count("Sending response: 36") == 48, server.lines
+
+
+async def flood(server):
+    from bumble.att import ATT_Error
+
+    async with connected(server) as (value, output, _):
+        results = []
+        await output.subscribe(lambda result: results.append(bytes(result)))
+
+        async def calculate(count):
+            for _ in range(count):
+                await value.write_value(bytes([9, 6, 2]), with_response=False)
+                await asyncio.sleep(0.01)
+            await asyncio.sleep(1)
+
+        await calculate(200)
+        assert results == [b"\x36"] * 16, results
+        try:
+            await output.read_value()
+        except ATT_Error as error:
+            assert error.error_code == TOO_MANY_UNREAD_RESULTS, error
+        else:
+            raise AssertionError("the calculator has not refused the last calculation")
+        for _ in range(2):
+            await calculate(16)
+            assert await output.read_value() == b"\x36"
+        assert results == [b"\x36"] * 48, results
 
 
 PAD = "7 8 9   +", "4 5 6   -", "1 2 3   x", "  0", "", "d disconnect   q quit"

@@ -26,6 +26,8 @@ public enum CalculatorError: Error, Sendable, Hashable, CaseIterable {
     case wrongLength
     case unknownOperation
     case resultOutOfRange
+    /// The central has not read the output since ``Outcomes/limit`` results.
+    case tooManyUnreadResults
 
     /// The ATT error. The codes 0x80 to 0x9F are for applications (Core Specification, Vol 3, Part F, 3.4.1.1).
     public var attributeError: AttributeError {
@@ -33,6 +35,7 @@ public enum CalculatorError: Error, Sendable, Hashable, CaseIterable {
         case .wrongLength: .invalidLength
         case .unknownOperation: AttributeError(code: 0x80)
         case .resultOutOfRange: AttributeError(code: 0x81)
+        case .tooManyUnreadResults: AttributeError(code: 0x82)
         }
     }
 
@@ -51,6 +54,56 @@ extension CalculatorError: CustomStringConvertible {
         case .wrongLength: "the calculator expects three bytes"
         case .unknownOperation: "the calculator does not support this operation"
         case .resultOutOfRange: "the result is not a number from 0 to 255"
+        case .tooManyUnreadResults: "the output was not read after \(Outcomes<Int>.limit) results"
         }
     }
+}
+
+/// The outcome of the last calculation of each central, and a limit for the results that a central can request without a read.
+///
+/// bluetoothd queues notifications without a limit. A central that writes without response and does not receive could make this queue grow.
+/// A read proves that the queue is short: a central sends a request only after the response to the last one, and bluetoothd sends its
+/// responses and notifications in order. So at most two times ``limit`` results of a central are in the queue.
+public struct Outcomes<Central: Hashable & Sendable>: Sendable {
+    /// The number of results that a central can request between two reads.
+    public static var limit: Int { 16 }
+
+    private struct Entry {
+        /// The value before the first calculation is 0.
+        var outcome = Result<UInt8, CalculatorError>.success(0)
+        /// The number of results since the last read.
+        var unread = 0
+    }
+
+    private var entries: [Central: Entry] = [:]
+
+    public init() {}
+
+    /// Stores the outcome of a calculation, and returns its result. Throws the error of `calculate`, or
+    /// ``CalculatorError/tooManyUnreadResults`` without a call of `calculate`.
+    public mutating func store(
+        for central: Central, _ calculate: () throws(CalculatorError) -> UInt8
+    ) throws(CalculatorError) -> UInt8 {
+        var entry = entries[central, default: Entry()]
+        defer { entries[central] = entry }
+        do throws(CalculatorError) {
+            guard entry.unread < Self.limit else { throw .tooManyUnreadResults }
+            let result = try calculate()
+            entry.outcome = .success(result)
+            entry.unread += 1
+            return result
+        } catch {
+            entry.outcome = .failure(error)
+            throw error
+        }
+    }
+
+    /// Returns the outcome of the central's last calculation for a read.
+    public mutating func read(by central: Central) -> Result<UInt8, CalculatorError> {
+        entries[central]?.unread = 0
+        return entries[central, default: Entry()].outcome
+    }
+
+    /// Removes the outcome of a central whose link has ended.
+    public mutating func remove(_ central: Central) { entries[central] = nil }
 }

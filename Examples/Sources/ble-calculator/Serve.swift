@@ -38,7 +38,7 @@ struct Serve: AsyncParsableCommand {
 /// Answers the requests of centrals. Several centrals may be connected. Each one can read the outcome of its own last calculation.
 struct CalculatorServer {
     private let peripheral: Peripheral
-    private var outcomes: [PeripheralConnection: Result<UInt8, CalculatorError>] = [:]
+    private var outcomes = Outcomes<PeripheralConnection>()
 
     init(_ peripheral: Peripheral) { self.peripheral = peripheral }
 
@@ -46,7 +46,7 @@ struct CalculatorServer {
         switch event {
         case .connected(let connection): report("\(connection.central) connected")
         case .disconnected(let connection):
-            outcomes[connection] = nil
+            outcomes.remove(connection)
             report("\(connection.central) disconnected")
         case .subscribed: break
         case .write(let request): calculate(request)
@@ -57,29 +57,29 @@ struct CalculatorServer {
     private mutating func calculate(_ request: WriteRequest) {
         guard request.offset == 0 else { return request.fail(with: .invalidOffset) }
         do throws(CalculatorError) {
-            let calculation = try Calculation(bytes: request.value)
-            report("\(calculation.operation.gerund): \(hex(calculation.first)) \(hex(calculation.second))")
-            let result = try calculation.result()
-            outcomes[request.connection] = .success(result)
+            let result = try outcomes.store(for: request.connection) { () throws(CalculatorError) in
+                let calculation = try Calculation(bytes: request.value)
+                report("\(calculation.operation.gerund): \(hex(calculation.first)) \(hex(calculation.second))")
+                return try calculation.result()
+            }
             request.succeed()
             report("Sending response: \(hex(result))")
             peripheral.notify([result], on: CalculatorService.localOutput)
         } catch {
-            outcomes[request.connection] = .failure(error)
             request.fail(with: error.attributeError)
             report("Refusing: \(error)")
         }
     }
 
     /// Answers with the outcome of the central's last calculation: the result or the error. Before the first calculation, the value is 0.
-    private func answer(_ request: ReadRequest) {
-        switch outcomes[request.connection] ?? .success(0) {
+    private mutating func answer(_ request: ReadRequest) {
+        switch outcomes.read(by: request.connection) {
         case .success(let result) where request.offset <= 1:
             request.succeed(with: request.offset == 0 ? [result] : [])
         case .success: request.fail(with: .invalidOffset)
         case .failure(let error): request.fail(with: error.attributeError)
         }
     }
-
-    private func hex(_ byte: UInt8) -> String { (byte < 16 ? "0" : "") + String(byte, radix: 16, uppercase: true) }
 }
+
+private func hex(_ byte: UInt8) -> String { (byte < 16 ? "0" : "") + String(byte, radix: 16, uppercase: true) }

@@ -59,6 +59,7 @@ struct CalculationTests {
         #expect(CalculatorError(BlueZError(.invalidLength, "")) == .wrongLength)
         #expect(CalculatorError(BlueZError(.attributeError, "", attributeError: 0x80)) == .unknownOperation)
         #expect(CalculatorError(BlueZError(.attributeError, "", attributeError: 0x81)) == .resultOutOfRange)
+        #expect(CalculatorError(BlueZError(.attributeError, "", attributeError: 0x82)) == .tooManyUnreadResults)
         #expect(CalculatorError(BlueZError(.attributeError, "", attributeError: 0x0E)) == nil)
         #expect(CalculatorError(BlueZError(.disconnected, "")) == nil)
     }
@@ -68,5 +69,42 @@ struct CalculationTests {
         let operations = CalculatorService.declaration.characteristics.map(\.operations)
         #expect(operations == [[.write, .writeWithoutResponse], [.read, .notify]])
         #expect(CalculatorService.uuid.description == "13d00001-cba1-45cc-992d-618377d1b182")
+    }
+}
+
+@Suite("Calculator: outcomes of the centrals")
+struct OutcomesTests {
+    private var outcomes = Outcomes<Int>()
+
+    @Test("a central gets 16 results without a read, then a refusal without a calculation, and results again after a read")
+    mutating func limit() throws {
+        for number in 1...16 as ClosedRange<UInt8> { #expect(try outcomes.store(for: 1) { number } == number) }
+        for _ in 0..<1000 {
+            #expect(throws: CalculatorError.tooManyUnreadResults) {
+                try outcomes.store(for: 1) {
+                    Issue.record("it calculates")
+                    return 0
+                }
+            }
+        }
+        #expect(try outcomes.store(for: 2) { 7 } == 7)
+        #expect(outcomes.read(by: 1) == .failure(.tooManyUnreadResults) && outcomes.read(by: 2) == .success(7))
+        for number in 1...16 as ClosedRange<UInt8> { #expect(try outcomes.store(for: 1) { number } == number) }
+        #expect(throws: CalculatorError.tooManyUnreadResults) { try outcomes.store(for: 1) { 0 } }
+    }
+
+    @Test("a read returns the outcome of the central's last calculation, and 0 before it; a refused value does not count")
+    mutating func reads() throws {
+        #expect(outcomes.read(by: 1) == .success(0))
+        #expect(try outcomes.store(for: 1) { 54 } == 54)
+        #expect(outcomes.read(by: 1) == .success(54) && outcomes.read(by: 2) == .success(0))
+        for _ in 0..<100 {
+            #expect(throws: CalculatorError.wrongLength) {
+                try outcomes.store(for: 1) { () throws(CalculatorError) in throw .wrongLength }
+            }
+        }
+        #expect(try outcomes.store(for: 1) { 3 } == 3)
+        outcomes.remove(1)
+        #expect(outcomes.read(by: 1) == .success(0))
     }
 }
