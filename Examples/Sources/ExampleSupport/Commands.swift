@@ -25,7 +25,8 @@ extension BluetoothAddress: @retroactive ExpressibleByArgument {
     public init?(argument: String) { self.init(argument) }
 }
 
-/// Runs `body` with a client of bluetoothd. SIGINT, SIGTERM and SIGHUP cancel `body`, so that no connection and no advertisement remains.
+/// Runs `body` with a client of bluetoothd. SIGINT, SIGTERM, SIGHUP and SIGPIPE cancel `body`, so that no connection and no advertisement
+/// remains (``untilSignal(_:)``).
 ///
 /// - Parameter interrupted: the exit code after a signal.
 public func withClient(

@@ -28,7 +28,7 @@ struct Scan: AsyncParsableCommand {
         try await withClient { client in
             for device in try await client.scan(for: .seconds(seconds), over: adapter.adapter) {
                 let beacon = device.manufacturerData[IBeacon.company].flatMap(IBeacon.init)
-                if matches(device, beacon) { print(line(device, beacon)) }
+                if matches(device, beacon) { report(line(device, beacon)) }
             }
         }
     }
@@ -73,7 +73,7 @@ struct Show: AsyncParsableCommand {
     @OptionGroup var target: TargetOptions
 
     func run() async throws {
-        try await target.withBeacon { print(try await $0.read()) }
+        try await target.withBeacon { report("\(try await $0.read())") }
     }
 }
 

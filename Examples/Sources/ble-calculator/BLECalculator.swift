@@ -35,7 +35,7 @@ struct Calculate: AsyncParsableCommand {
             let result = try await sentences {
                 try await RemoteCalculator.with(client, request) { try await $0.calculate(calculation) }
             }
-            print("\(calculation) = \(result)")
+            report("\(calculation) = \(result)")
         }
     }
 
