@@ -22,8 +22,13 @@ def ibeacon(identifier, major, minor, measured_power):
 
 class Beacon:
     def __init__(self, options):
-        self.options = options
+        self.options, self.written = options, False
         self.values = {IDENTIFIER: bytes(range(16)), NUMBERS: struct.pack("<HH", 300, 4), TRANSMISSION: struct.pack("<HH", 2, 160)}
+
+    def read(self, attribute):
+        if self.options.cut_read_back and self.written:
+            air("cut")  # before the response
+        return self.values[attribute]
 
     def write(self, attribute, value):
         from bumble.att import ATT_Error
@@ -41,6 +46,7 @@ class Beacon:
             air("cut")  # before the response
         if not self.options.forgetful:
             self.values[attribute] = bytes(value)
+        self.written = True
 
     async def live(self):
         from bumble import device
@@ -54,7 +60,7 @@ class Beacon:
                 attribute, Characteristic.Properties.READ | Characteristic.Properties.WRITE,
                 Characteristic.READABLE | Characteristic.WRITEABLE,
                 CharacteristicValue(
-                    read=lambda _: self.values[attribute], write=lambda connection, value: self.write(attribute, value)
+                    read=lambda _: self.read(attribute), write=lambda connection, value: self.write(attribute, value)
                 ),
             )
 
@@ -87,6 +93,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--adapter", default="hci1")
     parser.add_argument("--cut-at", help="cut the link at a write to this characteristic")
+    parser.add_argument("--cut-read-back", action="store_true", help="cut the link at the first read after a write")
     parser.add_argument("--forgetful", action="store_true", help="accept writes, but do not store the values")
     asyncio.run(Beacon(parser.parse_args()).live())
 

@@ -159,17 +159,24 @@ def example_beacon_that_does_not_store(lab):
     """The manager reads its writes back: it fails if the beacon has confirmed a write and not stored the value."""
     lab.peer(BumbleBeacon(lab, "--forgetful"))
     _, err = lab.run_example(NAME, "set", "--major", 5, "--adapter", "hci0", exit_code=1)
-    assert err == "Error: The beacon stored other settings than the written settings.", err
+    assert err == (
+        "Error: The beacon did not store all written settings: major 300 instead of 5. Restart the beacon, and run the command again."
+    ), err
 
 
 @case(limit=60, example=NAME)
 def example_beacon_lost_in_the_middle(lab):
-    """If the link is lost between two writes, the manager names the settings that it has already changed."""
-    lab.peer(BumbleBeacon(lab, "--cut-at", TRANSMISSION))
+    """If the link is lost between two writes or before the read, the manager names the settings that it has already changed."""
+    beacon = lab.peer(BumbleBeacon(lab, "--cut-at", TRANSMISSION))
     words = "set", "--uuid", OTHER, "--major", 5, "--power", -6, "--adapter", "hci0"
     _, err = lab.run_example(NAME, *words, exit_code=1)
     assert err.startswith("Error: The transmit settings: ") and "disconnected" in err, err
-    assert err.endswith(" Already changed: UUID, major and minor number."), err
+    assert err.endswith(" Already changed: UUID, major and minor number. Run the command again."), err
+    beacon.stop()
+    lab.peer(BumbleBeacon(lab, "--cut-read-back"))
+    _, err = lab.run_example(NAME, *words, exit_code=1)
+    assert err.startswith("Error: The settings were not read back: ") and "disconnected" in err, err
+    assert err.endswith(" Already changed: UUID, major and minor number, transmit settings. Run ble-beacon show."), err
 
 
 @case(limit=60, example=NAME)

@@ -290,19 +290,29 @@ def example_uart_refuses_a_wrong_image(lab):
     written."""
     peripheral = lab.peer(BumbleUART(lab, "--image-size", 2000, "--wrong-digest"))
     central = Central(lab)
-    assert central.done(exit_code=1) == "Error: The SHA-256 of the image is wrong."
+    assert central.done(exit_code=1) == "Error: The SHA-256 of the image is wrong. Run the command again."
     peripheral.stop()
     peripheral = lab.peer(BumbleUART(lab, "--protocol", 2))
-    assert Central(lab).done(exit_code=1) == "Error: The other end does not support version 1 of the protocol."
+    assert Central(lab).done(exit_code=1) == (
+        "Error: The other end does not support version 1 of the protocol. Use the same ble-uart at both ends."
+    )
     peripheral.stop()
     peripheral = lab.peer(BumbleUART(lab, "--silent"))
-    assert Central(lab).done(exit_code=1) == "Error: the other end has not sent a greeting within 15 s"
+    assert Central(lab).done(exit_code=1) == (
+        "Error: the other end has not sent a greeting within 15 s; hint: check that the device runs ble-uart serve"
+    )
     peripheral.stop()
     lab.peer(BumbleUART(lab, "--image-size", 20000, "--stop-at", 10000))
-    assert Central(lab).done(exit_code=1) == "Error: The peripheral has not sent a part of the image for 15 s."
+    assert Central(lab).done(exit_code=1) == (
+        "Error: The peripheral has not sent a part of the image for 15 s. Run the command again."
+    )
     assert not central.file.exists()
     error = Central(lab, "--device", "nowhere").done(exit_code=64).splitlines()[0]
     assert error == "Error: The value 'nowhere' is invalid for '--device <device>'", error
+    # A file that cannot be written is an error before any Bluetooth operation.
+    for file, reason in ((lab.folder, "it is a folder"), (lab.folder / "new" / "a.png", "No such file or directory")):
+        _, error = lab.run_example(NAME, "image", file, "--adapter", "hci9", exit_code=1)
+        assert error == f"Error: Cannot write '{file}': {reason}; hint: name a file in a folder that exists and is writable", error
     image = lab.folder / "text.png"
     image.write_text("x" * 2000)
     _, error = lab.run_example(NAME, "serve", "--image", image, exit_code=1)

@@ -51,6 +51,21 @@ public struct BeaconSettings: Sendable, Hashable {
         }
     }
 
+    /// The settings as a person reads them. The names are also the names of the options.
+    public var fields: [(name: String, value: String)] {
+        [
+            ("uuid", "\(uuid)"), ("major", "\(major)"), ("minor", "\(minor)"),
+            ("power", transmission.power.map { "\($0) dB" } ?? "unknown code \(transmission.powerCode)"),
+            ("interval", "\(transmission.milliseconds) ms"),
+        ]
+    }
+
+    /// Names the settings that differ from the written settings, such as `major 300 instead of 5`.
+    public func differences(from written: Self) -> String {
+        zip(fields, written.fields).filter { $0.value != $1.value }
+            .map { "\($0.name) \($0.value) instead of \($1.value)" }.joined(separator: ", ")
+    }
+
     private func pair(_ first: UInt16, _ second: UInt16) -> [UInt8] {
         [first, second].flatMap { [UInt8(truncatingIfNeeded: $0), UInt8(truncatingIfNeeded: $0 >> 8)] }
     }

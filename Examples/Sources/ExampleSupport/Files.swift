@@ -20,6 +20,22 @@ public func contents(of file: String, atMost limit: Int) throws -> [UInt8] {
     } catch let error as Errno { throw Failure("Cannot read \(file): \(error).") }
 }
 
+/// Checks whether ``save(_:as:)`` can probably write a file, so that a program knows it before it has the bytes. Changes no file. Throws
+/// ``Failure``.
+public func checkWritable(_ file: String) throws {
+    let path = FilePath(file)
+    let folder = path.removingLastComponent()
+    let isFolder =
+        path.lastComponent == nil || (try? FileDescriptor.open(path, .readOnly, options: .directory).close()) != nil
+    let part = file + ".part"
+    guard !isFolder, access(folder.isEmpty ? "." : folder.string, W_OK | X_OK) == 0,
+        access(part, F_OK) != 0 || access(part, W_OK) == 0
+    else {
+        let reason = isFolder ? "it is a folder" : "\(Errno(rawValue: errno))"
+        throw Failure("Cannot write '\(file)': \(reason); hint: name a file in a folder that exists and is writable")
+    }
+}
+
 /// Writes a new file, or replaces a file. The file is complete when it gets its name. Throws ``Failure``.
 public func save(_ bytes: [UInt8], as file: String) throws {
     let part = FilePath(file + ".part")

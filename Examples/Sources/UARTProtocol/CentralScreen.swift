@@ -141,8 +141,10 @@ public struct CentralScreen: Sendable {
         if mode == .list { return pressInList(key) }
         switch key {
         case "\n", "\r":
-            defer { typed = "" }
-            return enter(typed)
+            // A line that is not sent remains, so that the user can send it later.
+            let action = enter(typed)
+            if action != nil { typed = "" }
+            return action
         default:
             edit(\.typed, key)
             return nil
@@ -177,6 +179,8 @@ public struct CentralScreen: Sendable {
     private mutating func edit(_ line: WritableKeyPath<Self, String>, _ key: Character) {
         if key == "\u{7F}" {
             _ = self[keyPath: line].popLast()
+        } else if key == "\u{15}" {
+            self[keyPath: line] = ""
         } else if key.unicodeScalars.allSatisfy({ $0.value >= 0x20 && $0.value != 0x7F }) {
             guard self[keyPath: line].utf8.count + key.utf8.count <= Self.longestLine else { return note(Self.full) }
             self[keyPath: line].append(key)
@@ -188,7 +192,7 @@ public struct CentralScreen: Sendable {
         case ("", _): return nil
         case ("/disconnect", _): return .disconnect
         case (_, .connecting), (_, .waiting), (_, .list):
-            add("Not sent: there is no link. Wait, or type /disconnect.")
+            note("Not sent: there is no link. Press Return later, or Control-U and /disconnect.")
             return nil
         case ("/toggle", .ready): return .toggle(!toggle)
         case ("/image", .ready): return .getImage

@@ -91,7 +91,8 @@ public enum Refusal: UInt8, Error, Sendable, Hashable, CaseIterable, CustomStrin
     public var description: String {
         switch self {
         case .malformed: "A message is malformed."
-        case .unknownVersion: "The other end does not support version \(Message.version) of the protocol."
+        case .unknownVersion:
+            "The other end does not support version \(Message.version) of the protocol. Use the same ble-uart at both ends."
         case .noImage: "The peripheral has no image."
         }
     }

@@ -51,13 +51,6 @@ extension BluetoothUUID: @retroactive ExpressibleByArgument {
 
 extension BeaconSettings: CustomStringConvertible {
     public var description: String {
-        let power = transmission.power.map { "\($0) dB" } ?? "unknown code \(transmission.powerCode)"
-        return """
-            uuid      \(uuid)
-            major     \(major)
-            minor     \(minor)
-            power     \(power)
-            interval  \(transmission.milliseconds) ms
-            """
+        fields.map { $0.name + String(repeating: " ", count: 10 - $0.name.count) + $0.value }.joined(separator: "\n")
     }
 }

@@ -96,10 +96,13 @@ struct Change: AsyncParsableCommand {
             let old = try await beacon.read()
             var new = old
             options.apply(to: &new)
-            try await beacon.write(new, over: old)
-            let stored = try await beacon.read()
-            print(stored)
-            guard stored == new else { throw Failure("The beacon stored other settings than the written settings.") }
+            let stored = try await beacon.write(new, over: old)
+            report("\(stored)")
+            guard stored == new else {
+                throw Failure(
+                    "The beacon did not store all written settings: \(stored.differences(from: new)). "
+                        + "Restart the beacon, and run the command again.")
+            }
         }
     }
 }
@@ -125,21 +128,27 @@ struct BeaconManager: Sendable {
         return settings
     }
 
-    /// Writes the parts of the settings that differ from `old`.
-    func write(_ new: BeaconSettings, over old: BeaconSettings) async throws {
+    /// Writes the parts of the settings that differ from `old`, and reads all settings back. The failures name the earlier changes.
+    func write(_ new: BeaconSettings, over old: BeaconSettings) async throws -> BeaconSettings {
         var written: [String] = []
         for (part, name) in Self.parts {
             guard let value = new.value(of: part), value != old.value(of: part) else { continue }
             do throws(BlueZError) {
                 try await connection.write(value, to: connection.characteristic(part, of: BeaconService.uuid))
             } catch {
-                let reason =
-                    BeaconRefusal(error).map { "The beacon refused the \(name): \($0)." }
-                    ?? "The \(name): \(Failure(error))."
-                let earlier = written.isEmpty ? "" : " Already changed: \(written.joined(separator: ", "))."
-                throw Failure(reason + earlier)
+                if let refusal = BeaconRefusal(error) {
+                    throw Failure("The beacon refused the \(name): \(refusal)." + earlier(written))
+                }
+                throw Failure("The \(name): \(Failure(error)).\(earlier(written)) Run the command again.")
             }
             written.append(name)
         }
+        do { return try await read() } catch let error as BlueZError {
+            throw Failure("The settings were not read back: \(Failure(error)).\(earlier(written)) Run ble-beacon show.")
+        }
+    }
+
+    private func earlier(_ written: [String]) -> String {
+        written.isEmpty ? "" : " Already changed: \(written.joined(separator: ", "))."
     }
 }

@@ -47,7 +47,10 @@ actor RemoteCalculator {
         }
         defer { timer.cancel() }
         for await result in results where ContinuousClock.now < end {
-            guard result.count == 1 else { throw Failure("the calculator sent \(result.count) bytes instead of one") }
+            guard result.count == 1 else {
+                throw Failure(
+                    "the calculator sent \(result.count) bytes instead of one; hint: update the calculator's program")
+            }
             // A notification goes to all subscribed centrals, but the output has the result of this central.
             if try await connection.read(output) == result { return result[0] }
         }

@@ -60,7 +60,12 @@ private struct CentralProgram {
                 scan?.cancel()
                 await scan?.value
                 conversation = talk(with: device, feed)
-            case .send, .toggle, .getImage:
+            case .getImage:
+                do {
+                    try checkWritable(file)
+                    await conversation?.peripheral.perform(.getImage)
+                } catch { feed.yield(.failed("\(error)")) }
+            case .send, .toggle:
                 guard let action, await conversation?.peripheral.perform(action) == false else { break }
                 feed.yield(.failed("Not sent: \(Outbox.limit) messages wait. Try again when they have arrived."))
             case .disconnect:

@@ -18,6 +18,7 @@ struct Image: AsyncParsableCommand {
     var file: String
 
     func run() async throws {
+        try checkWritable(file)
         let target = device.map { DeviceTarget.address($0) } ?? .name(name)
         try await withClient { client in
             let (events, feed) = AsyncStream.makeStream(of: CentralScreen.Event.self)
@@ -42,7 +43,7 @@ struct Image: AsyncParsableCommand {
                             "\(file): \(bytes.count) bytes, SHA-256 \(digest), \(progress.rate(bytes.count)) bytes/s")
                         isComplete = true
                         break receiving
-                    case .session(.imageFailed(let error)): throw Failure("\(error)")
+                    case .session(.imageFailed(let error)): throw Failure("\(error) Run the command again.")
                     case .session(.refused(let refusal)): throw Failure("\(refusal)")
                     default: break
                     }

@@ -72,7 +72,9 @@ actor RemotePeripheral {
         greeted = nil
         // A peripheral that serves another central ends the link before the greeting.
         let isBusy = !hasGreeted && (error as? BlueZError)?.code == .disconnected
-        guard hasGreeted || isBusy else { throw error as? BlueZError ?? Failure(reason) }
+        guard hasGreeted || isBusy else {
+            throw error as? BlueZError ?? Failure("\(reason); hint: check that the device runs ble-uart serve")
+        }
         guard let wait = backoff.next() else {
             let hint =
                 isBusy ? "end the other central of the peripheral" : "check that the peripheral runs and is in range"

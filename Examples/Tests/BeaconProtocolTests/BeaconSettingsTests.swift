@@ -58,6 +58,16 @@ struct BeaconSettingsTests {
         #expect(throws: BeaconRefusal.unknownAttribute) { try settings.decode([0], of: BeaconService.uuid) }
     }
 
+    @Test("the differences from the written settings name each setting with both values")
+    func differences() {
+        var stored = Self.settings
+        #expect(stored.differences(from: Self.settings) == "")
+        (stored.major, stored.transmission) = (300, Transmission(powerCode: 1, interval: 400))
+        #expect(
+            stored.differences(from: Self.settings)
+                == "major 300 instead of 1, power -6 dB instead of 0 dB, interval 250.0 ms instead of 100.0 ms")
+    }
+
     @Test("the codes 0, 1 and 2 mean -23, -6 and 0 dB; every other code is refused")
     func powers() throws {
         for (code, power) in [(0, -23), (1, -6), (2, 0)] as [(UInt16, Int)] {

@@ -76,7 +76,7 @@ struct CalculationTests {
 struct OutcomesTests {
     private var outcomes = Outcomes<Int>()
 
-    @Test("a central gets 16 results without a read, then a refusal without a calculation, and results again after a read")
+    @Test("a central gets 16 results without a read, then refusals without a calculation, and 16 results after a read")
     mutating func limit() throws {
         for number in 1...16 as ClosedRange<UInt8> { #expect(try outcomes.store(for: 1) { number } == number) }
         for _ in 0..<1000 {
@@ -93,7 +93,7 @@ struct OutcomesTests {
         #expect(throws: CalculatorError.tooManyUnreadResults) { try outcomes.store(for: 1) { 0 } }
     }
 
-    @Test("a read returns the outcome of the central's last calculation, and 0 before it; a refused value does not count")
+    @Test("a read returns the outcome of the central's last calculation, and a refused value does not count")
     mutating func reads() throws {
         #expect(outcomes.read(by: 1) == .success(0))
         #expect(try outcomes.store(for: 1) { 54 } == 54)

@@ -36,7 +36,7 @@ struct CentralScreenTests {
                 "Name filter: _", "", "> Bench  00:AA:01:00:00:42  -50 dBm", "  Lamp  00:AA:01:00:00:43  -60 dBm", "",
                 Self.keys,
             ])
-        #expect(type("LA") == [])
+        #expect(type("x\u{15}LA") == [])
         #expect(screen.lines == ["Name filter: LA_", "", "> Lamp  00:AA:01:00:00:43  -60 dBm", "", Self.keys])
         #expect(type("\u{7F}\u{7F}\u{7F}") == [])
         #expect(screen.lines.contains("> Lamp  00:AA:01:00:00:43  -60 dBm"))
@@ -126,16 +126,19 @@ struct CentralScreenTests {
         #expect(type("\u{04}") == [.quit])
     }
 
-    @Test("before the greeting and after a lost link, no text is sent")
+    @Test("before the greeting and after a lost link, no text is sent, and the typed line remains for the next link")
     mutating func waits() {
         _ = screen.handle(.found(Self.bench))
-        #expect(type("\nHello\n") == [.connect(Self.bench)])
+        #expect(type("\nHello\n") == [.connect(Self.bench)] && screen.lines.contains("Hello_"))
         _ = screen.handle(.session(.ready))
+        #expect(type("\n") == [.send("Hello")] && screen.lines.contains("_"))
         _ = screen.handle(.reconnecting(reason: "the device disconnected", after: .milliseconds(500)))
-        #expect(type("Hello\n") == [] && type("/disconnect\n") == [.disconnect])
+        #expect(type("/toggle\n\n\n") == [] && screen.lines.contains("/toggle_"))
+        let note = "Not sent: there is no link. Press Return later, or Control-U and /disconnect."
+        #expect(screen.lines.filter { $0 == note }.count == 2)  // one for each state without a link
+        #expect(type("\u{15}/disconnect\n") == [.disconnect] && screen.lines.contains("_"))
         #expect(screen.lines.first == "Bench  00:AA:01:00:00:42  Connecting again in 0.5 s…")
         #expect(screen.lines.contains("Lost the link: the device disconnected."))
-        #expect(screen.lines.contains("Not sent: there is no link. Wait, or type /disconnect."))
         _ = screen.handle(.ended(reason: nil, undelivered: 0))
         #expect(screen.lines == ["Name filter: _", "", "", Self.keys])
     }

@@ -52,6 +52,25 @@ struct InputTests {
     }
 }
 
+@Suite("Examples: files to write")
+struct WritableTests {
+    private static let root = "/tmp/writable-\(UInt64.random(in: 0...UInt64.max))"
+
+    @Test("a new file in a folder can be written, and the check leaves no file")
+    func new() throws {
+        #expect(mkdir(Self.root, 0o700) == 0)
+        try checkWritable(Self.root + "/a.png")
+        #expect(rmdir(Self.root) == 0)
+        try checkWritable("a file in the current folder.png")
+    }
+
+    @Test(
+        "a folder, a missing folder and an empty name cannot be written", arguments: ["/tmp", "/", "", root + "/b/a"])
+    func refused(file: String) {
+        #expect(throws: Failure.self) { try checkWritable(file) }
+    }
+}
+
 @Suite("Examples: the last device")
 struct LastDeviceTests {
     @Test("the address is stored in a new folder, with all its parents")
