@@ -33,14 +33,21 @@ let package = Package(
             name: "largest-image", dependencies: [.product(name: "COTADevice", package: "otaflash")],
             cSettings: [.treatAllWarnings(as: .error)]),
 
+        // Text of another machine for the terminal.
+        .target(name: "TerminalText", swiftSettings: warnings),
+
         // What the examples with two ends share: options, the end of a server by a signal, errors as sentences, and the terminal.
         .target(
             name: "ExampleSupport",
             dependencies: [
-                .product(name: "BlueZ", package: "otaflash"),
+                "TerminalText", .product(name: "BlueZ", package: "otaflash"),
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "SystemPackage", package: "swift-system"),
             ], swiftSettings: warnings),
+        .testTarget(
+            name: "ExampleSupportTests",
+            dependencies: ["ExampleSupport", "TerminalText", .product(name: "BlueZ", package: "otaflash")],
+            swiftSettings: warnings),
 
         // A Bluetooth LE calculator, both ends.
         .target(
@@ -76,13 +83,14 @@ let package = Package(
         .target(
             name: "UARTProtocol",
             dependencies: [
-                .product(name: "BlueZ", package: "otaflash"), .product(name: "OTASigning", package: "otaflash"),
+                "TerminalText", .product(name: "BlueZ", package: "otaflash"),
+                .product(name: "OTASigning", package: "otaflash"),
             ],
             swiftSettings: warnings),
         .executableTarget(
             name: "ble-uart",
             dependencies: [
-                "ExampleSupport", "UARTProtocol", .product(name: "BlueZ", package: "otaflash"),
+                "ExampleSupport", "TerminalText", "UARTProtocol", .product(name: "BlueZ", package: "otaflash"),
                 .product(name: "OTASigning", package: "otaflash"),
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
@@ -98,13 +106,14 @@ let package = Package(
         .target(
             name: "ChatProtocol",
             dependencies: [
-                .product(name: "BlueZ", package: "otaflash"), .product(name: "OTASigning", package: "otaflash"),
+                "TerminalText", .product(name: "BlueZ", package: "otaflash"),
+                .product(name: "OTASigning", package: "otaflash"),
             ],
             swiftSettings: warnings),
         .executableTarget(
             name: "ble-chat",
             dependencies: [
-                "ChatProtocol", "ExampleSupport", .product(name: "BlueZ", package: "otaflash"),
+                "ChatProtocol", "ExampleSupport", "TerminalText", .product(name: "BlueZ", package: "otaflash"),
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
             swiftSettings: warnings),

@@ -324,7 +324,7 @@ def example_chat_without_bus(lab):
     here.shutdown(socket.SHUT_RDWR)
     program.shutdown(socket.SHUT_RDWR)
     assert bob.wait(10) == 1
-    assert bob.err.text() == "Error: the bus: the bus closed the connection", bob.err.text()
+    assert bob.err.text() == "Error: the bus: the bus closed the connection; hint: systemctl status dbus, and start this program again", bob.err.text()
 
 
 @case(limit=90, example=NAME)
@@ -434,7 +434,7 @@ def example_chat_sessions(lab):
     bob.quits()
     assert len(alice.out.lines) == 2 and len(bob.out.lines) == 1
     assert lab.run_example(NAME, "--name", "", exit_code=64)[1].startswith("Error: '' is not a name of 1 to 20 bytes")
-    assert lab.run_example(NAME, "--adapter", "hci9", exit_code=1)[1] == "Error: there is no adapter hci9"
+    assert lab.run_example(NAME, "--adapter", "hci9", exit_code=1)[1] == "Error: there is no adapter hci9; hint: bluetoothctl list shows the adapters"
 
 
 @case(limit=60, example=NAME)

@@ -31,15 +31,3 @@ public struct Receipt: Sendable, Hashable {
         self.number = number
     }
 }
-
-/// Replaces control characters, which would change the terminal, and characters that change the direction of the text.
-public func visible(_ text: String) -> String {
-    String(
-        String.UnicodeScalarView(
-            text.unicodeScalars.map { scalar in
-                switch scalar.properties.generalCategory {
-                case .control, .format, .lineSeparator, .paragraphSeparator: scalar == "\u{200D}" ? scalar : "\u{FFFD}"
-                default: scalar
-                }
-            }))
-}

@@ -1,4 +1,5 @@
 import BlueZ
+import TerminalText
 
 /// The user's part of a messenger: the peers in range, the chat, and the commands.
 extension Messenger {
@@ -45,13 +46,13 @@ extension Messenger {
     private mutating func choose(_ text: String) {
         let found = devices.addresses(of: text)
         guard found.count < 2 else {
-            return refuseLine("\(found.count) peers have the name \(visible(text)). Type /peers, and then a number.")
+            return refuseLine("\(found.count) peers have the name \(shown(text)). Type /peers, and then a number.")
         }
         guard let address = found.first, let device = devices[address], let peer = device.id else {
-            return refuseLine("No peer \(visible(text)) is in range.")
+            return refuseLine("No peer \(shown(text)) is in range.")
         }
         guard isWanted(device.name, address) else {
-            return refuseLine("This program chats only with \(visible(wanted ?? "")).")
+            return refuseLine("This program chats only with \(shown(wanted ?? "")).")
         }
         open(peer, device.name, address)
     }
@@ -81,7 +82,7 @@ extension Messenger {
         do throws(ChatError) {
             let frames = try pair.conversation.send(text)
             pairs[chat] = pair
-            show(.sent(Receipt(chat, pair.conversation.lastNumber), visible(text)))
+            show(.sent(Receipt(chat, pair.conversation.lastNumber), shown(text)))
             transmit(frames, on: pair.link)
         } catch { refuseLine("Not sent: \(error).") }
     }

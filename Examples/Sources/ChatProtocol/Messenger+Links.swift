@@ -1,4 +1,5 @@
 import BlueZ
+import TerminalText
 
 /// The links of a messenger: at most one to the peer in the open chat, and others that start or end.
 extension Messenger {
@@ -110,7 +111,7 @@ extension Messenger {
         if !wasSynchronized, pair.conversation.isSynchronized { synchronize(id, peer) }
         if let message = outcome.message {
             if chat == nil { open(peer, pair.name, links[id]?.address) }
-            show(.received(from: pair.name, visible(message)))
+            show(.received(from: pair.name, shown(message)))
         }
     }
 

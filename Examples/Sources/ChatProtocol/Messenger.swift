@@ -1,4 +1,5 @@
 public import BlueZ
+import TerminalText
 
 /// A peer, without its radio, its clock and its terminal: an event goes in, and the actions of the program come out.
 ///
@@ -141,7 +142,7 @@ public struct Messenger: Sendable {
     public mutating func handle(_ event: Event, at time: Duration) -> [Action] {
         (now, actions) = (time, [])
         switch event {
-        case .sighted(let address, let name, let announcement): sight(address, visible(name), announcement)
+        case .sighted(let address, let name, let announcement): sight(address, shown(name), announcement)
         case .vanished(let address):
             if let name = devices.vanish(address) { show(.peer("\(name) is out of range")) }
         case .typed(let text): type(text)
@@ -237,7 +238,7 @@ public struct Messenger: Sendable {
         callNotice = (start, wait * 2)
         let reason = candidates.isEmpty ? "is not in range" : "does not answer"
         let seconds = wait.components.seconds
-        let name = visible(wanted ?? "")
+        let name = shown(wanted ?? "")
         notice("No link after \(seconds) s: \(name) \(reason). Still trying; Control-C ends the program.")
     }
 

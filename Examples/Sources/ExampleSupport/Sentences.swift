@@ -1,5 +1,6 @@
 public import BlueZ
 import Glibc
+import TerminalText
 
 /// Prints a line at once. `print` alone keeps lines in a buffer if the output is a pipe or a file.
 public func report(_ line: String) {
@@ -14,15 +15,18 @@ public struct Failure: Error, CustomStringConvertible {
 
     public init(_ description: String) { self.description = description }
 
-    /// Describes a Bluetooth error.
+    /// Describes a Bluetooth error. Its context can have the name of a device, which is text of another machine.
     public init(_ error: BlueZError) {
         let hint =
             switch error.code {
             case .serviceUnavailable: "; hint: systemctl start bluetooth"
             case .adapterOff: "; hint: bluetoothctl power on"
+            case .noSuchAdapter: "; hint: bluetoothctl list shows the adapters"
+            case .busUnavailable: "; hint: systemctl status dbus, and start this program again"
+            case .accessDenied: "; hint: sudo usermod -aG bluetooth $USER, and log in again"
             default: ""
             }
-        description = error.context + hint
+        description = shown(error.context) + hint
     }
 }
 

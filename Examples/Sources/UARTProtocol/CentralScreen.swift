@@ -1,4 +1,5 @@
 public import BlueZ
+import TerminalText
 
 /// The central's screen: a list of devices, or the conversation with one device. It is a value without a terminal and without a link:
 /// ``handle(_:)`` changes the state and returns the next action of the program, and ``lines`` is the text to show.

@@ -104,7 +104,7 @@ struct Beacon {
         } catch {
             settings = old
             request.fail(with: .unlikely)
-            report("cannot advertise the settings of \(central): \(error)")
+            report("cannot advertise the settings of \(central): \(sentence(error))")
         }
     }
 

@@ -3,6 +3,7 @@ import BlueZ
 import ChatProtocol
 import ExampleSupport
 import Glibc
+import TerminalText
 
 @main
 struct BLEChat: AsyncParsableCommand {
@@ -37,11 +38,11 @@ struct BLEChat: AsyncParsableCommand {
 
     func validate() throws {
         if !Self.isName(name) {
-            throw ValidationError("'\(visible(name))' is not a name of 1 to 20 bytes; hint: --name NAME")
+            throw ValidationError("'\(shown(name))' is not a name of 1 to 20 bytes; hint: --name NAME")
         }
     }
 
-    private static func isName(_ name: String) -> Bool { 1...20 ~= name.utf8.count && visible(name) == name }
+    private static func isName(_ name: String) -> Bool { 1...20 ~= name.utf8.count && shown(name) == name }
 
     func run() async throws {
         guard isatty(STDIN_FILENO) == 1 else { return try await chat(nil) }

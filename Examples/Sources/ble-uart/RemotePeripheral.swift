@@ -62,7 +62,7 @@ actor RemotePeripheral {
             } catch  where end != nil && !Task.isCancelled {
                 return  // The link has ended before this program could end it.
             } catch let error as BlueZError where error.code != .cancelled && error.code != .busUnavailable {
-                try await wait(after: error, reason: error.context)
+                try await wait(after: error, reason: sentence(error))
             } catch let error as ChannelError { try await wait(after: error, reason: "\(error)") }
         }
     }

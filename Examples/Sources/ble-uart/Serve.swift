@@ -3,6 +3,7 @@ import BlueZ
 import ExampleSupport
 import Glibc
 import OTASigning
+import TerminalText
 import UARTProtocol
 
 /// The peripheral.
