@@ -90,7 +90,7 @@ extension Messenger {
     /// Ends the chat. Messages that have not arrived remain, for the next chat with the same peer.
     mutating func leave(_ text: String, _ parting: Parting) {
         guard let peer = chat, var pair = pairs[peer] else { return }
-        chat = nil
+        (chat, awaitsPeer) = (nil, keepsLines)
         var frames: [Frame] = []
         switch parting {
         case .goodbye where pair.hasLinked, .goodbyeLater where pair.hasLinked:

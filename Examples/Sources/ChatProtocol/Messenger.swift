@@ -86,13 +86,16 @@ public struct Messenger: Sendable {
     var chat: PeerID?
     /// The name or the address of the only peer with which to open a chat. Nil: any peer.
     let wanted: String?
-    /// True until the first chat with the wanted peer.
+    /// Whether each line is for the wanted peer, also after the end of a chat. The writer of a pipe does not see that a chat has ended, so a
+    /// line is never the name of a peer.
+    let keepsLines: Bool
+    /// True until the first chat with the wanted peer, and with ``keepsLines`` while no chat is open.
     var awaitsPeer: Bool
     /// The identities in range with the wanted name or address, in the order of their turns. Only a link proves which one is the peer.
     var candidates: [PeerID] = []
     /// The start of the call to the first candidate.
     var turnStart: Duration?
-    /// Messages that were typed before the chat with the wanted peer. No peer gets them before a link with it is authenticated.
+    /// Messages that were typed without a chat with the wanted peer. No peer gets them before a link with it is authenticated.
     var early: [String] = []
     var earlyBytes = 0
     /// The number of lines that were not accepted.
@@ -106,15 +109,18 @@ public struct Messenger: Sendable {
     private var advertised: Announcement?
     var actions: [Action] = []
 
-    /// - Parameter wanted: the name or the address of the peer to chat with as soon as it is in range. This peer opens no other chat.
+    /// - Parameters:
+    ///   - wanted: the name or the address of the peer to chat with as soon as it is in range. This peer opens no other chat.
+    ///   - isPiped: whether a program writes the lines. All of them are then for the wanted peer.
     public init(
-        _ id: PeerID, _ session: Session, wanted: String? = nil,
+        _ id: PeerID, _ session: Session, wanted: String? = nil, isPiped: Bool = false,
         nonce: @escaping @Sendable () -> [UInt8] = { (0..<8).map { _ in .random(in: .min ... .max) } }
     ) {
         self.id = id
         self.session = session
         self.wanted = wanted
         awaitsPeer = wanted != nil
+        keepsLines = wanted != nil && isPiped
         self.nonce = nonce
         advertised = announcement
     }

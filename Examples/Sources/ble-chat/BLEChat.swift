@@ -50,7 +50,7 @@ struct BLEChat: AsyncParsableCommand {
     }
 
     private func chat(_ terminal: Terminal?) async throws {
-        let messenger = Messenger(.random(), Session(session), wanted: with)
+        let messenger = Messenger(.random(), Session(session), wanted: with, isPiped: terminal == nil)
         let program = ChatProgram(adapter: adapter, name: name, isSecure: secure, terminal, messenger)
         try await withClient { client in
             let count = try await program.run(client)

@@ -51,12 +51,14 @@ struct Air {
 
     init(
         _ sessions: [String] = ["public", "public"], ids: [UInt32] = [1, 2, 3], wanted: [String?] = [nil, nil, nil],
-        isInRange: Bool = true
+        isPiped: Bool = false, isInRange: Bool = true
     ) {
         for (peer, session) in sessions.enumerated() {
             let nonces = Nonces(UInt8(peer * 80))
             peers.append(
-                Messenger(PeerID(ids[peer]), Session(session), wanted: wanted[peer], nonce: { nonces.next() }))
+                Messenger(
+                    PeerID(ids[peer]), Session(session), wanted: wanted[peer], isPiped: isPiped,
+                    nonce: { nonces.next() }))
             shown.append([])
             hasQuit.append(false)
             answers.append([])
@@ -184,6 +186,14 @@ struct Air {
             links[index].end = now
         }
         run(for: .milliseconds(1))
+    }
+
+    /// Ends the program of a peer without a goodbye, and starts it again. It is a new peer.
+    mutating func restart(_ peer: Int, as id: PeerID) {
+        cut(peer)
+        let nonces = Nonces(200)
+        peers[peer] = Messenger(id, Session("public"), nonce: { nonces.next() })
+        advertise(peer, peers[peer].announcement)
     }
 
     /// Moves the peers in range of each other, or out of it. All links are lost.

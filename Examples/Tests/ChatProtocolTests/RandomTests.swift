@@ -77,7 +77,8 @@ struct RandomTests {
     private static func openedLinks(seed: UInt64) -> Int {
         var random = Generator(state: seed)
         var messenger = Messenger(
-            PeerID(1), Session("public"), wanted: seed % 3 == 0 ? "Bob" : nil, nonce: { Array(0..<8) })
+            PeerID(1), Session("public"), wanted: seed % 3 == 0 ? "Bob" : nil, isPiped: seed % 2 == 0,
+            nonce: { Array(0..<8) })
         var (handshakes, ids, now, opened) = ([LinkID: Handshake](), [LinkID.central(1)], Duration.zero, 0)
         for _ in 0..<200 {
             let id = ids.suffix(3).randomElement(using: &random) ?? .central(1)

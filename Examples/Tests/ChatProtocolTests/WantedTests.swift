@@ -135,6 +135,58 @@ struct WantedTests {
         #expect(air.messages(1) == ["hello", "again"])
     }
 
+    @Test("a piped line after an outage is a message to the wanted peer, and is sent when this peer is in range again")
+    func keepsPipedLines() {
+        var air = Air(wanted: ["Bob", nil, nil], isPiped: true)
+        air.type(0, "one")
+        air.run(for: .seconds(2))
+        air.move(inRange: false)
+        air.type(0, "two")
+        air.run(for: .seconds(130))
+        #expect(air.notices(0).contains("The chat ended: Bob did not answer for 120 s."))
+        air.type(0, "three", "Bob", "1")
+        air.handle(0, .inputEnded)
+        air.run(for: .seconds(60))
+        #expect(air.peers[0].undelivered == 4 && air.peers[0].refusedLines == 0 && !air.hasQuit[0])
+        #expect(air.notices(0).last?.hasPrefix("No link after 60 s: Bob does not answer.") == true)
+        air.move(inRange: true)
+        air.run(for: .seconds(60))
+        #expect(air.messages(1) == ["one", "two", "three", "Bob", "1"])
+        #expect(air.hasQuit[0] && air.peers[0].undelivered == 0)
+    }
+
+    @Test(
+        "a piped line after the end of a chat is a message to the wanted peer, and calls it again",
+        arguments: [[(1, "/leave")], [(0, "/leave")], [(1, "/leave"), (1, "Alice")], [(0, "two"), (0, "/leave")]])
+    func callsAgainForPipedLines(end: [(peer: Int, line: String)]) {
+        var air = Air(wanted: ["Bob", nil, nil], isPiped: true)
+        air.type(0, "one")
+        air.run(for: .seconds(2))
+        for (peer, line) in end { air.handle(peer, .typed(line)) }
+        air.run(for: .seconds(1))
+        air.type(0, "Carol", "last")
+        air.handle(0, .inputEnded)
+        air.run(for: .seconds(60))
+        #expect(air.messages(1).suffix(2) == ["Carol", "last"] && air.messages(1).first == "one")
+        #expect(air.hasQuit[0] && air.peers[0].undelivered == 0 && air.peers[0].refusedLines == 0)
+    }
+
+    @Test("piped lines after an outage go to the wanted peer that was started again, and the lost ones count")
+    func keepsPipedLinesForANewIdentity() {
+        var air = Air(wanted: ["Bob", nil, nil], isPiped: true)
+        air.type(0, "one")
+        air.run(for: .seconds(2))
+        air.move(inRange: false)
+        air.type(0, "two")
+        air.run(for: .seconds(130))
+        air.restart(1, as: PeerID(7))
+        air.handle(0, .typed("three"))
+        air.handle(0, .inputEnded)
+        air.move(inRange: true)
+        air.run(for: .seconds(60))
+        #expect(air.messages(1) == ["one", "three"] && air.hasQuit[0] && air.peers[0].undelivered == 1)
+    }
+
     @Test("the program quits when the last message has arrived, and the other peer gets the goodbye")
     func quits() {
         var air = Air()
