@@ -23,6 +23,10 @@ public struct Messenger: Sendable {
         case compare(Int, BluetoothAddress, UInt32)
         /// The pairing has ended without an answer to this question.
         case withdrawn(Int)
+        /// The last ``Action/advertise(_:)`` has failed. The text is the reason.
+        case advertisingFailed(String)
+        /// The scan has failed, and starts again. The text is the reason.
+        case scanFailed(String)
         /// The time is the messenger's ``deadline``.
         case wake
     }
@@ -69,6 +73,8 @@ public struct Messenger: Sendable {
     static let farewellCallLimit = Duration.seconds(30)
     /// The time of a call to a candidate before the next candidate's turn. A scan pauses, so a peer sees a call up to 5 s late.
     static let turnLimit = Duration.seconds(15)
+    /// The time after which a failed change of the advertisement is repeated.
+    static let advertisingRetry = Duration.seconds(5)
     /// The maximum time from the command `/quit` to ``Action/quit``.
     public static let quitLimit = Duration.seconds(2)
 
@@ -81,7 +87,7 @@ public struct Messenger: Sendable {
     var links: [LinkID: Link] = [:]
     var attempts = 0
     /// The start of the wait for the wanted peer, and the time after which the next notice reports it.
-    private var callNotice: (start: Duration, wait: Duration)?
+    var callNotice: (start: Duration, wait: Duration)?
     /// The peer in the open chat.
     var chat: PeerID?
     /// The name or the address of the only peer with which to open a chat. Nil: any peer.
@@ -106,7 +112,12 @@ public struct Messenger: Sendable {
     /// The time at which the messenger quits, also if the goodbye is not acknowledged. Nil: it does not quit.
     var quitTime: Duration?
     private var hasQuit = false
+    /// Nil: the last change has failed.
     private var advertised: Announcement?
+    /// The time of the next attempt to change the advertisement. Nil: the last one has not failed.
+    private var advertisingTime: Duration?
+    /// The failures that the user has seen, with their last times.
+    private var failures: [String: Duration] = [:]
     var actions: [Action] = []
 
     /// - Parameters:
@@ -158,6 +169,11 @@ public struct Messenger: Sendable {
         case .unlinked(let id, let reason): unlink(id, reason)
         case .compare(let id, let address, let number): compare(id, address, number)
         case .withdrawn(let id): withdraw(id)
+        case .advertisingFailed(let reason):
+            advertisingTime = now + Self.advertisingRetry
+            notice(failure: "The advertisement failed and is repeated: \(reason)")
+        case .scanFailed(let reason):
+            notice(failure: "The search for peers failed and is repeated: \(reason)")
         case .wake: break
         }
         update()
@@ -170,12 +186,18 @@ public struct Messenger: Sendable {
         let attempt = canConnect ? devices.deadline(where: isWelcome) : nil
         let turnEnd = candidates.count > 1 && quitTime == nil ? turnStart.map { $0 + Self.turnLimit } : nil
         let notice = callNotice.map { $0.start + $0.wait }
-        let times = [chatEnd, attempt, turnEnd, notice, hasQuit ? nil : quitTime] + links.values.map(deadline)
-        return (times + pairs.values.map(\.farewellEnd)).compactMap(\.self).min()
+        let times = [chatEnd, attempt, turnEnd, notice, advertisingTime, hasQuit ? nil : quitTime]
+        return (times + links.values.map(deadline) + pairs.values.map(\.farewellEnd)).compactMap(\.self).min()
     }
 
     mutating func show(_ entry: Entry) { actions.append(.show(entry)) }
     mutating func notice(_ text: String) { show(.notice(text)) }
+
+    /// Shows a failure of this machine. A failure that repeats is shown again after 30 s without it.
+    private mutating func notice(failure: String) {
+        failures = failures.filter { now - $0.value <= .seconds(30) }
+        if failures.updateValue(now, forKey: failure) == nil { notice(failure) }
+    }
 
     /// Adds the actions that follow from the state and from the time.
     private mutating func update() {
@@ -186,7 +208,8 @@ public struct Messenger: Sendable {
         for (peer, pair) in pairs where pair.farewellEnd.map({ $0 <= now }) ?? false { pairs[peer]?.farewellEnd = nil }
         if hasInputEnded, quitTime == nil, early.isEmpty, !isWaiting { quit() }
         endQuitting()
-        if advertised != announcement {
+        if let advertisingTime, now >= advertisingTime { (self.advertisingTime, advertised) = (nil, nil) }
+        if advertisingTime == nil, advertised != announcement {
             advertised = announcement
             actions.append(.advertise(announcement))
         }
@@ -220,34 +243,6 @@ public struct Messenger: Sendable {
         link.peer.flatMap { pairs[$0]?.conversation.isSettled } == false
     }
 
-    /// Calls the candidates in turn, as soon as there is a message for the wanted peer.
-    private mutating func updateTurn() {
-        guard awaitsPeer else { return }
-        let present = devices.identities(where: isWanted)
-        let first = candidates.first
-        candidates.removeAll { !present.contains($0) }
-        candidates += present.subtracting(candidates).sorted { $0.value < $1.value }
-        if candidates.isEmpty || candidates.first != first { turnStart = nil }
-        if candidates.count > 1, let start = turnStart, now >= start + Self.turnLimit {
-            candidates.append(candidates.removeFirst())
-            turnStart = nil
-        }
-        if turnStart == nil, !early.isEmpty, !candidates.isEmpty, canConnect { turnStart = now }
-    }
-
-    /// Reports that messages wait for the wanted peer, with increasing waits. The program continues until the user ends it.
-    private mutating func updateCallNotice() {
-        guard awaitsPeer, !early.isEmpty, quitTime == nil else { return callNotice = nil }
-        let (start, wait) = callNotice ?? (now, Self.turnLimit)
-        callNotice = (start, wait)
-        guard now >= start + wait else { return }
-        callNotice = (start, wait * 2)
-        let reason = candidates.isEmpty ? "is not in range" : "does not answer"
-        let seconds = wait.components.seconds
-        let name = shown(wanted ?? "")
-        notice("No link after \(seconds) s: \(name) \(reason). Still trying; Control-C ends the program.")
-    }
-
     /// Decides who calls, and ends a chat that has waited too long.
     private mutating func updateChat() {
         guard let chat, var pair = pairs[chat] else { return }
@@ -263,35 +258,7 @@ public struct Messenger: Sendable {
     }
 
     /// Whether no attempt to connect is under way.
-    private var canConnect: Bool { !links.contains { $0.key.isCentral && $0.value.state != .open } }
-
-    /// Whether to answer the call of a device.
-    private func isWelcome(_ address: BluetoothAddress, _ device: Devices.Device) -> Bool {
-        guard quitTime == nil, !isImpostor(address),
-            !links.values.contains(where: { $0.isLink(with: address, device.id) })
-        else { return false }
-        // The other peer does not know that this peer has left.
-        if let peer = device.id, peer != chat, owesGoodbye(peer) { return true }
-        guard let chat, let pair = pairs[chat] else {
-            // If both peers call each other, the one with the smaller number answers.
-            if awaitsPeer, let called, device.id == called, id.value > called.value { return false }
-            return isWanted(device.name, address)
-        }
-        guard pair.link == nil else { return false }
-        // If both peers call each other, the one with the smaller number answers.
-        if pair.isPeripheral == true { return device.id == chat && id.value < chat.value }
-        return device.id == nil || device.id == chat
-    }
-
-    /// Whether a chat with this peer may be opened.
-    func isWanted(_ name: String, _ address: BluetoothAddress) -> Bool {
-        wanted.map { Devices.matches($0, name, address) } ?? true
-    }
-
-    /// Whether the user wants another address. Every member of the session can copy the identity of the wanted peer.
-    func isImpostor(_ address: BluetoothAddress) -> Bool {
-        wanted.flatMap { BluetoothAddress($0) }.map { $0 != address } ?? false
-    }
+    var canConnect: Bool { !links.contains { $0.key.isCentral && $0.value.state != .open } }
 
     func owesGoodbye(_ peer: PeerID) -> Bool { pairs[peer]?.conversation.owesGoodbye ?? false }
 }

@@ -12,6 +12,8 @@ struct ChatProgram {
         case compare(Int, BluetoothAddress, UInt32, AsyncStream<Bool>.Continuation)
     }
 
+    private typealias Radio = (client: BlueZClient, peripheral: Peripheral, advertisement: ActiveAdvertisement)
+
     private enum Link {
         case central(CentralLink)
         case peripheral(PeripheralConnection)
@@ -60,7 +62,7 @@ struct ChatProgram {
                     }
                     defer { for task in [scan, input] { task.cancel() } }
                     var program = self
-                    let undelivered = try await program.loop(client, peripheral, advertisement)
+                    let undelivered = await program.loop((client, peripheral, advertisement))
                     events.cancel()
                     try await events.value  // throws if the connection to the bus has ended
                     return undelivered
@@ -87,14 +89,13 @@ struct ChatProgram {
     /// Passes the peers in range to the messenger.
     private func reportPeers(_ client: BlueZClient) async {
         let filter = ScanFilter(services: [ChatService.discovery, ChatService.uuid])
-        await client.keepScanning(over: adapter, for: filter) { event in
-            if let event = Messenger.Event(event) { feed.yield(.event(event)) }
-        }
+        await client.keepScanning(
+            over: adapter, for: filter, failed: { feed.yield(.event(.scanFailed(sentence($0)))) }
+        ) { event in if let event = Messenger.Event(event) { feed.yield(.event(event)) } }
     }
 
-    private mutating func loop(
-        _ client: BlueZClient, _ peripheral: Peripheral, _ advertisement: ActiveAdvertisement
-    ) async throws -> Int {
+    private mutating func loop(_ radio: Radio) async -> Int {
+        let peripheral = radio.peripheral
         if terminal == nil { report("\(name) is in range of other peers over \(peripheral.adapterName)") }
         draw()
         var timer: Task<Void, Never>?
@@ -104,22 +105,14 @@ struct ChatProgram {
         // A cancellation ends the inputs.
         for await input in inputs {
             if case .peripheral(let event) = input { limit.record(event) }
-            for action in actions(for: input) {
-                switch action {
-                case .advertise(let announcement):
-                    try await advertisement.change(to: announcement.advertisement(name: name))
-                case .connect(let id, let address): connect(client, id, address)
-                case .quit: feed.finish()
-                default: perform(action, peripheral)
-                }
-            }
+            for action in actions(for: input) { await perform(action, radio) }
             draw()
             timer?.cancel()
             timer = messenger.deadline.map { [feed] in clock.call(at: $0) { feed.yield(.event(.wake)) } }
         }
         // After a signal, the goodbye is sent without a wait for its acknowledgement.
         let actions = handle(.typed("/quit")) + messenger.handle(.wake, at: clock.now + Messenger.quitLimit)
-        for action in actions { perform(action, peripheral) }
+        for action in actions { await perform(action, radio) }
         for case .central(let link) in links.values {
             link.disconnect()
             await link.waitForEnd()
@@ -156,25 +149,29 @@ struct ChatProgram {
         messenger.handle(event, at: clock.now)
     }
 
-    private mutating func connect(_ client: BlueZClient, _ id: LinkID, _ address: BluetoothAddress) {
-        let request = ConnectionRequest(.address(address), adapter: adapter, services: [ChatService.uuid])
-        links[id] = .central(CentralLink(client, request, isSecure: isSecure, id) { [feed] in feed.yield(.event($0)) })
-    }
-
-    private mutating func perform(_ action: Messenger.Action, _ peripheral: Peripheral) {
+    private mutating func perform(_ action: Messenger.Action, _ radio: Radio) async {
         switch action {
-        case .transmit(let id, let values): send(values, on: id, peripheral)
+        case .advertise(let announcement):
+            do throws(BlueZError) {
+                try await radio.advertisement.change(to: announcement.advertisement(name: name))
+            } catch { feed.yield(.event(.advertisingFailed(sentence(error)))) }
+        case .connect(let id, let address):
+            let request = ConnectionRequest(.address(address), adapter: adapter, services: [ChatService.uuid])
+            links[id] = .central(
+                CentralLink(radio.client, request, isSecure: isSecure, id) { [feed] in feed.yield(.event($0)) })
+        case .transmit(let id, let values): send(values, on: id, radio.peripheral)
         case .disconnect(let id):
             switch links[id] {
             case .central(let link): link.disconnect()
-            case .peripheral(let connection): peripheral.disconnect(connection)
+            case .peripheral(let connection): radio.peripheral.disconnect(connection)
             case nil: break
             }
         case .answer(let id, let isSame): answers.removeValue(forKey: id)?.yield(isSame)
         case .show(let entry):
             screen.show(entry)
             if terminal == nil, let line = entry.line { report(line) }
-        case .advertise, .connect, .refuse, .quit: break
+        case .quit: feed.finish()
+        case .refuse: break  // see received(_:)
         }
     }
 
