@@ -95,10 +95,12 @@ extension Peripheral {
     }
 
     func change(_ number: Int, to advertisement: Advertisement) async throws(BlueZError) {
-        guard let old = registration.advertisements[number]?.advertisement else {
+        guard let entry = registration.advertisements[number] else {
             throw BlueZError(.noSuchObject, "the advertisement has ended")
         }
-        guard advertisement != old else { return }
+        let old = entry.advertisement
+        // After a failed change, the old advertisement may not be registered either.
+        guard advertisement != old || !entry.isRegistered else { return }
         try await replace(number, with: advertisement)
         do throws(BlueZError) { try await registerOrWait() } catch {
             try await replace(number, with: old)

@@ -88,6 +88,18 @@ struct AdvertisementTests {
         }
     }
 
+    @Test("after a change and its reversal have failed, a change to the old data advertises it again")
+    func repeatedChange() async throws {
+        try await advertise { fake, _, advertising in
+            let refusal = DBusError.remote("org.bluez.Error.Failed", "refused")
+            await fake.adjust { $0.advertisementErrors = [refusal, refusal] }
+            await #expect(throws: BlueZError(.failed, "")) { try await advertising.change(to: Self.new) }
+            #expect(await data(fake) == nil)
+            try await advertising.change(to: Self.old)
+            #expect(await data(fake) == [1])
+        }
+    }
+
     @Test("a change during a stop of bluetoothd takes effect after the restart", .timeLimit(.minutes(1)))
     func changeWithoutBluetoothd() async throws {
         try await advertise { fake, _, advertising in
