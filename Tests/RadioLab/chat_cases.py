@@ -26,9 +26,9 @@ UNAUTHENTICATED = "the pairing is not authenticated, because the device has no d
 class Peer(Process):
     """A running ble-chat in its line mode. It ends with the case."""
 
-    def __init__(self, lab, adapter, name, *options):
+    def __init__(self, lab, adapter, name, *options, environment=None):
         words = [lab.example(NAME), "--adapter", adapter, "--name", name, *options]
-        super().__init__(words, name, stdin=subprocess.PIPE, bufsize=1, env=lab.environment)
+        super().__init__(words, name, stdin=subprocess.PIPE, bufsize=1, env=environment or lab.environment)
         self.name, self.seen = name, 0
         lab.stack.callback(self.process.kill)
         self.hears(f"{name} is in range of other peers over {adapter}")
@@ -51,11 +51,10 @@ class Peer(Process):
 
     def hears_question(self):
         """Returns the number that the next question shows."""
-        begin = "Does "
+        begin = "Does the other device show "
         asked = until(lambda: [it for it in self.out.lines[self.seen :] if it.startswith(begin)], 15, f"a question to {self.name}")[0]
         self.hears(asked)
-        assert "(" in asked and " show " in asked, asked
-        return asked[-6:]
+        return asked.removeprefix(begin)[:6]
 
     def quits(self):
         self.writes("/quit")
@@ -65,7 +64,44 @@ class Peer(Process):
     def fails(self, count):
         """Waits until the program ends, because this number of messages has not arrived."""
         assert self.wait(60) == 1
-        assert self.err.text() == f"Error: {count} message{'s were' if count > 1 else ' was'} not delivered", self.err.text()
+        assert self.err.text() == f"Error: {undelivered(count)}", self.err.text()
+
+
+def undelivered(count):
+    subject, them = (f"{count} messages were", "them") if count > 1 else ("1 message was", "it")
+    return f"{subject} not delivered; hint: send {them} again when the other peer is in range"
+
+
+class Bus:
+    """Forwards the connections of programs to the system bus. `change` returns the bytes to send to the bus."""
+
+    def __init__(self, lab):
+        self.change, self.sockets, self.listener = lambda data: data, [], socket.socket(socket.AF_UNIX)
+        self.listener.bind(str(lab.folder / "bus"))
+        self.listener.listen()
+        self.environment = {**lab.environment, "DBUS_SYSTEM_BUS_ADDRESS": f"unix:path={lab.folder / 'bus'}"}
+        self.run(self.accept)
+
+    def run(self, target, *words):
+        threading.Thread(target=target, args=words, daemon=True).start()
+
+    def accept(self):
+        while True:
+            program, _ = self.listener.accept()
+            bus = socket.socket(socket.AF_UNIX)
+            bus.connect("/run/dbus/system_bus_socket")
+            self.sockets += [program, bus]
+            self.run(self.forward, program, bus, lambda data: self.change(data))
+            self.run(self.forward, bus, program, lambda data: data)
+
+    def forward(self, source, target, change):
+        with suppress(OSError):
+            while data := source.recv(65536):
+                target.sendall(change(data))
+
+    def close(self):
+        for it in self.sockets:
+            it.shutdown(socket.SHUT_RDWR)
 
 
 def address(adapter):
@@ -75,8 +111,8 @@ def address(adapter):
 def meet(lab, *options):
     """Starts Bob on hci0 and Alice on hci1. Each one sees the other one."""
     bob, alice = Peer(lab, "hci0", "Bob", *options), Peer(lab, "hci1", "Alice", *options)
-    alice.hears(f"Bob ({address('hci0')}) is in range")
-    bob.hears(f"Alice ({address('hci1')}) is in range")
+    alice.hears(f"In range: {address('hci0')} Bob")
+    bob.hears(f"In range: {address('hci1')} Alice")
     return alice, bob
 
 
@@ -86,17 +122,17 @@ def example_chat(lab):
     alice, bob = meet(lab)
     for caller, answerer in ((alice, bob), (bob, alice)):
         caller.writes(answerer.name, "hello", "Grüße, 你好 👋")
-        answerer.hears(f"{caller.name}: hello")
-        answerer.hears(f"{caller.name}: Grüße, 你好 👋")
-        caller.hears(f"Delivered to {answerer.name}: message {2 if caller is alice else 3}")
+        answerer.hears(f"< {caller.name}: hello")
+        answerer.hears(f"< {caller.name}: Grüße, 你好 👋")
+        caller.hears(f"Delivered: message {2 if caller is alice else 3} to {answerer.name}")
         answerer.writes("hi")
-        caller.hears(f"{answerer.name}: hi")
-        answerer.hears(f"Delivered to {caller.name}: message {1 if caller is alice else 3}")
+        caller.hears(f"< {answerer.name}: hi")
+        answerer.hears(f"Delivered: message {1 if caller is alice else 3} to {caller.name}")
         if caller is alice:
             alice.writes("/leave")
-            bob.hears("Alice left the chat.")
+            bob.hears("The other peer left the chat: Alice.")
     bob.signal(signal.SIGTERM)
-    alice.hears("Bob left the chat.")
+    alice.hears("The other peer left the chat: Bob.")
     assert bob.wait(10) == 130 and bob.err.text() == ""
     alice.quits()
     lab.assert_nothing_left()
@@ -110,8 +146,8 @@ def example_chat_cut(lab):
     without bluetoothd arrives after its restart. Nothing is shown twice."""
     alice, bob = meet(lab)
     alice.writes("Bob", "hello")
-    bob.hears("Alice: hello")
-    alice.hears("Delivered to Bob: message 1")
+    bob.hears("< Alice: hello")
+    alice.hears("Delivered: message 1 to Bob")
     for number, (sender, receiver, pause) in enumerate(((alice, bob, 0.3), (bob, alice, 1.5)), 1):
         text = ("你好 Grüße " * 5000).encode()[: 65536 - 5].decode(errors="ignore") + f"end {number}"
         sender.writes(text)
@@ -119,18 +155,18 @@ def example_chat_cut(lab):
         time.sleep(pause)
         lab.air("cut")
         receiver.hears(f"Link lost: the {'other peer' if receiver is alice else 'device'} disconnected.")
-        receiver.hears(f"{sender.name}: {text}", seconds=20)
-        sender.hears(f"Delivered to {receiver.name}: message {3 - number}")
+        receiver.hears(f"< {sender.name}: {text}", seconds=20)
+        sender.hears(f"Delivered: message {3 - number} to {receiver.name}")
         lab.figure(f"{len(text.encode())} bytes with a lost link after {time.monotonic() - begun:.1f} s")
     lab.bluetoothd("stop")
     alice.writes("sent without bluetoothd")
     lab.bluetoothd("start")
-    bob.hears("Alice: sent without bluetoothd", seconds=30)
+    bob.hears("< Alice: sent without bluetoothd", seconds=30)
     alice.writes("/quit")
-    bob.hears("Alice left the chat.")
-    received = [line.removeprefix("Alice: ")[:6] for line in bob.out.lines if line.startswith("Alice: ")]
+    bob.hears("The other peer left the chat: Alice.")
+    received = [line.removeprefix("< Alice: ")[:6] for line in bob.out.lines if line.startswith("< Alice: ")]
     assert received == ["hello", "你好 Grü", "sent w"], received
-    assert len([it for it in alice.out.lines if it.startswith("Bob: ")]) == 1
+    assert len([it for it in alice.out.lines if it.startswith("< Bob: ")]) == 1
 
 
 def on_bumble(script, limit=50):
@@ -159,7 +195,7 @@ def example_chat_with_a_peripheral_on_another_stack(lab):
 
     async def script(it):
         await it.advertise()
-        await shows(bob, f"Bumble ({it.address}) is in range")
+        await shows(bob, f"In range: {it.address} Bumble")
         _, identity = await it.find(DISCOVERY)
         await it.advertise(called=identity)
         assert await it.greet() == position(1)
@@ -167,12 +203,12 @@ def example_chat_with_a_peripheral_on_another_stack(lab):
         data = "Grüße 👋".encode()
         await it.send(*(text(1, at, data[at : at + 1], at == len(data) - 1) for at in range(len(data))))
         assert await it.receive() == position(2)
-        await shows(bob, "Bumble: Grüße 👋")
+        await shows(bob, "< Bumble: Grüße 👋")
         bob.writes("hi " + "é" * 400)
         assert await it.receive_text(1) == ("hi " + "é" * 400).encode()
-        await shows(bob, "Delivered to Bumble: message 1")
+        await shows(bob, "Delivered: message 1 to Bumble")
         await it.send(text(2, 1, b"gap", True))
-        await shows(bob, "The chat ended: a frame has a wrong position.")
+        await shows(bob, "The chat ended: a frame has a wrong position. Use the same version on both machines.")
         await it.end()
 
     on_bumble(script)
@@ -188,7 +224,7 @@ def example_chat_with_a_central_on_another_stack(lab):
 
     async def script(it):
         await it.advertise()
-        await shows(bob, f"Bumble ({it.address}) is in range")
+        await shows(bob, f"In range: {it.address} Bumble")
         bob.writes("Bumble", message)
         address, identity = await it.find(SERVICE)
         assert identity == it.identity
@@ -205,9 +241,9 @@ def example_chat_with_a_central_on_another_stack(lab):
         assert await it.receive_text(1, offset=1300) == message[1300:].encode()
         await it.send(text(1, 0, b"hello", True))
         assert await it.receive() == position(2)
-        await shows(bob, "Delivered to Bumble: message 1", "Bumble: hello")
+        await shows(bob, "Delivered: message 1 to Bumble", "< Bumble: hello")
         assert await it.is_refused(b"\x07") == MALFORMED
-        await shows(bob, "The chat ended: a frame is malformed.")
+        await shows(bob, "The chat ended: a frame is malformed. Use the same version on both machines.")
 
     on_bumble(script)
     bob.quits()
@@ -221,12 +257,12 @@ def example_chat_intruder(lab):
     async def script(it):
         it.session = "other"
         await it.advertise(session="public")
-        await shows(bob, f"Bumble ({it.address}) is in range")
+        await shows(bob, f"In range: {it.address} Bumble")
         address, identity = await it.find(DISCOVERY)
         await it.advertise(called=identity, session="public")
         hello = await it.receive()
         await it.send(it.hello(), it.proof(False, hello[2:]))
-        await shows(bob, "Link refused: the peers are not in the same session.")
+        await shows(bob, "Link refused: the peers do not have the same --session.")
         await it.end()
         # Bob does not answer the second call.
         await it.advertise(called=identity, session="public")
@@ -249,7 +285,7 @@ def example_chat_intruder(lab):
     on_bumble(script)
     bob.writes("/quit")
     bob.fails(1)
-    assert not [it for it in bob.out.lines if it.startswith(("Connected", "Bumble: ", "Delivered"))]
+    assert not [it for it in bob.out.lines if it.startswith(("Connected", "<", "Delivered"))]
 
 
 @case(limit=90, example=NAME)
@@ -265,10 +301,10 @@ def example_chat_stranger(lab):
         # The session is public for everybody near: a stranger copies the tag of an advertisement.
         it.session = "other"
         await it.advertise(session="public")
-        await shows(bob, f"Bumble ({it.address}) is in range")
+        await shows(bob, f"In range: {it.address} Bumble")
         _, identity = await it.find(DISCOVERY)
         alice = await asyncio.to_thread(Peer, lab, "hci2", "Alice")
-        await shows(bob, f"Alice ({there}) is in range")
+        await shows(bob, f"In range: {there} Alice")
         _, it.identity = await it.find(DISCOVERY, name="Alice")
         await it.advertise(session="public")
         await it.advertise(called=identity, session="public")
@@ -276,19 +312,229 @@ def example_chat_stranger(lab):
         assert hello[0] == HELLO
         begun = time.monotonic()
         alice.writes("Bob", "hello")
-        await asyncio.to_thread(bob.hears, "Alice: hello", 40)
+        await asyncio.to_thread(bob.hears, "< Alice: hello", 40)
         lab.figure(f"the message of the real caller after {time.monotonic() - begun:.1f} s")
         await asyncio.to_thread(lab.air, "cut")
         await asyncio.to_thread(alice.hears, "Link lost: the other peer disconnected.")
         await it.advertise(called=identity, session="public")
         begun = time.monotonic()
         alice.writes("again")
-        await asyncio.to_thread(bob.hears, "Alice: again", 30)
+        await asyncio.to_thread(bob.hears, "< Alice: again", 30)
         lab.figure(f"after a lost link, {time.monotonic() - begun:.1f} s")
         await asyncio.to_thread(alice.quits)
 
     on_bumble(script, 80)
-    bob.hears("Alice left the chat.")
+    bob.hears("The other peer left the chat: Alice.")
+    bob.quits()
+
+
+@case(limit=200, example=NAME)
+def example_chat_silent_central(lab):
+    """A peer ends the link of a central that writes nothing for 60 s, and not a link that another program has opened."""
+    bob = Peer(lab, "hci1", "Bob")
+    bob.address = address("hci1")
+    silent.assert_ended(lab, bob, 60)
+    bob.quits()
+
+
+@case(limit=30, example=NAME)
+def example_chat_without_bus(lab):
+    """A peer that loses the connection to the bus ends with an error."""
+    bus = Bus(lab)
+    bob = Peer(lab, "hci1", "Bob", environment=bus.environment)
+    bus.close()
+    assert bob.wait(10) == 130 and bob.err.text() == ""
+    alice.quits()
+    lab.assert_nothing_left()
+    for adapter in "hci0", "hci1":
+        assert bluez.ask(lambda bus: bus.advertisements(adapter)) == 0
+
+
+@case(limit=60, example=NAME)
+def example_chat_cut(lab):
+    """A message of 64 KiB arrives whole in each direction, although the link is lost in the middle. A message that was written
+    without bluetoothd arrives after its restart. Nothing is shown twice."""
+    alice, bob = meet(lab)
+    alice.writes("Bob", "hello")
+    bob.hears("< Alice: hello")
+    alice.hears("Delivered: message 1 to Bob")
+    for number, (sender, receiver, pause) in enumerate(((alice, bob, 0.3), (bob, alice, 1.5)), 1):
+        text = ("你好 Grüße " * 5000).encode()[: 65536 - 5].decode(errors="ignore") + f"end {number}"
+        sender.writes(text)
+        begun = time.monotonic()
+        time.sleep(pause)
+        lab.air("cut")
+        receiver.hears(f"Link lost: the {'other peer' if receiver is alice else 'device'} disconnected.")
+        receiver.hears(f"< {sender.name}: {text}", seconds=20)
+        sender.hears(f"Delivered: message {3 - number} to {receiver.name}")
+        lab.figure(f"{len(text.encode())} bytes with a lost link after {time.monotonic() - begun:.1f} s")
+    lab.bluetoothd("stop")
+    alice.writes("sent without bluetoothd")
+    lab.bluetoothd("start")
+    bob.hears("< Alice: sent without bluetoothd", seconds=30)
+    alice.writes("/quit")
+    bob.hears("The other peer left the chat: Alice.")
+    received = [line.removeprefix("< Alice: ")[:6] for line in bob.out.lines if line.startswith("< Alice: ")]
+    assert received == ["hello", "你好 Grü", "sent w"], received
+    assert len([it for it in alice.out.lines if it.startswith("< Bob: ")]) == 1
+
+
+def on_bumble(script, limit=50):
+    """Runs a script with a Bumble peer on hci1."""
+
+    async def run():
+        it = await chat_bumble.Peer().open("hci1")
+        try:
+            await asyncio.wait_for(script(it), limit)
+        finally:
+            await it.close()
+
+    asyncio.run(run())
+
+
+async def shows(peer, *lines):
+    """Waits for these lines while Bumble runs."""
+    for line in lines:
+        await asyncio.to_thread(peer.hears, line)
+
+
+@case(limit=60, example=NAME)
+def example_chat_with_a_peripheral_on_another_stack(lab):
+    """Our peer answers the call of a Bumble peer, which cuts its text after each byte. A gap in a message ends the chat."""
+    bob = Peer(lab, "hci0", "Bob")
+
+    async def script(it):
+        await it.advertise()
+        await shows(bob, f"In range: {it.address} Bumble")
+        _, identity = await it.find(DISCOVERY)
+        await it.advertise(called=identity)
+        assert await it.greet() == position(1)
+        await shows(bob, "Chat with Bumble.", "Connected to Bumble.")
+        data = "Grüße 👋".encode()
+        await it.send(*(text(1, at, data[at : at + 1], at == len(data) - 1) for at in range(len(data))))
+        assert await it.receive() == position(2)
+        await shows(bob, "< Bumble: Grüße 👋")
+        bob.writes("hi " + "é" * 400)
+        assert await it.receive_text(1) == ("hi " + "é" * 400).encode()
+        await shows(bob, "Delivered: message 1 to Bumble")
+        await it.send(text(2, 1, b"gap", True))
+        await shows(bob, "The chat ended: a frame has a wrong position. Use the same version on both machines.")
+        await it.end()
+
+    on_bumble(script)
+    bob.quits()
+    lab.assert_nothing_left()
+
+
+@case(limit=60, example=NAME)
+def example_chat_with_a_central_on_another_stack(lab):
+    """Our peer calls a Bumble peer, resumes its message after a lost link, and refuses a malformed frame with an ATT error."""
+    bob = Peer(lab, "hci0", "Bob")
+    message = "0123456789" * 200
+
+    async def script(it):
+        await it.advertise()
+        await shows(bob, f"In range: {it.address} Bumble")
+        bob.writes("Bumble", message)
+        address, identity = await it.find(SERVICE)
+        assert identity == it.identity
+        await it.connect(address)
+        assert await it.greet() == position(1)
+        await shows(bob, "Connected to Bumble.")
+        first = await it.receive()
+        assert first[:7] == text(1, 0, b"", False), first
+        await it.disconnect()
+        await shows(bob, "Link lost: the other peer disconnected.")
+        await it.find(SERVICE)
+        await it.connect(address)
+        assert await it.greet(at=position(1, 1300)) == position(1)
+        assert await it.receive_text(1, offset=1300) == message[1300:].encode()
+        await it.send(text(1, 0, b"hello", True))
+        assert await it.receive() == position(2)
+        await shows(bob, "Delivered: message 1 to Bumble", "< Bumble: hello")
+        assert await it.is_refused(b"\x07") == MALFORMED
+        await shows(bob, "The chat ended: a frame is malformed. Use the same version on both machines.")
+
+    on_bumble(script)
+    bob.quits()
+
+
+@case(limit=60, example=NAME)
+def example_chat_intruder(lab):
+    """A peer that only advertises our session, and one that connects to a peer in our session, get no message in either role."""
+    bob = Peer(lab, "hci0", "Bob")
+
+    async def script(it):
+        it.session = "other"
+        await it.advertise(session="public")
+        await shows(bob, f"In range: {it.address} Bumble")
+        address, identity = await it.find(DISCOVERY)
+        await it.advertise(called=identity, session="public")
+        hello = await it.receive()
+        await it.send(it.hello(), it.proof(False, hello[2:]))
+        await shows(bob, "Link refused: the peers do not have the same --session.")
+        await it.end()
+        # Bob does not answer the second call.
+        await it.advertise(called=identity, session="public")
+        await asyncio.sleep(1.5)
+        assert it.ended.is_set() and it.frames.empty()
+
+        await it.connect(address)
+        assert await it.is_refused(it.hello()) == NOT_EXPECTED
+        await it.end()
+        await it.advertise(session="public")
+        bob.writes("Bumble", "secret")
+        await it.find(SERVICE)
+        await it.connect(address)
+        await it.send(it.hello())
+        hello, _ = await it.receive(), await it.receive()
+        assert await it.is_refused(it.proof(True, hello[2:])) == OTHER_SESSION
+        await it.end()
+        assert it.frames.empty()
+
+    on_bumble(script)
+    bob.writes("/quit")
+    bob.fails(1)
+    assert not [it for it in bob.out.lines if it.startswith(("Connected", "<", "Delivered"))]
+
+
+@case(limit=90, example=NAME)
+def example_chat_stranger(lab):
+    """A stranger calls first, with the tag and the identity of the real caller, and stays silent. The real caller gets through, also
+    after a lost link, while the stranger continues."""
+    lab.air("plug", 3)
+    until(Path("/sys/class/bluetooth/hci2").exists, 10, "hci2")
+    lab.power("hci2", True)
+    bob, there = Peer(lab, "hci0", "Bob"), address("hci2")
+
+    async def script(it):
+        # The session is public for everybody near: a stranger copies the tag of an advertisement.
+        it.session = "other"
+        await it.advertise(session="public")
+        await shows(bob, f"In range: {it.address} Bumble")
+        _, identity = await it.find(DISCOVERY)
+        alice = await asyncio.to_thread(Peer, lab, "hci2", "Alice")
+        await shows(bob, f"In range: {there} Alice")
+        _, it.identity = await it.find(DISCOVERY, name="Alice")
+        await it.advertise(session="public")
+        await it.advertise(called=identity, session="public")
+        hello = await it.receive()
+        assert hello[0] == HELLO
+        begun = time.monotonic()
+        alice.writes("Bob", "hello")
+        await asyncio.to_thread(bob.hears, "< Alice: hello", 40)
+        lab.figure(f"the message of the real caller after {time.monotonic() - begun:.1f} s")
+        await asyncio.to_thread(lab.air, "cut")
+        await asyncio.to_thread(alice.hears, "Link lost: the other peer disconnected.")
+        await it.advertise(called=identity, session="public")
+        begun = time.monotonic()
+        alice.writes("again")
+        await asyncio.to_thread(bob.hears, "< Alice: again", 30)
+        lab.figure(f"after a lost link, {time.monotonic() - begun:.1f} s")
+        await asyncio.to_thread(alice.quits)
+
+    on_bumble(script, 80)
+    bob.hears("The other peer left the chat: Alice.")
     bob.quits()
 
 
@@ -327,13 +573,31 @@ def example_chat_without_bus(lab):
     assert bob.err.text() == "Error: the bus: the bus closed the connection; hint: systemctl status dbus, and start this program again", bob.err.text()
 
 
+@case(limit=60, example=NAME)
+def example_chat_advertisement(lab):
+    """A failed change of the advertisement does not end the program, which repeats the change. Then the message arrives."""
+    bus, bob = Bus(lab), Peer(lab, "hci0", "Bob")
+    alice = Peer(lab, "hci1", "Alice", environment=bus.environment)
+    alice.hears(f"In range: {address('hci0')} Bob")
+    bus.change = lambda data: data.replace(b"\0RegisterAdvertisement\0", b"\0RegisterAdvertisemen_\0")
+    alice.writes("Bob", "hello")
+    begin = "The advertisement failed and is repeated: "
+    until(lambda: any(it.startswith(begin) for it in alice.out.lines), 10, "a failed change")
+    time.sleep(6)
+    bus.change = lambda data: data
+    bob.hears("< Alice: hello", 20)
+    assert len([it for it in alice.out.lines if it.startswith(begin)]) == 1, alice.out.lines
+    alice.quits()
+    bob.quits()
+
+
 @case(limit=90, example=NAME)
 def example_chat_leave_without_link(lab):
     """A peer that leaves while the link is lost brings its goodbye with the next link. The other peer reports what it has not delivered."""
     alice, bob = meet(lab)
     for leaver, other in ((alice, bob), (bob, alice)):
         alice.writes("Bob", "hello")
-        bob.hears("Alice: hello")
+        bob.hears("< Alice: hello")
         alice.hears("Connected to Bob.")
         lab.air("set", "range", 0)
         for peer, end in ((alice, "other peer"), (bob, "device")):
@@ -343,14 +607,14 @@ def example_chat_leave_without_link(lab):
         leaver.hears("You left the chat.")
         time.sleep(3)
         lab.air("set", "range", 1)
-        other.hears(f"{leaver.name} left the chat.", 30)
-        other.hears(f"Not delivered to {leaver.name}: 1 message.")
+        other.hears(f"The other peer left the chat: {leaver.name}.", 30)
+        other.hears(f"Not delivered: 1 message to {leaver.name}.")
         if leaver is alice:
             # The message arrives in the next chat.
             bob.writes("Alice")
-            alice.hears("Bob: lost", 30)
+            alice.hears("< Bob: lost", 30)
             alice.writes("/leave")
-            bob.hears("Alice left the chat.")
+            bob.hears("The other peer left the chat: Alice.")
             time.sleep(7)
     alice.writes("/quit")
     alice.fails(1)
@@ -376,11 +640,11 @@ def example_chat_secure(lab):
             # of the link, which takes 2 s.
             time.sleep(9)
     for number, answer in enumerate(("no", "yes"), 1):
-        bob.hears(f"Alice: hello after {answer}")
-        alice.hears(f"Delivered to Bob: message {number}")
+        bob.hears(f"< Alice: hello after {answer}")
+        alice.hears(f"Delivered: message {number} to Bob")
     lab.air("cut")
     bob.writes("hi")
-    alice.hears("Bob: hi")
+    alice.hears("< Bob: hi")
     alice.quits()
     bob.quits()
 
@@ -394,7 +658,7 @@ def example_chat_secure_on_another_stack(lab):
 
     async def script(it):
         await it.advertise()
-        await shows(bob, f"Bumble ({it.address}) is in range")
+        await shows(bob, f"In range: {it.address} Bumble")
         address, identity = await it.find(DISCOVERY)
         try:
             await it.connect(address)
@@ -428,7 +692,7 @@ def example_chat_sessions(lab):
     alice = Peer(lab, "hci1", "Alice", "--session", "blue")
     time.sleep(2)
     alice.writes("Bob")
-    alice.hears("No peer Bob is in range.")
+    alice.hears("No peer Bob is in range. Type /peers for the list.")
     alice.writes("/quit")
     alice.fails(1)
     bob.quits()
@@ -446,14 +710,14 @@ def example_chat_script(lab):
     alice.process.stdin.write("two")
     alice.process.stdin.close()
     bob = Peer(lab, "hci0", "Bob")
-    bob.hears("Alice: one")
-    bob.hears("Alice: two")
+    bob.hears("< Alice: one")
+    bob.hears("< Alice: two")
     assert alice.wait(10) == 0
-    bob.hears("Alice left the chat.")
+    bob.hears("The other peer left the chat: Alice.")
 
     alice = Peer(lab, "hci1", "Alice", "--with", address("hci0"))
     alice.writes("three")
-    bob.hears("Alice: three")
+    bob.hears("< Alice: three")
     alice.hears("Connected to Bob.")
     lab.air("set", "range", 0)
     alice.hears("Link lost: the other peer disconnected.")
@@ -463,9 +727,21 @@ def example_chat_script(lab):
     bob.hears("You left the chat.")
     time.sleep(3)
     lab.air("set", "range", 1)
-    alice.hears("Bob left the chat.", 30)
-    alice.hears("Not delivered to Bob: 2 messages.")
+    alice.hears("The other peer left the chat: Bob.", 30)
+    alice.hears("Not delivered: 2 messages to Bob.")
     alice.fails(2)
+
+    # After the end of a chat, a line is still a message for the named peer.
+    alice = Peer(lab, "hci1", "Alice", "--with", "Bob")
+    alice.writes("six")
+    bob.hears("< Alice: six")
+    bob.writes("/leave")
+    alice.hears("The other peer left the chat: Bob.")
+    alice.hears("The next line calls Bob again.")
+    alice.writes("Bob")
+    alice.process.stdin.close()
+    bob.hears("< Alice: Bob", 30)
+    assert alice.wait(10) == 0
     bob.quits()
 
 
@@ -483,7 +759,7 @@ def example_chat_ends(lab):
             time.sleep(0.5)
         peer.signal(signal.SIGINT)
         assert peer.wait(10) == (1 if user == "Ann" else 130)
-        assert peer.err.text() == ("Error: 1 message was not delivered" if user == "Ann" else ""), peer.err.text()
+        assert peer.err.text() == (f"Error: {undelivered(1)}" if user == "Ann" else ""), peer.err.text()
     screen = Screen(lab, lab.example(NAME), "--name", "Alice", "--adapter", "hci1", width=44, height=9)
     screen.until_has("Alice, no chat.")
     screen.type("x\x04")
@@ -497,38 +773,38 @@ def example_chat_screen(lab):
     """A person chooses a peer, edits a line, chats, loses the link, leaves the chat and quits."""
     bob = Peer(lab, "hci0", "Bob")
     screen = Screen(lab, lab.example(NAME), "--name", "Alice", "--adapter", "hci1", width=44, height=9)
-    title, list_of_peers = "Alice, no chat. Type the number of a peer.", f"1  Bob  {address('hci0')}"
+    title, list_of_peers = "Alice, no chat. Type the number of a peer.", f"1  {address('hci0')}  Bob"
     shown = [screen.until_shows(title, "", list_of_peers, "", ">")]
     screen.type("1")
     screen.press("Enter")
-    screen.until_shows("Alice with Bob, not connected", "", "Chat with Bob.", "", ">")
+    screen.until_shows("Alice, not connected to Bob", "", "Chat with Bob.", "", ">")
     screen.type("Helo")
     screen.press("BSpace")
     screen.type("lo Bob 👋")
-    screen.until_shows("Alice with Bob, not connected", "", "Chat with Bob.", "", "> Hello Bob 👋")
+    screen.until_shows("Alice, not connected to Bob", "", "Chat with Bob.", "", "> Hello Bob 👋")
     screen.press("Enter")
-    lines = ["Alice with Bob, connected", "", "Chat with Bob.", "Connected to Bob.", "Alice: Hello Bob 👋 ✓"]
+    lines = ["Alice, connected to Bob", "", "Chat with Bob.", "Connected to Bob.", "Alice: Hello Bob 👋 ✓"]
     lines[3], lines[4] = lines[4], lines[3]
     screen.until_shows(*lines, "", ">")
-    bob.hears("Alice: Hello Bob 👋")
+    bob.hears("< Alice: Hello Bob 👋")
     bob.writes("Hello Alice")
-    screen.until_shows(*lines, "Bob: Hello Alice", "", ">")
+    screen.until_shows(*lines, "< Bob: Hello Alice", "", ">")
     lab.air("set", "range", 0)
     lost = "Link lost: the other peer disconnected."
-    screen.until_shows("Alice with Bob, not connected", "", *lines[2:], "Bob: Hello Alice", lost, "", ">")
+    screen.until_shows("Alice, not connected to Bob", "", *lines[2:], "< Bob: Hello Alice", lost, "", ">")
     screen.type("Still there?")
     screen.press("Enter")
-    lines = [lines[4], "Bob: Hello Alice", lost, "Alice: Still there? …"]
-    shown.append(screen.until_shows("Alice with Bob, not connected", "", "Alice: Hello Bob 👋 ✓", *lines, "", ">"))
+    lines = [lines[4], "< Bob: Hello Alice", lost, "Alice: Still there? …"]
+    shown.append(screen.until_shows("Alice, not connected to Bob", "", "Alice: Hello Bob 👋 ✓", *lines, "", ">"))
     lab.air("set", "range", 1)
     lines = [*lines[:3], "Alice: Still there? ✓", "Connected to Bob."]
-    shown.append(screen.until_shows("Alice with Bob, connected", "", *lines, "", ">"))
-    bob.hears("Alice: Still there?")
+    shown.append(screen.until_shows("Alice, connected to Bob", "", *lines, "", ">"))
+    bob.hears("< Alice: Still there?")
     picture.write("ble-chat.svg", shown, width=44, height=9)
     screen.type("/leave")
     screen.press("Enter")
     screen.type("/quit")
     screen.press("Enter")
     screen.until_shows("exit code 0")
-    bob.hears("Alice left the chat.")
+    bob.hears("The other peer left the chat: Alice.")
     bob.quits()

@@ -23,16 +23,16 @@ public struct ChatScreen: Sendable {
     /// Returns the lines to show. The last one is the typing line.
     public func lines(_ messenger: Messenger, _ typing: TypingLine, width: Int, height: Int) -> [String] {
         let title =
-            messenger.chatName.map { "\(name) with \($0), \(messenger.isOpen ? "connected" : "not connected")" }
+            messenger.chatName.map { "\(name), \(messenger.isOpen ? "connected" : "not connected") to \($0)" }
             ?? "\(name), no chat. Type the number of a peer."
-        let peers = messenger.peers.map { "\($0.number)  \($0.name)  \($0.address)" }
+        let peers = messenger.peers.flatMap { wrapped($0.description, width) }
         // The end of the history fills the screen.
         let above =
             history.suffix(height).flatMap { wrapped(text(of: $0.entry, $0.isDelivered), width) }
             + (messenger.chatName == nil ? peers : [])
         // The end of a long typing line is visible.
         let typing = String(("> " + typing.text).suffix(width - 1))
-        return [title, ""] + above.suffix(max(1, height - 4)) + ["", typing]
+        return [String(title.prefix(width)), ""] + above.suffix(max(1, height - 4)) + ["", typing]
     }
 
     private func text(of entry: Entry, _ isDelivered: Bool) -> String {
@@ -42,12 +42,14 @@ public struct ChatScreen: Sendable {
         }
     }
 
-    /// Cuts a text into lines. Only the end of a long text is on the screen, so its beginning is not wrapped.
+    /// Cuts a text into lines. All lines after the first one are indented, so that no part of a text of a peer looks like another entry. Only
+    /// the end of a long text is on the screen, so its middle is not wrapped.
     private func wrapped(_ text: String, _ width: Int) -> [String] {
-        var (rest, lines) = (text.suffix(width * 100), [String]())
+        let step = max(1, width - 2)
+        var (rest, lines) = (text.dropFirst(width).suffix(step * 100), [String(text.prefix(width))])
         while !rest.isEmpty {
-            lines.append(String(rest.prefix(width)))
-            rest = rest.dropFirst(width)
+            lines.append("  " + rest.prefix(step))
+            rest = rest.dropFirst(step)
         }
         return lines
     }

@@ -67,7 +67,7 @@ extension ChatError: CustomStringConvertible {
     public var description: String {
         switch self {
         case .malformedFrame: "a frame is malformed"
-        case .otherSession: "the peers are not in the same session"
+        case .otherSession: "the peers do not have the same --session"
         case .notExpected: "the peer was not called"
         case .wrongPosition: "a frame has a wrong position"
         case .wrongLength: "a message must have 1 to \(Conversation.maximumLength) bytes"

@@ -10,12 +10,15 @@ public enum Entry: Sendable, Hashable {
     case delivered(Receipt, to: String)
 
     /// The line for a program without a terminal. Nil: the entry has no line.
+    ///
+    /// Only a received message begins with "<". The other lines begin with words or a number of this program, so that no name and no text of
+    /// a peer can look like another line, such as a receipt.
     public var line: String? {
         switch self {
         case .notice(let text), .peer(let text): text
         case .sent: nil
-        case .received(let name, let text): "\(name): \(text)"
-        case .delivered(let message, let name): "Delivered to \(name): message \(message.number)"
+        case .received(let name, let text): "< \(name): \(text)"
+        case .delivered(let message, let name): "Delivered: message \(message.number) to \(name)"
         }
     }
 }

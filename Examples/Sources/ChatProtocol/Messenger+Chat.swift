@@ -15,7 +15,7 @@ extension Messenger {
 
     mutating func sight(_ address: BluetoothAddress, _ name: String, _ announcement: Announcement) {
         guard announcement.tag == session.tag else { return }
-        if devices.sight(address, name, announcement.kind, own: id) { show(.peer("\(name) (\(address)) is in range")) }
+        if devices.sight(address, name, announcement.kind, own: id) { show(.peer("In range: \(address) \(name)")) }
     }
 
     mutating func type(_ text: String) {
@@ -23,16 +23,17 @@ extension Messenger {
         case "": break
         case "/quit": quit()
         case "/leave":
-            if chat == nil { notice("No chat is open.") } else { leave("You left the chat.", .goodbye) }
+            guard chat != nil else { return notice("No chat is open. Type the number of a peer.") }
+            leave("You left the chat.", .goodbye)
         case "/peers":
-            for peer in peers { notice("\(peer.number)  \(peer.name)  \(peer.address)") }
+            for peer in peers { notice(peer.description) }
         case _ where accepts(text): break
         default:
             if chat != nil {
                 send(text)
             } else if awaitsPeer {
                 guard earlyBytes + text.utf8.count <= Conversation.maximumWaiting else {
-                    return refuseLine("Not sent: \(ChatError.tooMuchWaits).")
+                    return refuseLine(.tooMuchWaits)
                 }
                 early.append(text)
                 earlyBytes += text.utf8.count
@@ -49,7 +50,7 @@ extension Messenger {
             return refuseLine("\(found.count) peers have the name \(shown(text)). Type /peers, and then a number.")
         }
         guard let address = found.first, let device = devices[address], let peer = device.id else {
-            return refuseLine("No peer \(shown(text)) is in range.")
+            return refuseLine("No peer \(shown(text)) is in range. Type /peers for the list.")
         }
         guard isWanted(device.name, address) else {
             return refuseLine("This program chats only with \(shown(wanted ?? "")).")
@@ -60,6 +61,10 @@ extension Messenger {
     private mutating func refuseLine(_ text: String) {
         refusedLines += 1
         notice(text)
+    }
+
+    private mutating func refuseLine(_ error: ChatError) {
+        refuseLine("Not sent: \(error). Send it \(error == .wrongLength ? "in parts" : "again after a delivery").")
     }
 
     mutating func open(_ peer: PeerID, _ name: String, _ address: BluetoothAddress?) {
@@ -84,7 +89,7 @@ extension Messenger {
             pairs[chat] = pair
             show(.sent(Receipt(chat, pair.conversation.lastNumber), shown(text)))
             transmit(frames, on: pair.link)
-        } catch { refuseLine("Not sent: \(error).") }
+        } catch { refuseLine(error) }
     }
 
     /// Ends the chat. Messages that have not arrived remain, for the next chat with the same peer.
@@ -111,12 +116,9 @@ extension Messenger {
         }
         closeStartingLinks(to: peer)
         notice(text)
-        reportUndelivered(pair)
-    }
-
-    private mutating func reportUndelivered(_ pair: Pair) {
         let count = pair.conversation.undelivered
-        if count > 0 { notice("Not delivered to \(pair.name): \(count) \(count == 1 ? "message" : "messages").") }
+        if count > 0 { notice("Not delivered: \(count) \(count == 1 ? "message" : "messages") to \(pair.name).") }
+        if keepsLines, !hasInputEnded { notice("The next line calls \(shown(wanted ?? "")) again.") }
     }
 
     /// Sends the goodbye after the messages, and quits when everything is acknowledged, at the latest after 2 s.
@@ -140,9 +142,9 @@ extension Messenger {
 
     private mutating func ask() {
         guard let (_, address, number) = questions.first else { return }
-        let name = devices[address].map { "\($0.name) (\(address))" } ?? "the unknown device \(address)"
+        let name = devices[address].map { "\(address) \($0.name)" } ?? "the unknown device \(address)"
         let digits = Self.digits(number)
-        notice("Does \(name) show \(digits)? Type yes \(digits) or no \(digits)")
+        notice("Does the other device show \(digits)? Type yes \(digits) or no \(digits). It is \(name)")
     }
 
     private static func digits(_ number: UInt32) -> String {

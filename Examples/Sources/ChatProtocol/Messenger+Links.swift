@@ -129,7 +129,7 @@ extension Messenger {
 
     /// The other peer has left. It ends the link when it has received the acknowledgement.
     private mutating func end(_ id: LinkID, _ peer: PeerID, _ name: String) {
-        if peer == chat { leave("\(name) left the chat.", .afterGoodbye) }
+        if peer == chat { leave("The other peer left the chat: \(name).", .afterGoodbye) }
         guard let link = links[id] else { return }
         if let address = link.address, link.hasProgress { devices.succeed(address) }
         detach(id, link)
@@ -156,7 +156,7 @@ extension Messenger {
         actions.append(.refuse(error))
         if let peer = link.peer {
             fail(peer, link)
-            if peer == chat { leave("The chat ended: \(error).", .goodbyeLater) }
+            if peer == chat { leave("The chat ended: \(error). Use the same version on both machines.", .goodbyeLater) }
         } else if let address = link.address,
             devices.fail(address, isStranger: error == .otherSession, at: now)
         {

@@ -45,10 +45,12 @@ public struct Messenger: Sendable {
     }
 
     /// A peer in range, with its number in the list.
-    public struct Peer: Sendable, Hashable {
+    public struct Peer: Sendable, Hashable, CustomStringConvertible {
         public let number: Int
         public let name: String
         public let address: BluetoothAddress
+        /// The line in the list. The name is last, because it can contain an address.
+        public var description: String { "\(number)  \(address)  \(name)" }
     }
 
     /// This peer and another one.
@@ -161,7 +163,7 @@ public struct Messenger: Sendable {
         switch event {
         case .sighted(let address, let name, let announcement): sight(address, shown(name), announcement)
         case .vanished(let address):
-            if let name = devices.vanish(address) { show(.peer("\(name) is out of range")) }
+            if let name = devices.vanish(address) { show(.peer("Out of range: \(name)")) }
         case .typed(let text): type(text)
         case .inputEnded: hasInputEnded = true
         case .linked(let id, let address, let frameLength): link(id, address, frameLength)

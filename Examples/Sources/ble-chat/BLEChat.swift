@@ -11,8 +11,8 @@ struct BLEChat: AsyncParsableCommand {
         commandName: "ble-chat", abstract: "Chat with another peer over Bluetooth LE.",
         discussion: """
             On a terminal, type the number of a peer, and then messages. Otherwise, each line of standard input is the name of \
-            a peer or a message, and each line of standard output is an entry of the history. At the end of standard input, the \
-            program quits after the last message has arrived.
+            a peer or a message, and each line of standard output is an entry of the history. With --with, no line is a name. At \
+            the end of standard input, the program quits after the last message has arrived.
 
             /peers lists the peers, /leave leaves the chat, /quit quits.
             The exit code is 1 if a message has not arrived.
@@ -45,18 +45,20 @@ struct BLEChat: AsyncParsableCommand {
     private static func isName(_ name: String) -> Bool { 1...20 ~= name.utf8.count && shown(name) == name }
 
     func run() async throws {
-        guard isatty(STDIN_FILENO) == 1 else { return try await chat(nil) }
-        try await Terminal.with(showsCursor: true, hint: "ble-chat < FILE") { try await chat($0) }
+        // The signals have handlers before the terminal changes, so that each signal restores it.
+        try await withClient { client in
+            guard isatty(STDIN_FILENO) == 1 else { return try await chat(client, nil) }
+            try await Terminal.with(showsCursor: true, hint: "ble-chat < FILE") { try await chat(client, $0) }
+        }
     }
 
-    private func chat(_ terminal: Terminal?) async throws {
+    private func chat(_ client: BlueZClient, _ terminal: Terminal?) async throws {
         let messenger = Messenger(.random(), Session(session), wanted: with, isPiped: terminal == nil)
         let program = ChatProgram(adapter: adapter, name: name, isSecure: secure, terminal, messenger)
-        try await withClient { client in
-            let count = try await program.run(client)
-            guard count == 0 else {
-                throw Undelivered("\(count) \(count == 1 ? "message was" : "messages were") not delivered")
-            }
-        }
+        let count = try await program.run(client)
+        guard count > 0 else { return }
+        let (subject, object) = count == 1 ? ("message was", "it") : ("messages were", "them")
+        throw Undelivered(
+            "\(count) \(subject) not delivered; hint: send \(object) again when the other peer is in range")
     }
 }

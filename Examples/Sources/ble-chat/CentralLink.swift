@@ -37,13 +37,11 @@ struct CentralLink {
                     }
                 }
                 report(.unlinked(id, "this peer closed the link"))
-            } catch { report(.unlinked(id, Self.reason(error))) }
+            } catch {
+                let refusal = (error as? BlueZError).flatMap { ChatError($0) }
+                report(.unlinked(id, refusal?.description ?? sentence(error)))
+            }
         }
-    }
-
-    private static func reason(_ error: any Error) -> String {
-        guard let error = error as? BlueZError else { return "\(error)" }
-        return ChatError(error)?.description ?? Failure(error).description
     }
 
     mutating func send(_ values: [[UInt8]]) {

@@ -20,7 +20,8 @@ struct ChatScreenTests {
         let address = try #require(BluetoothAddress("00:AA:01:00:00:42"))
         _ = messenger.handle(
             .sighted(address, name: "Bob", Announcement(.presence(PeerID(2)), Session("public"))), at: .zero)
-        #expect(lines() == ["Alice, no chat. Type the number of a peer.", "", "1  Bob  00:AA:01:00:00:42", "", "> "])
+        let lines = lines(width: 42)
+        #expect(lines == ["Alice, no chat. Type the number of a peer.", "", "1  00:AA:01:00:00:42  Bob", "", "> "])
     }
 
     @Test("a message has a mark when it is delivered, and the newest lines are visible")
@@ -30,9 +31,9 @@ struct ChatScreenTests {
             .sent(Receipt(bob, 1), "one"), .received(from: "Bob", "two"), .sent(Receipt(bob, 2), "three"),
             .delivered(Receipt(bob, 1), to: "Bob"),
         ] as [Entry] { screen.show(entry) }
-        #expect(lines()[2...] == ["Alice: one ✓", "Bob: two", "Alice: three …", "", "> "])
-        #expect(lines(height: 6)[2...] == ["Bob: two", "Alice: three …", "", "> "])
-        #expect(lines(width: 8)[2...] == ["ne ✓", "Bob: two", "Alice: t", "hree …", "", "> "])
+        #expect(lines()[2...] == ["Alice: one ✓", "< Bob: two", "Alice: three …", "", "> "])
+        #expect(lines(height: 6)[2...] == ["< Bob: two", "Alice: three …", "", "> "])
+        #expect(lines(width: 8)[2...] == ["< Bob: t", "  wo", "Alice: t", "  hree …", "", "> "])
     }
 
     @Test("a typed line may have characters that a read has cut; erase, kill and arrow keys edit the line")
@@ -53,7 +54,42 @@ struct ChatScreenTests {
         screen.show(.sent(carol, "to Carol"))
         screen.show(.delivered(bob, to: "Bob"))
         #expect(lines()[2...] == ["Alice: to Bob ✓", "Alice: to Carol …", "", "> "])
-        #expect(Entry.delivered(bob, to: "Bob").line == "Delivered to Bob: message 1")
+        #expect(Entry.delivered(bob, to: "Bob").line == "Delivered: message 1 to Bob")
+    }
+
+    /// A name that a peer advertises, or a text that it sends, looks like a line of the program.
+    static let imitations = [
+        "Delivered: message 1 to Bob", "Connected to Bob.", "Alice: hello ✓", "In range: 00:AA:01:00:00:42 Bob",
+        "Bob: message 1\nDelivered: message 2 to Bob", "Not delivered: 1 message to Bob.", "1  00:AA:01:00:00:42  Bob",
+        "The other peer left the chat: Bob.", "Does the other device show 000042? Type yes 000042 or no 000042",
+        "x" + String(repeating: " ", count: 37) + "Delivered: message 1 to Bob",
+        "x" + String(repeating: " ", count: 32) + "Connected to Bob.",
+    ]
+
+    @Test("no name and no text of a peer looks like a receipt or another line of the program", arguments: imitations)
+    mutating func marksReceivedText(imitation: String) throws {
+        var air = Air(["public"])
+        let mallory = Announcement(.presence(PeerID(9)), Session("public"))
+        air.handle(0, .sighted(Air.address(9), name: imitation, mallory))
+        air.handle(0, .vanished(Air.address(9)))
+        air.handle(0, .sighted(Air.address(9), name: imitation, mallory))
+        air.handle(0, .compare(1, Air.address(9), 111_111))
+        for text in ["2", "hello", "/peers", "/leave"] { air.type(0, text) }
+        var shown = air.shown[0]
+        for name in [imitation, "Bob"] { shown.append(.received(from: name, imitation)) }
+        shown.append(.delivered(Receipt(PeerID(9), 1), to: imitation))
+        let starts = [
+            "In range: \(Air.address(9)) ", "Out of range: ", "Does the other device show 111111? ", "Chat with ",
+            "2  \(Air.address(9))  ", "You left the chat.", "Not delivered: 1 message to ", "< ",
+            "Delivered: message 1 to ",
+        ]
+        // A line begins with the words of the program, and the name or the text of the peer comes after them.
+        let lines = shown.compactMap(\.line)
+        #expect(lines.count == 11)
+        #expect(Set(lines.compactMap { line in starts.first { line.hasPrefix($0) } }) == Set(starts))
+        for line in lines where line.hasPrefix("<") { screen.show(.received(from: "Bob", imitation)) }
+        let rows = self.lines(height: 1000)[2...].dropLast(2)
+        #expect(rows.allSatisfy { $0.hasPrefix("< Bob: ") || $0.hasPrefix("  ") })
     }
 
     @Test("the history keeps the newest 500 entries")

@@ -67,7 +67,7 @@ struct HostileTests {
         air.run(for: .seconds(100))
         let times = air.attempts.filter { $0.peer == 0 }.map { $0.time.components.seconds }
         #expect(times == [1, 9, 25, 55, 85])
-        #expect(air.notices(0) == ["Link refused: the peers are not in the same session."])
+        #expect(air.notices(0) == ["Link refused: the peers do not have the same --session."])
         // A stranger has copied the address of the real peer, which has not called and so refuses the link. Later it calls.
         air.call(from: Air.address(2), .unknowing)
         air.run(for: .seconds(100))
@@ -186,7 +186,7 @@ struct HostileTests {
         let before = air.notices(leaver).count
         air.run(for: .seconds(120))
         #expect(air.notices(leaver).count == before)
-        #expect(air.notices(1 - leaver).contains("\(["Alice", "Bob"][leaver]) left the chat."))
+        #expect(air.notices(1 - leaver).contains("The other peer left the chat: \(["Alice", "Bob"][leaver])."))
         #expect(air.peers.allSatisfy { $0.chatName == nil && !$0.isOpen })
         // Neither one calls, and both can chat again.
         air.type(1 - leaver, ["Bob", "Alice"][1 - leaver], "again")
@@ -206,8 +206,8 @@ struct HostileTests {
         air.run(for: .seconds(40))
         #expect(
             air.notices(1 - leaver).suffix(2) == [
-                "\(["Alice", "Bob"][leaver]) left the chat.",
-                "Not delivered to \(["Alice", "Bob"][leaver]): 2 messages.",
+                "The other peer left the chat: \(["Alice", "Bob"][leaver]).",
+                "Not delivered: 2 messages to \(["Alice", "Bob"][leaver]).",
             ])
         #expect(air.peers.allSatisfy { $0.chatName == nil } && air.peers[1 - leaver].undelivered == 2)
     }
@@ -226,7 +226,7 @@ struct HostileTests {
         let name = ["Bob", "Alice"][writer]
         #expect(
             air.notices(writer).suffix(2) == [
-                "The chat ended: \(name) did not answer for 120 s.", "Not delivered to \(name): 1 message.",
+                "The chat ended: \(name) did not answer for 120 s.", "Not delivered: 1 message to \(name).",
             ])
         // Nothing is lost: the next chat delivers the message.
         air.move(inRange: true)

@@ -55,7 +55,7 @@ struct MessengerTests {
             air.type(0, "/leave")
         } else {
             air.type(0, "Bob", "one", "/leave")
-            #expect(air.notices(0).last == "Not delivered to Bob: 1 message.")
+            #expect(air.notices(0).last == "Not delivered: 1 message to Bob.")
         }
         #expect(air.peers.allSatisfy { $0.chatName == nil && !$0.isOpen })
         air.type(1, "Alice", "two")
@@ -97,7 +97,7 @@ struct MessengerTests {
         air.type(0, "Bob", "one")
         air.delay = { .seconds(5) }
         air.type(0, "/leave")
-        #expect(air.notices(1).last == "Alice left the chat.")
+        #expect(air.notices(1).last == "The other peer left the chat: Alice.")
         air.type(0, "Bob", "two")
         air.run(for: .seconds(15))
         #expect(air.messages(1) == ["one", "two"] && air.peers.allSatisfy(\.isOpen))
@@ -111,7 +111,7 @@ struct MessengerTests {
         air.type(0, "Bob", "one")
         air.handle(leaver, .typed("/leave"))
         air.run(for: .milliseconds(20))
-        #expect(air.notices(1 - leaver).last == "\(["Alice", "Bob"][leaver]) left the chat.")
+        #expect(air.notices(1 - leaver).last == "The other peer left the chat: \(["Alice", "Bob"][leaver]).")
         air.type(1 - leaver, ["Bob", "Alice"][1 - leaver], "two")
         air.run(for: .seconds(5))
         #expect(air.messages(leaver).last == "two" && !air.notices(1 - leaver).contains { $0.hasPrefix("Link lost") })
@@ -139,7 +139,7 @@ struct MessengerTests {
         var air = Air(["red", "blue"])
         #expect(air.peers[0].peers.isEmpty && air.peers[1].peers.isEmpty)
         air.type(0, "Bob")
-        #expect(air.shown[0].last == .notice("No peer Bob is in range."))
+        #expect(air.shown[0].last == .notice("No peer Bob is in range. Type /peers for the list."))
     }
 
     @Test("a central that writes without being called is refused until its link ends")
@@ -170,15 +170,18 @@ struct MessengerTests {
     @Test("only yes and no with the number answer the comparison of a number, which has six digits")
     func asks() {
         var messenger = Messenger(PeerID(1), Session("public"))
-        let question = "Does the unknown device 00:00:00:00:00:02 show 000042? Type yes 000042 or no 000042"
+        let question =
+            "Does the other device show 000042? Type yes 000042 or no 000042. "
+            + "It is the unknown device 00:00:00:00:00:02"
+        func unknown(_ text: String) -> [Messenger.Action] {
+            [.show(.notice("No peer \(text) is in range. Type /peers for the list."))]
+        }
         #expect(messenger.handle(.compare(7, Self.address, 42), at: .zero) == [.show(.notice(question))])
-        #expect(messenger.handle(.typed("maybe"), at: .zero) == [.show(.notice("No peer maybe is in range."))])
-        for text in ["yes", "no", "yes 42", "yes 000043"] {
-            #expect(messenger.handle(.typed(text), at: .zero) == [.show(.notice("No peer \(text) is in range."))])
+        for text in ["maybe", "yes", "no", "yes 42", "yes 000043"] {
+            #expect(messenger.handle(.typed(text), at: .zero) == unknown(text))
         }
         #expect(messenger.handle(.typed("yes 000042"), at: .zero) == [.answer(7, true)])
-        #expect(
-            messenger.handle(.typed("no 000042"), at: .zero) == [.show(.notice("No peer no 000042 is in range."))])
+        #expect(messenger.handle(.typed("no 000042"), at: .zero) == unknown("no 000042"))
     }
 
     @Test("two comparisons at the same time are shown one after the other, and each has its own answer")
@@ -190,7 +193,10 @@ struct MessengerTests {
         #expect(messenger.handle(.compare(3, other, 333_333), at: .zero) == [])
         func question(_ number: String) -> Messenger.Action {
             .show(
-                .notice("Does the unknown device \(other) show \(number)? Type yes \(number) or no \(number)"))
+                .notice(
+                    "Does the other device show \(number)? Type yes \(number) or no \(number). "
+                        + "It is the unknown device \(other)"
+                ))
         }
         #expect(messenger.handle(.typed("yes 111111"), at: .zero) == [.answer(1, true), question("222222")])
         // The pairing has ended without an answer.
@@ -241,8 +247,9 @@ struct MessengerTests {
         for (device, name) in [(9, nil), (2, "Bob")] as [(Int, String?)] {
             #expect(air.peers[0].chatName == "Bob")
             air.handle(0, .compare(device, Air.address(device), 42))
-            let shown = name ?? (copied == nil ? "the unknown device \(Air.address(9))" : "Bob")
-            #expect(air.notices(0).last?.hasPrefix("Does \(shown)") == true)
+            let known = name ?? copied.map { _ in "Bob" }
+            let shown = known.map { "\(Air.address(device)) \($0)" } ?? "the unknown device \(Air.address(9))"
+            #expect(air.notices(0).last?.hasSuffix("It is \(shown)") == true)
             air.type(0, "no 000042")
         }
         #expect(air.peers[0].chatName == nil && air.answers[0] == [false, false])

@@ -194,7 +194,7 @@ struct WantedTests {
         air.handle(0, .inputEnded)
         air.run(for: .seconds(5))
         #expect(air.hasQuit[0] && air.peers[0].undelivered == 0 && air.peers[0].refusedLines == 0)
-        #expect(air.messages(1) == ["one", "two"] && air.notices(1).last == "Alice left the chat.")
+        #expect(air.messages(1) == ["one", "two"] && air.notices(1).last == "The other peer left the chat: Alice.")
     }
 
     @Test("if the other peer leaves first, the program quits and counts the messages that have not arrived")
@@ -210,7 +210,8 @@ struct WantedTests {
         air.move(inRange: true)
         air.run(for: .seconds(40))
         #expect(air.hasQuit[0] && air.peers[0].undelivered == 2)
-        #expect(air.notices(0).suffix(2) == ["Bob left the chat.", "Not delivered to Bob: 2 messages."])
+        #expect(
+            air.notices(0).suffix(2) == ["The other peer left the chat: Bob.", "Not delivered: 2 messages to Bob."])
     }
 
     @Test("a peer keeps the name of its first advertisement, because bluetoothd replaces the name after a connection")
@@ -244,6 +245,6 @@ struct WantedTests {
         air.type(0, "two", "/quit")
         air.run(for: .seconds(4))
         #expect(air.hasQuit[0] && air.peers[0].undelivered == 2)
-        #expect(air.peers[1].chatName == nil && air.notices(1).last == "Alice left the chat.")
+        #expect(air.peers[1].chatName == nil && air.notices(1).last == "The other peer left the chat: Alice.")
     }
 }
