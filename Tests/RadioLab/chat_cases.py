@@ -295,7 +295,7 @@ def example_chat_stranger(lab):
     lab.air("plug", 3)
     until(Path("/sys/class/bluetooth/hci2").exists, 10, "hci2")
     lab.power("hci2", True)
-    bob, there = Peer(lab, "hci0", "Bob"), address("hci2")
+    bob, here, there = Peer(lab, "hci0", "Bob"), address("hci0"), address("hci2")
 
     async def script(it):
         # The session is public for everybody near: a stranger copies the tag of an advertisement.
@@ -310,7 +310,7 @@ def example_chat_stranger(lab):
         await it.advertise(called=identity, session="public")
         hello = await it.receive()
         assert hello[0] == HELLO
-        await shows(alice, f"In range: {address('hci0')} Bob")
+        await shows(alice, f"In range: {here} Bob")
         begun = time.monotonic()
         alice.writes("Bob", "hello")
         await asyncio.to_thread(bob.hears, "< Alice: hello", 40)
