@@ -8,7 +8,7 @@ import asyncio
 from peripheral_bumble import open_adapter, say
 
 SERVICE, INPUT, OUTPUT = (f"13d0000{number}-cba1-45cc-992d-618377d1b182" for number in (1, 2, 3))
-INVALID_LENGTH, UNKNOWN_OPERATION, OUT_OF_RANGE, TOO_MANY_UNREAD_RESULTS = 0x0D, 0x80, 0x81, 0x82
+INVALID_LENGTH, UNKNOWN_OPERATION, OUT_OF_RANGE, TOO_MANY_CALCULATIONS = 0x0D, 0x80, 0x81, 0x82
 OPERATIONS = {0: int.__add__, 1: int.__sub__, 2: int.__mul__}
 
 

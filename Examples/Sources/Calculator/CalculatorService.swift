@@ -26,8 +26,8 @@ public enum CalculatorError: Error, Sendable, Hashable, CaseIterable {
     case wrongLength
     case unknownOperation
     case resultOutOfRange
-    /// The central has not read the output since ``Outcomes/limit`` results.
-    case tooManyUnreadResults
+    /// The central has had ``Outcomes/limit`` results within a second.
+    case tooManyCalculations
 
     /// The ATT error. The codes 0x80 to 0x9F are for applications (Core Specification, Vol 3, Part F, 3.4.1.1).
     public var attributeError: AttributeError {
@@ -35,7 +35,7 @@ public enum CalculatorError: Error, Sendable, Hashable, CaseIterable {
         case .wrongLength: .invalidLength
         case .unknownOperation: AttributeError(code: 0x80)
         case .resultOutOfRange: AttributeError(code: 0x81)
-        case .tooManyUnreadResults: AttributeError(code: 0x82)
+        case .tooManyCalculations: AttributeError(code: 0x82)
         }
     }
 
@@ -54,25 +54,25 @@ extension CalculatorError: CustomStringConvertible {
         case .wrongLength: "the calculator expects three bytes"
         case .unknownOperation: "the calculator does not support this operation"
         case .resultOutOfRange: "the result is not a number from 0 to 255"
-        case .tooManyUnreadResults: "the output was not read after \(Outcomes<Int>.limit) results"
+        case .tooManyCalculations: "the central had \(Outcomes<Int>.limit) results within a second"
         }
     }
 }
 
-/// The outcome of the last calculation of each central, and a limit for the results that a central can request without a read.
+/// The outcome of the last calculation of each central, and a limit for the results of a central.
 ///
-/// bluetoothd queues notifications without a limit. A central that writes without response and does not receive could make this queue grow.
-/// A read proves that the queue is short: a central sends a request only after the response to the last one, and bluetoothd sends its
-/// responses and notifications in order. So at most two times ``limit`` results of a central are in the queue.
+/// bluetoothd queues notifications without a limit. A central that writes without response and does not receive could make this queue grow
+/// quickly.
 public struct Outcomes<Central: Hashable & Sendable>: Sendable {
-    /// The number of results that a central can request between two reads.
+    /// The number of results that a central can request within a second.
     public static var limit: Int { 16 }
 
     private struct Entry {
         /// The value before the first calculation is 0.
         var outcome = Result<UInt8, CalculatorError>.success(0)
-        /// The number of results since the last read.
-        var unread = 0
+        /// The start of the current second, and the number of results since then.
+        var second: ContinuousClock.Instant
+        var results = 0
     }
 
     private var entries: [Central: Entry] = [:]
@@ -80,17 +80,18 @@ public struct Outcomes<Central: Hashable & Sendable>: Sendable {
     public init() {}
 
     /// Stores the outcome of a calculation, and returns its result. Throws the error of `calculate`, or
-    /// ``CalculatorError/tooManyUnreadResults`` without a call of `calculate`.
+    /// ``CalculatorError/tooManyCalculations`` without a call of `calculate`.
     public mutating func store(
-        for central: Central, _ calculate: () throws(CalculatorError) -> UInt8
+        for central: Central, at now: ContinuousClock.Instant, _ calculate: () throws(CalculatorError) -> UInt8
     ) throws(CalculatorError) -> UInt8 {
-        var entry = entries[central, default: Entry()]
+        var entry = entries[central, default: Entry(second: now)]
         defer { entries[central] = entry }
+        if now - entry.second >= .seconds(1) { (entry.second, entry.results) = (now, 0) }
         do throws(CalculatorError) {
-            guard entry.unread < Self.limit else { throw .tooManyUnreadResults }
+            guard entry.results < Self.limit else { throw .tooManyCalculations }
             let result = try calculate()
             entry.outcome = .success(result)
-            entry.unread += 1
+            entry.results += 1
             return result
         } catch {
             entry.outcome = .failure(error)
@@ -99,10 +100,7 @@ public struct Outcomes<Central: Hashable & Sendable>: Sendable {
     }
 
     /// Returns the outcome of the central's last calculation for a read.
-    public mutating func read(by central: Central) -> Result<UInt8, CalculatorError> {
-        entries[central]?.unread = 0
-        return entries[central, default: Entry()].outcome
-    }
+    public func read(by central: Central) -> Result<UInt8, CalculatorError> { entries[central]?.outcome ?? .success(0) }
 
     /// Removes the outcome of a central whose link has ended.
     public mutating func remove(_ central: Central) { entries[central] = nil }

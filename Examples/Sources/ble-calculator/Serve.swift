@@ -57,7 +57,7 @@ struct CalculatorServer {
     private mutating func calculate(_ request: WriteRequest) {
         guard request.offset == 0 else { return request.fail(with: .invalidOffset) }
         do throws(CalculatorError) {
-            let result = try outcomes.store(for: request.connection) { () throws(CalculatorError) in
+            let result = try outcomes.store(for: request.connection, at: .now) { () throws(CalculatorError) in
                 let calculation = try Calculation(bytes: request.value)
                 report("\(calculation.operation.gerund): \(hex(calculation.first)) \(hex(calculation.second))")
                 return try calculation.result()
@@ -72,7 +72,7 @@ struct CalculatorServer {
     }
 
     /// Answers with the outcome of the central's last calculation: the result or the error. Before the first calculation, the value is 0.
-    private mutating func answer(_ request: ReadRequest) {
+    private func answer(_ request: ReadRequest) {
         switch outcomes.read(by: request.connection) {
         case .success(let result) where request.offset <= 1:
             request.succeed(with: request.offset == 0 ? [result] : [])

@@ -59,7 +59,7 @@ struct CalculationTests {
         #expect(CalculatorError(BlueZError(.invalidLength, "")) == .wrongLength)
         #expect(CalculatorError(BlueZError(.attributeError, "", attributeError: 0x80)) == .unknownOperation)
         #expect(CalculatorError(BlueZError(.attributeError, "", attributeError: 0x81)) == .resultOutOfRange)
-        #expect(CalculatorError(BlueZError(.attributeError, "", attributeError: 0x82)) == .tooManyUnreadResults)
+        #expect(CalculatorError(BlueZError(.attributeError, "", attributeError: 0x82)) == .tooManyCalculations)
         #expect(CalculatorError(BlueZError(.attributeError, "", attributeError: 0x0E)) == nil)
         #expect(CalculatorError(BlueZError(.disconnected, "")) == nil)
     }
@@ -75,35 +75,41 @@ struct CalculationTests {
 @Suite("Calculator: outcomes of the centrals")
 struct OutcomesTests {
     private var outcomes = Outcomes<Int>()
+    private let start = ContinuousClock.now
 
-    @Test("a central gets 16 results without a read, then refusals without a calculation, and 16 results after a read")
+    @Test("a central gets 16 results within a second, then refusals without a calculation")
     mutating func limit() throws {
-        for number in 1...16 as ClosedRange<UInt8> { #expect(try outcomes.store(for: 1) { number } == number) }
-        for _ in 0..<20 {
-            #expect(throws: CalculatorError.tooManyUnreadResults) {
-                try outcomes.store(for: 1) {
+        for number in 1...16 as ClosedRange<UInt8> {
+            #expect(try outcomes.store(for: 1, at: start + .milliseconds(Int(number) * 10)) { number } == number)
+        }
+        for tenth in 1...9 {
+            #expect(throws: CalculatorError.tooManyCalculations) {
+                try outcomes.store(for: 1, at: start + .milliseconds(tenth * 100)) {
                     Issue.record("it calculates")
                     return 0
                 }
             }
         }
-        #expect(try outcomes.store(for: 2) { 7 } == 7)
-        #expect(outcomes.read(by: 1) == .failure(.tooManyUnreadResults) && outcomes.read(by: 2) == .success(7))
-        for number in 1...16 as ClosedRange<UInt8> { #expect(try outcomes.store(for: 1) { number } == number) }
-        #expect(throws: CalculatorError.tooManyUnreadResults) { try outcomes.store(for: 1) { 0 } }
+        #expect(try outcomes.store(for: 2, at: start + .milliseconds(900)) { 7 } == 7)
+        #expect(outcomes.read(by: 1) == .failure(.tooManyCalculations) && outcomes.read(by: 2) == .success(7))
+        let next = start + .milliseconds(1010)
+        for number in 1...16 as ClosedRange<UInt8> {
+            #expect(try outcomes.store(for: 1, at: next) { number } == number)
+        }
+        #expect(throws: CalculatorError.tooManyCalculations) { try outcomes.store(for: 1, at: next) { 0 } }
     }
 
     @Test("a read returns the outcome of the central's last calculation, and a refused value does not count")
     mutating func reads() throws {
         #expect(outcomes.read(by: 1) == .success(0))
-        #expect(try outcomes.store(for: 1) { 54 } == 54)
+        #expect(try outcomes.store(for: 1, at: start) { 54 } == 54)
         #expect(outcomes.read(by: 1) == .success(54) && outcomes.read(by: 2) == .success(0))
         for _ in 0..<100 {
             #expect(throws: CalculatorError.wrongLength) {
-                try outcomes.store(for: 1) { () throws(CalculatorError) in throw .wrongLength }
+                try outcomes.store(for: 1, at: start) { () throws(CalculatorError) in throw .wrongLength }
             }
         }
-        #expect(try outcomes.store(for: 1) { 3 } == 3)
+        #expect(try outcomes.store(for: 1, at: start) { 3 } == 3)
         outcomes.remove(1)
         #expect(outcomes.read(by: 1) == .success(0))
     }
