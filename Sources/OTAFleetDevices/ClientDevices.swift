@@ -63,31 +63,30 @@ public struct ClientDevices<C: Clock>: GatewayDevices where C.Duration == Durati
     }
 
     public func push(
-        _ bundle: VerifiedBundle, to device: DeviceID, interrupts: AsyncStream<Void>,
+        _ bundle: VerifiedBundle, to device: DeviceID, onlyConfirms: Bool, interrupts: AsyncStream<Void>,
         report: @escaping @Sendable (PushStep) -> Void
     ) async -> PushEnd {
-        await PushBridge.run(interrupts, report) { accepted, progress in
+        let task = UpdateTask.push(VerifiedUpdate.bundle(bundle), UpdateOptions(onlyConfirms: onlyConfirms))
+        return await PushBridge.run(interrupts, report) { accepted, progress in
             if let address = addresses[device] {
-                return await push(bundle, with: Updater(address, options), accepted, report: progress)
+                return await perform(task, with: Updater(address, options), accepted, report: progress)
             }
             guard let radio else { return .retry(PushEnd.reason("no-such-device")) }
             return await radio.connecting(to: device) { adapter in
                 guard let updater = try? Self.updater(for: device, over: adapter, options) else {
                     return .retry(PushEnd.reason("no-such-device"))
                 }
-                return await push(bundle, with: updater, accepted, report: progress)
+                return await perform(task, with: updater, accepted, report: progress)
             }
         }
     }
 
-    private func push(
-        _ bundle: VerifiedBundle, with updater: Updater, _ interrupts: AsyncStream<Void>,
+    private func perform(
+        _ task: UpdateTask<VerifiedUpdate>, with updater: Updater, _ interrupts: AsyncStream<Void>,
         report: @escaping @Sendable (UpdateProgress) -> Void
     ) async -> PushEnd {
         do {
-            let result = try await updater.perform(
-                .push(.bundle(bundle), UpdateOptions()), interrupts: interrupts
-            ) { progress, _ in report(progress) }
+            let result = try await updater.perform(task, interrupts: interrupts) { progress, _ in report(progress) }
             return PushEnd(result.report.outcome)
         } catch let error as UpdateError {
             return PushEnd(error)

@@ -18,13 +18,15 @@ public protocol GatewayDevices: Sendable {
     /// Pushes a bundle to a device, and confirms the image after the restart. If the task is cancelled, the push ends as soon as possible.
     ///
     /// - Parameters:
+    ///   - onlyConfirms: true if the push may only confirm the image on trial. If the device does not run the image, the push must end with
+    ///     `.retry(.notInTrial)` before the first change on the device.
     ///   - interrupts: an element asks the push to end within 2 s. The device keeps the received bytes. From the report of the phase
     ///     `trial` on, the push ignores interrupts.
     ///   - report: called with each step of the progress, in order, before this method returns. A push reports the phase `transfer` first,
     ///     even if the device already has all bytes. It reports `trial` before it marks the image for boot. If a push finds the device on
     ///     trial, it reports only `trial`.
     func push(
-        _ bundle: VerifiedBundle, to device: DeviceID, interrupts: AsyncStream<Void>,
+        _ bundle: VerifiedBundle, to device: DeviceID, onlyConfirms: Bool, interrupts: AsyncStream<Void>,
         report: @escaping @Sendable (PushStep) -> Void
     ) async -> PushEnd
 }

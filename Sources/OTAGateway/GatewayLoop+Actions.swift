@@ -68,11 +68,18 @@ extension GatewayLoop {
         gateway.report(.pushing(device, wish.rollout.value.name, attempt: attempt))
         let (devices, post) = (gateway.devices, post)
         group.addTask {
-            let end = await devices.push(bundle, to: device, interrupts: interrupts) { post.yield(.step(device, $0)) }
+            let end = await devices.push(
+                bundle, to: device, onlyConfirms: wish.onlyConfirms, interrupts: interrupts
+            ) { post.yield(.step(device, $0)) }
             post.yield(.pushed(device, end))
         }
-        // The operator may have aborted the rollout while the write of the lease was under way.
-        if wishes.mustInterrupt(unit.machine.record) { perform(device, &group) { $0.stop(.aborted, at: $1) } }
+    }
+
+    /// Interrupts the push to a device if its rollout is aborted. The operator may have aborted the rollout while the write of the lease was
+    /// under way, or before a write has shown that the device is not on trial any more.
+    mutating func interruptIfAborted(_ device: DeviceID, _ group: inout DiscardingTaskGroup) {
+        guard let unit = units[device], wishes.mustInterrupt(unit.machine.record) else { return }
+        perform(device, &group) { $0.stop(.aborted, at: $1) }
     }
 
     private mutating func ended(_ device: DeviceID, _ end: PushEnd?, stored: Bool) {
@@ -188,10 +195,7 @@ extension GatewayLoop {
     }
 
     private mutating func reviewWishes(_ group: inout DiscardingTaskGroup) {
-        for device in units.keys.sorted() {
-            guard let unit = units[device], wishes.mustInterrupt(unit.machine.record) else { continue }
-            perform(device, &group) { $0.stop(.aborted, at: $1) }
-        }
+        for device in units.keys.sorted() { interruptIfAborted(device, &group) }
         shelf.keep(Set(wishes.rollouts.map(\.value.release)))
         considerAll(&group)
     }

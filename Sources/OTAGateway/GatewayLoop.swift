@@ -78,6 +78,7 @@ struct GatewayLoop<C: Clock, Devices: GatewayDevices> where C.Duration == Durati
         case .wrote(let device, let result, let error):
             if let error { failed(error, device) }
             perform(device, &group) { $0.wrote(result, at: $1) }
+            interruptIfAborted(device, &group)
         case .read(let device, let result): received(result, of: device, &group)
         case .step(let device, let step):
             perform(device, &group) { $0.progress(step.phase, offset: step.offset, total: step.total, at: $1) }

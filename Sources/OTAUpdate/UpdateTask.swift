@@ -85,6 +85,9 @@ public struct UpdateOptions: Sendable, Equatable {
     ///
     /// A dry run does not pair with a Bluetooth device. The device can still refuse the real push, for example because of its policy.
     public var isDryRun: Bool
+    /// True for a push that only ends a trial: it confirms the image if the device runs it on trial. If the device runs another image, the
+    /// push ends with `UpdateError.Code.notInTrial` before the first change on the device.
+    public var onlyConfirms: Bool
     /// True if the image is sent plain, even if the device can decode an encoded image.
     ///
     /// Only the GATT OTA profile has encoded images.
@@ -97,13 +100,15 @@ public struct UpdateOptions: Sendable, Equatable {
 
     public init(
         resume: Resume = .automatic, ending: Ending = .confirm, refusesDowngrade: Bool = false,
-        acceptsUncheckedTarget: Bool = false, isDryRun: Bool = false, isPlain: Bool = false, bases: [BaseImage] = []
+        acceptsUncheckedTarget: Bool = false, isDryRun: Bool = false, onlyConfirms: Bool = false,
+        isPlain: Bool = false, bases: [BaseImage] = []
     ) {
         self.resume = resume
         self.ending = ending
         self.refusesDowngrade = refusesDowngrade
         self.acceptsUncheckedTarget = acceptsUncheckedTarget
         self.isDryRun = isDryRun
+        self.onlyConfirms = onlyConfirms
         self.isPlain = isPlain
         self.bases = bases
     }

@@ -23,10 +23,11 @@ import Testing
         }
 
         func push(
-            _ bundle: VerifiedBundle, to device: DeviceID, interrupts: AsyncStream<Void>,
+            _ bundle: VerifiedBundle, to device: DeviceID, onlyConfirms: Bool, interrupts: AsyncStream<Void>,
             report: @escaping @Sendable (PushStep) -> Void
         ) async -> PushEnd {
-            await radio.push(bundle, to: device, interrupts: interrupts, report: report)
+            await radio.push(
+                bundle, to: device, onlyConfirms: onlyConfirms, interrupts: interrupts, report: report)
         }
     }
 
@@ -115,10 +116,11 @@ import Testing
         }
 
         func push(
-            _ bundle: VerifiedBundle, to device: DeviceID, interrupts: AsyncStream<Void>,
+            _ bundle: VerifiedBundle, to device: DeviceID, onlyConfirms: Bool, interrupts: AsyncStream<Void>,
             report: @escaping @Sendable (PushStep) -> Void
         ) async -> PushEnd {
-            await radio.push(bundle, to: device, interrupts: interrupts, report: report)
+            await radio.push(
+                bundle, to: device, onlyConfirms: onlyConfirms, interrupts: interrupts, report: report)
         }
     }
 }

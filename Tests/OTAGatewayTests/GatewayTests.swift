@@ -261,6 +261,29 @@ import Testing
         }
     }
 
+    @Test(
+        "an aborted rollout confirms a device that it left on trial, and sends no image again if the trial has ended",
+        arguments: [(3600, 1), (30, 0)])
+    func abortsOnTrial(trial: Int, confirmations: Int) throws {
+        let world = try World()
+        try run(world) { device, rollout in
+            let gateway = try world.gateway("a", hears: [device: -50])
+            await world.air.loseLink(onTrialOf: device, seconds: trial)
+            try await world.wait("the lost link") { try await world.record(device)?.state == .waiting }
+            #expect(try await world.record(device)?.phase == .trial)
+            let aborted = try world.fleet.operators.change(rollout, to: .aborted, with: world.fleet.operatorKey)
+            try await world.fleet.write(aborted, .rollouts, rollout.value.name, to: world.memory)
+            try await world.time.sleep(for: .seconds(3600))
+            try await gateway.stop()
+            let record = try #require(try await world.record(device))
+            #expect(record.state == (confirmations == 1 ? .done : .waiting) && record.phase == nil)
+            #expect(record.reason == (confirmations == 1 ? nil : .notInTrial))
+            #expect(await world.air.confirmations[device, default: 0] == confirmations)
+            #expect(await world.air.started == [device, device])
+            #expect(await world.air.acceptedChunks == [device: Air.chunks])
+        }
+    }
+
     // MARK: - Failures
 
     @Test("a gateway keeps a result and its event while the store is away, and writes them later")

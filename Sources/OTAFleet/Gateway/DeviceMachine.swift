@@ -76,6 +76,9 @@ public struct DeviceMachine: Sendable {
 
     private struct Job: Sendable {
         let wish: Wish
+        /// True if the device may be on trial with the image of the rollout: an earlier attempt or this attempt has marked the image for
+        /// boot, and this attempt has not seen the end of the trial.
+        var isOnTrial: Bool
         /// Nil until the store has acknowledged the lease.
         var lease: Lease?
         var isPushing = false
@@ -172,7 +175,11 @@ public struct DeviceMachine: Sendable {
         return time <= moment.now ? .now : .at(time)
     }
 
-    private func hasAttempt(for wish: Wish) -> Bool { record.attempt < wish.rollout.value.attempts }
+    /// A device on trial gets up to as many further attempts, because the last step of its update is only to confirm the image. Without any
+    /// maximum, a device that does not return would never be finished.
+    private func hasAttempt(for wish: Wish) -> Bool {
+        record.attempt < wish.rollout.value.attempts * (job?.isOnTrial ?? record.isOnTrial ? 2 : 1)
+    }
 
     /// Starts an attempt: takes the lease. If the holder is gone, and `wish` is nil or no attempt is left, this method instead ends the
     /// holder's attempt. Call it only if `readiness(for:at:)` is `now`, and the gateway has fewer attempts under way than its maximum.
@@ -180,12 +187,11 @@ public struct DeviceMachine: Sendable {
         guard readiness(for: wish, at: moment) == .now else { return [] }
         lastEvent = moment.now
         let isTakeover = record.state == .running
-        // The image of a device on trial must be confirmed, so the maximum number of attempts does not apply to this device.
-        guard let wish, !isTakeover || hasAttempt(for: wish) || record.phase == .trial else {
+        guard let wish, !isTakeover || hasAttempt(for: wish) else {
             return send(.abandon(isLast: wish != nil), at: moment)
         }
         let (name, created) = (wish.rollout.value.name, wish.rollout.value.created)
-        job = Job(wish: wish)
+        job = Job(wish: wish, isOnTrial: record.isOnTrial && record.rollout == name)
         return send(
             isTakeover
                 ? .takeOver(rollout: name, created: created, holder: holder)
@@ -308,6 +314,7 @@ public struct DeviceMachine: Sendable {
         note(moment)
         guard job?.isPushing == true else { return [] }
         if phase == .transfer { job?.hasTransferred = true }
+        if phase != .connect { job?.isOnTrial = phase == .trial }
         if job?.phase != phase {
             job?.phase = phase
             job?.hasNews = true
@@ -323,6 +330,7 @@ public struct DeviceMachine: Sendable {
         guard job?.isPushing == true else { return [] }
         job?.isPushing = false
         job?.end = end
+        if end == .failed(.rolledBack) || end == .retry(.notInTrial) { job?.isOnTrial = false }
         if case .failed(let reason) = end, reason == .rolledBack || reason == .didNotReturn, !watchedWholeTrial {
             job?.end = .retry(.trialUnattended)
         }
@@ -390,7 +398,8 @@ public struct DeviceMachine: Sendable {
         case .refused(let reason), .failed(let reason): .giveUp(reason, by: holder)
         case .retry(let reason):
             hasAttempt(for: job.wish)
-                ? .wait(reason, after: DeviceRecord.pause(afterAttempt: record.attempt), by: holder)
+                ? .wait(
+                    reason, after: DeviceRecord.pause(afterAttempt: record.attempt), onTrial: job.isOnTrial, by: holder)
                 : .giveUp(reason, by: holder)
         }
     }

@@ -3,10 +3,14 @@
 public struct Wish: Sendable, Hashable {
     public let rollout: Verified<Rollout>
     public let release: Verified<FleetRelease>
+    /// True if the push may only confirm the image of a device on trial, and must not make the device boot the image again. Examples: the
+    /// rollout is paused, halted, aborted or expired. If the device is not on trial any more, the push must end with `not-in-trial`.
+    public let onlyConfirms: Bool
 
-    fileprivate init(rollout: Verified<Rollout>, release: Verified<FleetRelease>) {
+    fileprivate init(rollout: Verified<Rollout>, release: Verified<FleetRelease>, onlyConfirms: Bool = false) {
         self.rollout = rollout
         self.release = release
+        self.onlyConfirms = onlyConfirms
     }
 }
 
@@ -111,8 +115,9 @@ public struct WishList: Sendable {
 
     /// Returns the job for a device, from the newest rollout that admits the device; nil if no push may start.
     ///
-    /// If the device is on trial, the job is always from the rollout that started the trial, because the image on trial must be confirmed.
-    /// The state, the expiry and the progress of this rollout are not checked, and the clock need not be set.
+    /// If the device may be on trial, the job is always from the rollout that started the trial, because the image on trial must be
+    /// confirmed. If the state, the expiry or the progress of this rollout permits no push, or the clock is not set, the push may only
+    /// confirm the image (``Wish/onlyConfirms``).
     ///
     /// - Parameters:
     ///   - record: the record of the device, with the product and version that the gateway last read from the device.
@@ -120,14 +125,20 @@ public struct WishList: Sendable {
     public func wish(
         for record: DeviceRecord, at moment: Moment, refusals: (FleetError) -> Void = { _ in }
     ) -> Wish? {
-        if record.state == .running, record.phase == .trial, let own = record.rollout.flatMap({ entries[$0] }),
-            let release = release(for: own.rollout)
+        if record.isOnTrial, let own = record.rollout.flatMap({ entries[$0] }), let release = release(for: own.rollout)
         {
-            return Wish(rollout: own.rollout, release: release)
+            return newestWish(of: [own], for: record, at: moment) { _ in }
+                ?? Wish(rollout: own.rollout, release: release, onlyConfirms: true)
         }
         let newestFirst = entries.values.sorted {
             ($0.rollout.value.created, $0.rollout.value.name) > ($1.rollout.value.created, $1.rollout.value.name)
         }
+        return newestWish(of: newestFirst, for: record, at: moment, refusals: refusals)
+    }
+
+    private func newestWish(
+        of newestFirst: [Entry], for record: DeviceRecord, at moment: Moment, refusals: (FleetError) -> Void
+    ) -> Wish? {
         for entry in newestFirst {
             let rollout = entry.rollout.value
             guard let release = release(for: entry.rollout) else { continue }

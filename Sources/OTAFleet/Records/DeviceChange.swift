@@ -12,8 +12,9 @@ public enum DeviceChange: Sendable, Hashable {
     case beat(DeviceRecord.Phase, offset: Int?, total: Int?, by: Holder)
     /// The device runs the image, and the image is confirmed.
     case finish(version: SemanticVersion?, by: Holder)
-    /// The attempt ended without a result. The next attempt can start `after` seconds later, at most `DeviceRecord.longestWait`.
-    case wait(Reason, after: Int, by: Holder)
+    /// The attempt ended without a result. The next attempt can start `after` seconds later, at most `DeviceRecord.longestWait`. `onTrial`
+    /// is true if the device may be on trial with the image.
+    case wait(Reason, after: Int, onTrial: Bool = false, by: Holder)
     /// The attempt ended, and no further attempt is made in this rollout.
     case giveUp(Reason, by: Holder)
     /// Exclude the device from all rollouts.
@@ -51,11 +52,11 @@ extension DeviceRecord {
             next.startAttempt(of: rollout, created, by: holder)
         case .abandon(let isLast):
             guard state == .running else { throw stale("abandon") }
-            next.endAttempt(isLast ? .givenUp : .waiting, .holderGone)
+            next.endAttempt(isLast ? .givenUp : .waiting, .holderGone, onTrial: !isLast && isOnTrial)
         case .beat(let phase, let offset, let total, let holder):
             try expect(holder, "beat")
-            // The phase does not change after `trial`, because other gateways must not regard the push as interruptible again.
-            next.phase = self.phase == .trial ? .trial : phase
+            // The phase `connect` does not replace `trial`, because a push that connects does not know yet whether the device is on trial.
+            next.phase = self.phase == .trial && phase == .connect ? .trial : phase
             next.offset = offset ?? self.offset
             next.total = total ?? self.total
             next.beat += 1
@@ -63,9 +64,9 @@ extension DeviceRecord {
             try expect(holder, "finish")
             next.endAttempt(.done, nil)
             next.version = version ?? self.version
-        case .wait(let reason, let seconds, let holder):
+        case .wait(let reason, let seconds, let isOnTrial, let holder):
             try expect(holder, "wait")
-            next.endAttempt(.waiting, reason)
+            next.endAttempt(.waiting, reason, onTrial: isOnTrial)
             next.retryAfter = max(0, min(seconds, Self.longestWait))
         case .giveUp(let reason, let holder):
             try expect(holder, "give-up")
@@ -101,12 +102,13 @@ extension DeviceRecord {
     }
 
     private mutating func startAttempt(of rollout: RolloutName, _ created: Timestamp, by holder: Holder) {
-        attempt = self.rollout == rollout ? attempt + 1 : 1
+        let isSame = self.rollout == rollout
+        attempt = isSame ? attempt + 1 : 1
+        phase = isSame && isOnTrial ? .trial : .connect
         self.rollout = rollout
         rolloutCreated = created
         self.holder = holder
         state = .running
-        phase = .connect
         beat = 1
         reason = nil
         retryAfter = nil
@@ -114,10 +116,10 @@ extension DeviceRecord {
         total = nil
     }
 
-    private mutating func endAttempt(_ state: State, _ reason: Reason?) {
+    private mutating func endAttempt(_ state: State, _ reason: Reason?, onTrial: Bool = false) {
         self.state = state
         self.reason = reason
-        phase = nil
+        phase = onTrial ? .trial : nil
         beat += 1
     }
 

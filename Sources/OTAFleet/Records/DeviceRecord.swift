@@ -31,6 +31,7 @@ public struct DeviceRecord: Sendable, Hashable {
     }
 
     /// The phase of a push. The phase `trial` begins before the push marks the image for boot. In this phase, the push is not interrupted.
+    /// The phase stays `trial` in the next attempts of the same rollout, until a push finds that the device is not on trial any more.
     public enum Phase: String, Sendable, CaseIterable {
         case connect, transfer, trial
     }
@@ -52,7 +53,8 @@ public struct DeviceRecord: Sendable, Hashable {
     public internal(set) var holder: Holder?
     /// The number of the holder's writes in this attempt, from 1; 0 before the first attempt.
     public internal(set) var beat: Int
-    /// The phase of the push; nil if no attempt is under way.
+    /// The phase of the push. In the state `waiting`, and in `held` after it, the phase is `trial` if the device may be on trial with the
+    /// image; otherwise nil. In all other states without a push, it is nil.
     public internal(set) var phase: Phase?
     /// The number of bytes that the device has received, and the size of the image in bytes.
     public internal(set) var offset: Int?
@@ -140,6 +142,10 @@ public struct DeviceRecord: Sendable, Hashable {
         fields.set("at", at)
         return try fields.encoded()
     }
+
+    /// True if the device may be on trial with the image of the rollout: a push has marked the image for boot, and no push has seen the end
+    /// of the trial. The next attempt must confirm the image.
+    public var isOnTrial: Bool { phase == .trial && (state == .running || state == .waiting) }
 
     /// True if both records are from the same attempt: they have the same rollout, attempt number, gateway and life.
     public func isSameAttempt(as other: DeviceRecord) -> Bool {

@@ -111,6 +111,8 @@ public struct Reason: FleetName {
     public static let aborted = Reason(code: "rollout-aborted")
     /// The gateway did not see the whole trial, so the end of the trial does not show that the image is bad.
     public static let trialUnattended = Reason(code: "trial-unattended")
+    /// A push that may only confirm the image on trial found another image (``Wish/onlyConfirms``).
+    public static let notInTrial = Reason(code: "not-in-trial")
     /// The gateway that had the lease does not write any more.
     public static let holderGone = Reason(code: "holder-gone")
     /// The gateway stops.

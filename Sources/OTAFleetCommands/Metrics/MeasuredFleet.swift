@@ -82,11 +82,12 @@ struct MeasuredDevices<Devices: GatewayDevices>: GatewayDevices {
     }
 
     func push(
-        _ bundle: VerifiedBundle, to device: DeviceID, interrupts: AsyncStream<Void>,
+        _ bundle: VerifiedBundle, to device: DeviceID, onlyConfirms: Bool, interrupts: AsyncStream<Void>,
         report: @escaping @Sendable (PushStep) -> Void
     ) async -> PushEnd {
         let counted = Guarded(0)
-        return await devices.push(bundle, to: device, interrupts: interrupts) { [metrics] step in
+        return await devices.push(bundle, to: device, onlyConfirms: onlyConfirms, interrupts: interrupts) {
+            [metrics] step in
             if let sent = step.sent {
                 let new = sent - counted.exchange(sent)
                 metrics.with { $0.transferred(max(0, new)) }

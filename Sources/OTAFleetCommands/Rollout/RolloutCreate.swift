@@ -77,7 +77,8 @@ struct RolloutCreate: Command {
     @Option(
         help: ArgumentHelp(
             "The maximum number of attempts for each device, 1 to 1000; default: 3. Another attempt follows only if the latest one "
-                + "ended without a result, for example because the link was lost. A rollback or a refusal is final.",
+                + "ended without a result, for example because the link was lost. A rollback or a refusal is final. A device that may be on "
+                + "trial gets up to as many further attempts, to confirm its image.",
             valueName: "number"),
         transform: WholeNumber.in(1...1000))
     var attempts = 3

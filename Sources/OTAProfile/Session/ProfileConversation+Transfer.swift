@@ -103,6 +103,8 @@ extension ProfileConversation {
             case .onTrial:
                 guard push.options.isDryRun, push.options.ending != .trial else { return confirmOrLeave(snapshot) }
                 return finish(.wouldUpdate(UpdatePlan(bytes: 0, discards: 0)), snapshot.description)
+            case .needsUpload where push.options.onlyConfirms:
+                throw UpdateError(.notInTrial, "version \(snapshot.version) is not on trial")
             case .needsUpload: break
             }
             let remark = try push.preflight.check(snapshot)

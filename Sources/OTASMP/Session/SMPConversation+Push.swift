@@ -77,6 +77,9 @@ extension SMPConversation {
         push.sawTrial = push.sawTrial || plan.runOnTrial
         self.push = push
         if restart != .none || push.sawTrial, !plan.allRun { return checkRestart(plan, list) }
+        if push.options.onlyConfirms, needsBoot(plan.step) {
+            return fail(UpdateError(.notInTrial, "the device does not run the image on trial"))
+        }
         if push.options.isDryRun, changesDevice(plan.step) { return endDryRun(plan, list) }
         switch plan.step {
         case .upload(let image): if isReady(for: list) { begin(image) }
@@ -90,6 +93,14 @@ extension SMPConversation {
         case .leaveHeld: finish(.done, describe(list))
         case .finish: finish(list)
         case .blocked(let error): fail(error)
+        }
+    }
+
+    /// True if the device must still boot the image: it does not run it, neither on trial nor confirmed.
+    private func needsBoot(_ step: SMPPlan.Step) -> Bool {
+        switch step {
+        case .upload, .mark, .restart, .leaveHeld: true
+        case .confirm, .leaveOnTrial, .finish, .blocked: false
         }
     }
 

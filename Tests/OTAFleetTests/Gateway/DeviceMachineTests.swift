@@ -35,6 +35,14 @@ import Testing
         func observe(_ record: DeviceRecord?, _ revision: UInt64, at time: Double) -> [DeviceMachine.Action] {
             machine.observe(record, revision: revision, at: .at(time))
         }
+        /// Writes an action, and returns the written record.
+        func write(_ actions: [DeviceMachine.Action], at time: Double) throws -> DeviceRecord {
+            guard let action = actions.last, case .write(let record, let revision) = action else {
+                throw FleetError(.malformed, "no write")
+            }
+            _ = wrote(.written(revision: revision + 1), at: time)
+            return record
+        }
         func ready(at time: Double) -> DeviceMachine.Readiness { machine.readiness(for: wish, at: .at(time)) }
         func start(at time: Double) -> [DeviceMachine.Action] { machine.start(wish, at: .at(time)) }
         func wrote(_ result: DeviceMachine.WriteResult, at time: Double) -> [DeviceMachine.Action] {
@@ -219,7 +227,7 @@ import Testing
         "an end of a push gives the next state",
         arguments: [
             (PushEnd.retry(.linkLost), 3, DeviceRecord.State.waiting, "link-lost"),
-            (.retry(.linkLost), 1, .givenUp, "link-lost"), (.failed(.rolledBack), 3, .givenUp, "rolled-back"),
+            (.failed(.rolledBack), 3, .givenUp, "rolled-back"),
             (.failed(.didNotReturn), 3, .givenUp, "did-not-return"),
             (.refused(.stopped), 3, .givenUp, "gateway-stopped"),
         ])
@@ -269,6 +277,54 @@ import Testing
         let second = try first.changed(lease, at: nil).changed(wait, at: nil)
         _ = rig.observe(second, 6, at: 80)
         #expect(rig.ready(at: 10_000) == .no)
+    }
+
+    @Test("an attempt that ends on trial without a result leaves 'trial' in the record, until a push sees its end")
+    func endsOnTrial() throws {
+        let rig = try Rig()
+        _ = try rig.push()
+        _ = try rig.write(rig.progress(.transfer, at: 2), at: 2)
+        _ = try rig.write(rig.progress(.trial, at: 3), at: 3)
+        let first = try rig.write(rig.end(.retry(.linkLost), at: 4), at: 4)
+        #expect(first.state == .waiting && first.phase == .trial)
+        #expect(rig.ready(at: 5) == .at(.at(64.5)))
+        // The next attempt does not reach the device, so its record keeps the phase.
+        let lease = try rig.write(rig.start(at: 65), at: 65)
+        #expect(lease.attempt == 2 && lease.phase == .trial)
+        #expect(try rig.write(rig.tick(at: 75), at: 75).phase == .trial)
+        #expect(try rig.write(rig.end(.retry(.linkLost), at: 76), at: 76).phase == .trial)
+        // The third attempt finds the old image.
+        _ = rig.ready(at: 77)
+        _ = try rig.write(rig.start(at: 300), at: 300)
+        #expect(try rig.write(rig.progress(.transfer, at: 301), at: 301).phase == .transfer)
+        #expect(try rig.write(rig.end(.retry(.linkLost), at: 302), at: 302).state == .givenUp)
+    }
+
+    @Test("a device on trial gets as many further attempts, and is given up after them")
+    func attemptsOnTrial() throws {
+        let rig = try Rig(attempts: 1)
+        _ = try rig.push()
+        _ = try rig.write(rig.progress(.transfer, at: 2), at: 2)
+        _ = try rig.write(rig.progress(.trial, at: 3), at: 3)
+        #expect(try rig.write(rig.end(.retry(.linkLost), at: 4), at: 4).state == .waiting)
+        #expect(rig.ready(at: 5) == .at(.at(64.5)))
+        _ = try rig.write(rig.start(at: 65), at: 65)
+        let last = try rig.write(rig.end(.retry(.linkLost), at: 66), at: 66)
+        #expect(last.state == .givenUp && last.reason == .linkLost && last.phase == nil && last.attempt == 2)
+    }
+
+    @Test(
+        "a push that sees another image ends the trial in the record",
+        arguments: [
+            (PushEnd.failed(.rolledBack), "trial-unattended", false), (.retry(.notInTrial), "not-in-trial", false),
+            (.failed(.didNotReturn), "trial-unattended", true),
+        ])
+    func endOfTrial(end: PushEnd, reason: String, isOnTrial: Bool) throws {
+        let rig = try Rig(attempts: 2)
+        _ = try rig.push()
+        _ = try rig.write(rig.progress(.trial, at: 3), at: 3)
+        let record = try rig.write(rig.end(end, at: 4), at: 4)
+        #expect(record.state == .waiting && record.reason?.text == reason && record.isOnTrial == isOnTrial)
     }
 
     @Test("a device that is held, not heard, or not read from the store yet is not started")

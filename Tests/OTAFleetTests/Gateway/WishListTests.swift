@@ -147,7 +147,8 @@ import Testing
     }
 
     @Test(
-        "a device on trial has a job also in a paused rollout, and a push before the trial is interrupted by an abort")
+        "a device on trial has a job also in an aborted rollout, and a push before the trial is interrupted by an abort"
+    )
     func trial() throws {
         let rig = try Rig()
         let rollout = try rig.fixtures.rollout()
@@ -161,6 +162,27 @@ import Testing
         #expect(try rig.list.add(rollout: aborted.encoded(), named: rollout.name))
         #expect(try rig.wish(running) == nil && rig.wish(trial) == "t-140")
         #expect(rig.list.mustInterrupt(running) && !rig.list.mustInterrupt(trial))
+    }
+
+    @Test("a job of a rollout that is not in force may only confirm the image on trial", arguments: [true, false])
+    func onlyConfirms(isWaiting: Bool) throws {
+        let rig = try Rig()
+        let rollout = try rig.fixtures.rollout()
+        #expect(try rig.add(rig.fixtures.release().value) && rig.add(rollout) && rig.progress(of: rollout))
+        var trial = try rig.fixtures.record()
+            .changed(.lease(rollout: rollout.name, created: rollout.created, holder: rig.fixtures.a), at: nil)
+            .changed(.beat(.trial, offset: nil, total: nil, by: rig.fixtures.a), at: nil)
+        if isWaiting {
+            trial = try trial.changed(.wait(.linkLost, after: 60, onTrial: true, by: rig.fixtures.a), at: nil)
+        }
+        #expect(rig.list.wish(for: trial, at: .at(1))?.onlyConfirms == false)
+        #expect(rig.list.wish(for: trial, at: Moment(.at(1), wall: nil))?.onlyConfirms == true)
+        #expect(try rig.progress(of: rollout, serial: 2, state: "halted"))
+        #expect(rig.list.wish(for: trial, at: .at(1))?.onlyConfirms == true)
+        let paused = try rig.fixtures.operators.change(
+            rig.fixtures.verified(rollout), to: .paused, with: rig.fixtures.operatorKey)
+        #expect(try rig.list.add(rollout: paused.encoded(), named: rollout.name))
+        #expect(rig.list.wish(for: trial, at: .at(1))?.onlyConfirms == true)
     }
 
     @Test("the rollout that started a trial has the job, even if a newer rollout admits the device or no clock is set")

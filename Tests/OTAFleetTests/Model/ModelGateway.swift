@@ -188,7 +188,7 @@ final class ModelGateway {
     private func startPush(to device: DeviceID, _ wish: Wish) {
         guard let target = world.devices[device] else { return }
         world.checkStart(of: wish, device, on: self)
-        let push = ModelPush(world.nextPush(), target, on: self, in: world)
+        let push = ModelPush(world.nextPush(), target, onlyConfirms: wish.onlyConfirms, on: self, in: world)
         pushes[device] = push
         push.start()
         // The operator may have aborted the rollout while the write of the lease was under way.

@@ -8,14 +8,16 @@ final class ModelPush {
     let device: ModelDevice
     private(set) var phase = Phase.connecting
     private(set) var isInterrupted = false
+    private let onlyConfirms: Bool
     private unowned let gateway: ModelGateway
     private unowned let world: ModelWorld
     private var offset = 0
     private var restartEnd = 0
 
-    init(_ number: Int, _ device: ModelDevice, on gateway: ModelGateway, in world: ModelWorld) {
+    init(_ number: Int, _ device: ModelDevice, onlyConfirms: Bool, on gateway: ModelGateway, in world: ModelWorld) {
         self.number = number
         self.device = device
+        self.onlyConfirms = onlyConfirms
         self.gateway = gateway
         self.world = world
     }
@@ -45,6 +47,7 @@ final class ModelPush {
         switch device.status(at: world.now) {
         case .confirmed: end(.updated)
         case .trial, .unreachable: enterTrial()
+        case .old where onlyConfirms: end(.retry(.notInTrial))
         case .old:
             offset = device.begin(number)
             phase = .transferring

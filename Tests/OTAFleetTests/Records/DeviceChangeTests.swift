@@ -96,7 +96,7 @@ import Testing
         #expect(try waiting.changed(Self.change(.leaseSame, fixtures), at: nil).retryAfter == nil)
     }
 
-    @Test("each write of an attempt has another number, and the phase trial is final")
+    @Test("each write of an attempt has another number, and a push that connects does not end the phase trial")
     func beats() throws {
         let fixtures = try Fixtures()
         let first = try Self.record(in: .running, fixtures)
@@ -106,6 +106,28 @@ import Testing
         #expect(again.isSameAttempt(as: first) && !again.isSameWrite(as: first) && !again.isSameWrite(as: trial))
         let takenOver = try first.changed(Self.change(.takeOver, fixtures), at: nil)
         #expect(!takenOver.isSameAttempt(as: first))
+        #expect(try trial.changed(Self.change(.beat, fixtures), at: nil).phase == .transfer)
+    }
+
+    @Test("the phase trial stays in a waiting record and in the next attempt of its rollout, and in no other record")
+    func trial() throws {
+        let fixtures = try Fixtures()
+        let trial = try Self.record(in: .running, fixtures)
+            .changed(.beat(.trial, offset: 9, total: 9, by: fixtures.a), at: nil)
+        let waiting = try trial.changed(.wait(.linkLost, after: 60, onTrial: true, by: fixtures.a), at: nil)
+        #expect(waiting.isOnTrial && waiting.phase == .trial)
+        for change in [Change.abandon, .takeOver, .beat] {
+            #expect(try trial.changed(Self.change(change, fixtures), at: nil).isOnTrial == (change != .beat))
+        }
+        for change in [Change.abandonLast, .wait, .giveUp, .finish] {
+            let next = try trial.changed(Self.change(change, fixtures), at: nil)
+            #expect(!next.isOnTrial && next.phase == nil, "\(change)")
+        }
+        #expect(try waiting.changed(Self.change(.leaseSame, fixtures), at: nil).phase == .trial)
+        #expect(try waiting.changed(Self.change(.leaseNewer, fixtures), at: nil).phase == .connect)
+        let held = try waiting.changed(.hold, at: nil)
+        #expect(!held.isOnTrial)
+        #expect(try held.changed(.unhold, at: nil).isOnTrial)
     }
 
     @Test("the pause before the next attempt doubles from 60 s to 1 h")

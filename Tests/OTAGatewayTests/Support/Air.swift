@@ -27,6 +27,8 @@ actor Air {
     private var pushes = 0
     private var active = 0
     private var slowDevices: Set<DeviceID> = []
+    /// The devices whose next push loses its link on trial, and the length of this trial in seconds.
+    private var lostTrials: [DeviceID: Int] = [:]
 
     private(set) var acceptedChunks: [DeviceID: Int] = [:]
     private(set) var confirmations: [DeviceID: Int] = [:]
@@ -43,7 +45,12 @@ actor Air {
     /// Makes each chunk of a device take 5 s.
     func slow(_ id: DeviceID) { slowDevices.insert(id) }
 
-    func push(_ id: DeviceID, isInterrupted: Flag, _ report: @Sendable (PushStep) -> Void) async -> PushEnd {
+    /// Makes the next push to a device lose its link when the device is on trial.
+    func loseLink(onTrialOf id: DeviceID, seconds: Int) { lostTrials[id] = seconds }
+
+    func push(
+        _ id: DeviceID, onlyConfirms: Bool, isInterrupted: Flag, _ report: @Sendable (PushStep) -> Void
+    ) async -> PushEnd {
         pushes += 1
         active += 1
         defer { active -= 1 }
@@ -55,6 +62,7 @@ actor Air {
             switch status(of: id) {
             case .confirmed: return .updated
             case .trial: report(PushStep(.trial))
+            case .old where onlyConfirms: return .retry(.notInTrial)
             case .old:
                 devices[id, default: Device()].owner = push
                 report(PushStep(.transfer, offset: devices[id]?.offset, total: Self.chunks))
@@ -71,6 +79,10 @@ actor Air {
                 report(PushStep(.trial))
                 devices[id]?.status = .trial
                 devices[id]?.trialEnd = time.now.offset + .seconds(Self.trialTime)
+                if let seconds = lostTrials.removeValue(forKey: id) {
+                    devices[id]?.trialEnd = time.now.offset + .seconds(seconds)
+                    return .retry(Reason.linkLost)
+                }
             }
             try await time.sleep(for: .seconds(3))
             if imageIsBad { try await time.sleep(for: .seconds(Self.trialTime)) }
@@ -109,13 +121,13 @@ struct Radio: GatewayDevices {
     }
 
     func push(
-        _ bundle: VerifiedBundle, to device: DeviceID, interrupts: AsyncStream<Void>,
+        _ bundle: VerifiedBundle, to device: DeviceID, onlyConfirms: Bool, interrupts: AsyncStream<Void>,
         report: @escaping @Sendable (PushStep) -> Void
     ) async -> PushEnd {
         let isInterrupted = Flag()
         return await withTaskGroup(of: Void.self) { group in
             group.addTask { for await _ in interrupts { isInterrupted.set() } }
-            let end = await air.push(device, isInterrupted: isInterrupted, report)
+            let end = await air.push(device, onlyConfirms: onlyConfirms, isInterrupted: isInterrupted, report)
             group.cancelAll()
             return end
         }

@@ -113,6 +113,19 @@ import Testing
         #expect(talk.report?.outcome == .confirmed, "the trial is over and the new image runs")
     }
 
+    @Test("a push that only confirms ends a trial, and sends no request to a device that runs another image")
+    func onlyConfirms() throws {
+        var talk = try push(UpdateOptions(onlyConfirms: true))
+        talk.comeUp(Device(version: "1.1.0", state: 5))
+        talk.expect("05 21", answering: "85 21 00")
+        talk.expect(.disconnect)
+        #expect(talk.report?.outcome == .confirmed)
+        var rolledBack = try push(UpdateOptions(onlyConfirms: true))
+        rolledBack.comeUp(Device())
+        rolledBack.expect(.disconnect)
+        #expect(rolledBack.error == .notInTrial)
+    }
+
     @Test("a push with the trial ending finishes without CONFIRM")
     func leavesATrialToSomebodyElse() throws {
         var talk = try push(UpdateOptions(ending: .trial))

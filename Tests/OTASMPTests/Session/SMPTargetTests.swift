@@ -147,6 +147,15 @@ import Testing
         #expect(try push(ExampleBundle(), onTrial: true).played.report?.outcome == .confirmed)
     }
 
+    @Test("a push that only confirms ends a trial, and does not change a device that runs another image")
+    func onlyConfirms() throws {
+        let options = UpdateOptions(onlyConfirms: true)
+        let trial = try push(ExampleBundle(), options: options, onTrial: true)
+        #expect(trial.played.report?.outcome == .confirmed)
+        let rolledBack = try push(ExampleBundle(), options: options)
+        #expect(rolledBack.played.error == .notInTrial && left(rolledBack))
+    }
+
     @Test("a required version is compared with the version in the other slot during a trial")
     func comparesTheVersionBeforeATrial() throws {
         let bundle = ExampleBundle(requires: RequiredVersion("1.0.5"))
