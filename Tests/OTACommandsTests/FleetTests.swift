@@ -1,7 +1,13 @@
 import OTACommands
+import OTAFirmware
+import OTAFleet
 import OTAFleetCommands
+import OTALocalStore
+import OTASigning
+import OTAStore
 import OTATestSupport
 import Subprocess
+import SystemPackage
 import Testing
 
 /// Rollouts over the store of one machine, with virtual devices: each test runs the programs as a user does.
@@ -55,6 +61,32 @@ import Testing
         #expect(try waited.json().error?.code?.string == "rollout-stopped")
         let list = try await fleet.json("rollout", "list", "--operators", "ops.pub.pem")
         #expect(list.rollouts?.array?.map { $0.state?.string } == ["aborted"])
+    }
+
+    @Test(
+        "resume and pause refuse a complete rollout, name the next command, and change nothing",
+        arguments: ["resume", "pause"])
+    func changeOfCompleteRollout(command: String) async throws {
+        let fleet = try await Fleet(devices: 1)
+        try await fleet.create("spring", "--controller", "controller.pub.pem")
+        let text =
+            #"{"schema":1,"rollout":"spring","serial":1,"rollout_serial":1,"state":"complete","stage":0,"#
+            + #""counts":{"done":1,"running":0,"failed":0,"refused":0,"waiting":0}}"#
+        let pem = try SecretBytes(copying: fleet.sandbox.read("controller.pem"))
+        let key = try PrivateKey(pem: pem)
+        let progress = try SignedRecord(signing: RolloutProgress(payload: Array(text.utf8)), with: key).encoded()
+        let store = try await LocalStore(FilePath(fleet.sandbox.path("state/fleet/fleet.db")))
+        let name = try #require(RecordName("spring"))
+        #expect(try await store.write(progress, at: RecordKey(.progress, name), expecting: .absent) != .conflict)
+        #expect(try await fleet.status("spring").json().rollout?.state?.string == "complete")
+        let before = try await store.read(RecordKey(.rollouts, name))
+        let run = try await fleet.change(command, "spring")
+        let error = try run.json().error
+        #expect(run.exit == 77 && error?.code?.string == "bad-rollout-change")
+        #expect(error?.message?.string?.contains("the rollout spring is complete") == true, "\(run.out)")
+        #expect(error?.hint?.string?.contains("otaflash rollout create NAME --release \(fleet.release)") == true)
+        #expect(try await store.read(RecordKey(.rollouts, name)) == before)
+        #expect(try await fleet.change("abort", "spring").exit == 0)
     }
 
     @Test("a paused rollout updates no device until it is resumed")

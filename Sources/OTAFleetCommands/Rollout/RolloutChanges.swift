@@ -12,11 +12,21 @@ struct RolloutChangeOptions: ParsableArguments {
     @OptionGroup var store: StoreOptions
 
     /// Signs the next version of the rollout, and writes it to the store.
+    ///
+    /// - Throws: `bad-rollout-change`, also for a pause or a resume of a complete rollout, which has nothing to continue; the errors of
+    ///   ``RolloutSummary/read(_:_:_:_:records:)``.
     func change(to state: Rollout.State, _ console: Console) async throws -> RolloutAnswer {
         let name = try RolloutName(reading: name)
         let (signer, operators) = try signing.keys(console)
         return try await store.withStore { store in
-            let (rollout, revision, _) = try await RolloutSummary.read(name, operators, store, console)
+            let (rollout, revision, summary) = try await RolloutSummary.read(name, operators, store, console)
+            guard state == .aborted || summary.state != "complete" else {
+                throw FleetError(
+                    .badChange, "the rollout \(name) is complete: all known devices have been finished for 24 h",
+                    hint:
+                        "for other devices, create a new rollout: otaflash rollout create NAME --release \(summary.release)"
+                )
+            }
             let next = try operators.change(rollout, to: state, with: signer)
             try await store.put(next.encoded(), at: RecordKey(name), expecting: revision)
             return RolloutAnswer(try await RolloutSummary.read(name, operators, store, console).summary)
@@ -48,7 +58,8 @@ struct RolloutResume: Command {
         discussion: """
             An operator pauses a rollout ('otaflash rollout pause'). The controller halts a rollout if too many devices fail \
             ('otaflash rollout create --halt'). After the resume of a halted rollout, only the devices that are finished later count for the \
-            next halt. The conditions of --advance still count all devices of the stage, also the failed ones.
+            next halt. The conditions of --advance still count all devices of the stage, also the failed ones. A complete rollout cannot \
+            continue: create a new rollout for other devices.
 
             Example: otaflash rollout resume spring --key ops.pem
             """)
