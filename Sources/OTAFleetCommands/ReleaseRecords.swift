@@ -2,6 +2,7 @@ import ArgumentParser
 import OTACommands
 import OTAFirmware
 import OTAFleet
+import OTAGateway
 import OTAStore
 
 /// A release in the result of a command.
@@ -45,9 +46,12 @@ extension FleetStore {
                 "no-such-release", .noInput, "the store has no release \(id)",
                 hint: "publish it: otaflash release publish FILE.otaf --key KEY.pem")
         }
-        let release = try operators.release(stored.bytes)
-        guard release.value.id == id else {
-            throw FleetError(.untrusted, "the record \(id) contains the release \(release.value.id)")
+        let release = try naming(stored) { () throws(FleetError) in
+            let release = try operators.release(stored.bytes)
+            guard release.value.id == id else {
+                throw FleetError(.untrusted, "it contains the release \(release.value.id)")
+            }
+            return release
         }
         return (release, stored.revision)
     }

@@ -215,7 +215,7 @@ struct ControllerLoop<C: Clock> where C.Duration == Duration {
             case .rollouts:
                 guard let rollout = RolloutName(name.description) else { return }
                 if try wishes.add(rollout: stored.bytes, named: rollout) { saving.change() }
-                if let early = earlyProgress.removeValue(forKey: rollout) { try accept(progress: early, of: rollout) }
+                if let early = earlyProgress.removeValue(forKey: rollout) { accept(early) }
             case .progress:
                 guard let rollout = RolloutName(name.description) else {
                     let now = timer.moment.now
@@ -233,7 +233,7 @@ struct ControllerLoop<C: Clock> where C.Duration == Duration {
             case .releases, .sightings, .gateways: return
             }
         } catch {
-            refused(error)
+            refused(error.naming(stored))
         }
     }
 
@@ -263,7 +263,7 @@ struct ControllerLoop<C: Clock> where C.Duration == Duration {
         do throws(FleetError) {
             record = try stored.map { stored throws(FleetError) in try LeaderRecord(parsing: stored.bytes) }
         } catch {
-            refused(error)
+            refused(stored.map(error.naming) ?? error)
             if error.code == .tooNew { return leadership.readFailed(at: timer.moment.now) }
         }
         event(&leadership, record, stored?.revision.number ?? 0)

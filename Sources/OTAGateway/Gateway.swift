@@ -128,6 +128,23 @@ public enum GatewayNote: Sendable {
     case notSaved(String)
 }
 
+extension FleetError {
+    /// Returns this error with the place of the record that it is about: the bucket, the name and the revision. The bytes of a record do not
+    /// contain its place, and the contents of a forged record can name another rollout.
+    public func naming(_ record: StoredRecord) -> FleetError {
+        var error = self
+        error.context = "the record \(record.key), revision \(record.revision): \(context)"
+        return error
+    }
+}
+
+/// Runs `body`. If `body` throws an error about the record, the thrown error has the record's place.
+public func naming<Result>(
+    _ record: StoredRecord, _ body: () throws(FleetError) -> Result
+) throws(FleetError) -> Result {
+    do throws(FleetError) { return try body() } catch { throw error.naming(record) }
+}
+
 /// A message to the loop of a gateway.
 enum GatewayMessage: Sendable {
     case store(WatchMessage)

@@ -135,11 +135,13 @@ extension GatewayLoop {
     }
 
     private func parse(_ stored: StoredRecord, _ device: DeviceID) throws(FleetError) -> DeviceRecord {
-        let record = try DeviceRecord(parsing: stored.bytes)
-        guard record.device == device else {
-            throw FleetError(.malformed, "the record of the device \(record.device) is stored as \(device)")
+        try naming(stored) { () throws(FleetError) in
+            let record = try DeviceRecord(parsing: stored.bytes)
+            guard record.device == device else {
+                throw FleetError(.malformed, "the record of the device \(record.device) is stored as \(device)")
+            }
+            return record
         }
-        return record
     }
 
     // MARK: - Signed records
@@ -171,22 +173,20 @@ extension GatewayLoop {
             case .rollouts:
                 guard let rollout else { return }
                 isChanged = try wishes.add(rollout: record.bytes, named: rollout)
-                if let early = earlyProgress.removeValue(forKey: rollout) {
-                    if isChanged { saving.change() }
-                    isChanged = try wishes.add(progress: early, of: rollout, at: timer.moment)
-                }
+                if let early = earlyProgress.removeValue(forKey: rollout) { accept(early) }
             case .progress:
                 guard let rollout else { return }
                 guard wishes.rollouts.contains(where: { $0.value.name == rollout }) else {
                     // The size of `earlyProgress` is limited, because an untrusted store must not fill the memory with unknown names.
                     guard earlyProgress.count < 64 else { return }
-                    return earlyProgress[rollout] = record.bytes
+                    return earlyProgress[rollout] = record
                 }
                 isChanged = try wishes.add(progress: record.bytes, of: rollout, at: timer.moment)
             case .devices, .sightings, .gateways: return
             }
             if isChanged { saving.change() }
         } catch {
+            let error = error.naming(record)
             refused(error)
             if let rollout {
                 outbox.add(error.code.rawValue, rollout: rollout, text: error.context, at: gateway.wall())

@@ -40,7 +40,7 @@ struct GatewayLoop<C: Clock, Devices: GatewayDevices> where C.Duration == Durati
     /// were read. Without this rule, the gateway could overlook the newest rollout for a device.
     var known: Set<Bucket> = []
     /// The progress of rollouts whose own record has not arrived yet.
-    var earlyProgress: [RolloutName: [UInt8]] = [:]
+    var earlyProgress: [RolloutName: StoredRecord] = [:]
     var lastError: String?
     var lastRefusal: String?
     private var random: any RandomNumberGenerator & Sendable

@@ -1,7 +1,9 @@
+import DescriptorIO
 import Glibc
 import NATS
 import NATSTestSupport
 import OTACommands
+import OTAFleet
 import OTALocalStore
 import OTANATSStore
 import OTAStore
@@ -216,10 +218,13 @@ import Testing
             let foreign = try #require(
                 try await LocalStore(fleet.sandbox.folder.appending("other.db")).read(key)
             ).bytes
+            let signer = try #require(SignedRecord(parsing: foreign).signatures.first).keyID
+            let revision = Guarded(0)
             let (_, gateway) = try await fleet.withGatewayAlone {
                 try await NATSClient.withClient(server.options) { client in
                     let store = try NATSStore(client)
-                    #expect(try await store.write(foreign, at: key, expecting: .absent) != .conflict)
+                    let written = try await store.write(foreign, at: key, expecting: .absent)
+                    if case .written(let number) = written { revision.with { $0 = Int(number.number) } }
                     let unsigned = RecordKey(.rollouts, try #require(RecordName("unsigned")))
                     let text = #"{"schema":1,"kind":"rollout","payload":"e30=","signatures":[]}"#
                     #expect(try await store.write(Array(text.utf8), at: unsigned, expecting: .absent) != .conflict)
@@ -230,8 +235,17 @@ import Testing
                     while try await fleet.count("done") < 1 { try await Task.sleep(for: .milliseconds(50)) }
                 }
             }
-            #expect(gateway.err.contains("the rollout is not signed by an operator's key"), "\(gateway.err)")
+            let line =
+                "the record rollouts/theirs, revision \(revision.with { $0 }): the rollout is not signed by an operator's key; "
+                + "its signatures name the keys \(signer)"
+            #expect(gateway.err.contains(line), "\(gateway.err)")
+            #expect(
+                gateway.err.contains(
+                    "--operators KEY.pub.pem; if not, check who can write to the store: otaflash fleet check"))
+            #expect(gateway.err.contains("the record rollouts/unsigned, revision"), "\(gateway.err)")
             #expect(gateway.err.contains("the signed record does not have 1 to 8 signatures"))
+            let listed = try await fleet.run(["rollout", "list", "--operators", "ops.pub.pem"])
+            #expect(listed.err.contains(line), "\(listed.err)")
             let devices = try await fleet.json("fleet", "devices").devices?.array
             #expect(devices?.map { $0.id?.string } == ["sim-d1"])
             let status = try await fleet.sandbox.run("status", "--device", "sim:d2?pace=virtual", "--format", "json")

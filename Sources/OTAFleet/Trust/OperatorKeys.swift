@@ -50,7 +50,9 @@ public struct OperatorKeys: Sendable {
     ) throws(FleetError) -> Verified<RolloutProgress> {
         let record = try record(bytes, RolloutProgress.self)
         let signers = record.signers(among: rollout.value.controllers)
-        guard !signers.isEmpty else { throw untrusted(record, "a controller of the rollout \(rollout.value.name)") }
+        guard !signers.isEmpty else {
+            throw untrusted(record, "a controller of the rollout \(rollout.value.name)", rollout.value.controllers)
+        }
         let progress = try RolloutProgress(payload: record.payload)
         guard progress.rollout == rollout.value.name else {
             throw FleetError(
@@ -102,10 +104,11 @@ public struct OperatorKeys: Sendable {
         let record = try Self.record(bytes, Payload.self)
         // The scope of a key depends on the product in the payload, and the payload must not be parsed before a signature is verified.
         // So first verify the signatures with the keys of all products, and check the scopes later.
-        let signers = record.signers(among: keys(for: nil))
-        guard !signers.isEmpty else { throw Self.untrusted(record, "an operator's key") }
+        let keys = keys(for: nil)
+        let signers = record.signers(among: keys)
+        guard !signers.isEmpty else { throw Self.untrusted(record, "an operator's key", keys) }
         let value = try Payload(payload: record.payload)
-        let covering = keys(for: value.scopeProduct).filter(signers.contains)
+        let covering = self.keys(for: value.scopeProduct).filter(signers.contains)
         guard !covering.isEmpty else {
             throw FleetError(.untrusted, "the scope of the key \(signers[0].id) does not include this \(Payload.kind)")
         }
@@ -131,9 +134,23 @@ public struct OperatorKeys: Sendable {
         }
     }
 
-    private static func untrusted(_ record: SignedRecord, _ expected: String) -> FleetError {
-        let named = record.signatures.map(\.keyID.description).joined(separator: ", ")
-        return FleetError(
-            .untrusted, "the \(record.kind) is not signed by \(expected); its signatures name the keys \(named)")
+    /// The error for a record without a valid signature by one of the keys.
+    private static func untrusted(_ record: SignedRecord, _ expected: String, _ keys: [PublicKey]) -> FleetError {
+        func list(_ signatures: [SignedRecord.Signature]) -> String {
+            signatures.map(\.keyID.description).joined(separator: ", ")
+        }
+        let invalid = record.signatures.filter { signature in keys.contains { $0.id == signature.keyID } }
+        let reason =
+            invalid.isEmpty
+            ? "its signatures name the keys \(list(record.signatures))" : "its signature by \(list(invalid)) is invalid"
+        let check = "check who can write to the store: otaflash fleet check --credentials FILE"
+        let hint =
+            switch (record.kind, invalid.isEmpty) {
+            case (.progress, _):
+                "start the rollout's controller, which replaces the record: otaflash fleet run --key KEY.pem"
+            case (_, true): "if an operator signed it, add the public key: --operators KEY.pub.pem; if not, \(check)"
+            case (_, false): check
+            }
+        return FleetError(.untrusted, "the \(record.kind) is not signed by \(expected); \(reason)", hint: hint)
     }
 }

@@ -1,6 +1,7 @@
 import OTACommands
 import OTAFirmware
 import OTAFleet
+import OTAGateway
 import OTAStore
 
 /// A rollout in the result of a command: the plan of the operator, and the progress of the controller.
@@ -89,12 +90,15 @@ extension RolloutSummary {
                 "no-such-rollout", .noInput, "the store has no rollout \(name)",
                 hint: "list the rollouts: otaflash rollout list")
         }
-        let rollout = try operators.rollout(stored.bytes)
-        guard rollout.value.name == name else {
-            throw FleetError(.untrusted, "the record \(name) contains the rollout \(rollout.value.name)")
+        let rollout = try naming(stored) { () throws(FleetError) in
+            let rollout = try operators.rollout(stored.bytes)
+            guard rollout.value.name == name else {
+                throw FleetError(.untrusted, "it contains the rollout \(rollout.value.name)")
+            }
+            return rollout
         }
-        let progress = try await store.read(RecordKey(.progress, name.text)).map {
-            try OperatorKeys.progress($0.bytes, of: rollout)
+        let progress = try await store.read(RecordKey(.progress, name.text)).map { stored in
+            try naming(stored) { () throws(FleetError) in try OperatorKeys.progress(stored.bytes, of: rollout) }
         }
         let devices: [DeviceRecord]
         if let records { devices = records } else { devices = try await counted(store, console) }

@@ -74,7 +74,12 @@ import Testing
         let record = try SignedRecord(signing: release.value, with: fixtures.operatorKey).encoded()
         let text = String(decoding: record, as: UTF8.self).replacing(
             #""release","payload""#, with: #""rollout","payload""#)
-        #expect(throws: FleetError(.untrusted, "")) { try fixtures.operators.rollout(Array(text.utf8)) }
+        let error = #expect(throws: FleetError.self) { try fixtures.operators.rollout(Array(text.utf8)) }
+        #expect(error?.code == .untrusted)
+        #expect(
+            error?.context == "the rollout is not signed by an operator's key; its signature by "
+                + "\(fixtures.operatorKey.publicKey.id) is invalid")
+        #expect(error?.hint?.contains("otaflash fleet check") == true)
         #expect(throws: FleetError(.malformed, "")) { try fixtures.operators.rollout(record) }
     }
 
