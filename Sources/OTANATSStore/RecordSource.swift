@@ -18,14 +18,18 @@ struct DirectReader {
     }
 
     /// Returns the next value; nil if no value is newer than the last one.
-    mutating func next() async throws(NATSError) -> KeyValueEntry? {
+    private mutating func next() async throws(NATSError) -> KeyValueEntry? {
         guard last < .max, let entry = try await bucket.next(from: last + 1) else { return nil }
         last = entry.revision
         return entry
     }
 
-    /// Returns the newest value of each key, in the order of their revisions.
-    mutating func all() async throws(NATSError) -> [KeyValueEntry] {
+    /// Returns the newest value of each key that has changed since the last call, in the order of their revisions. The first call returns
+    /// the values of all keys.
+    ///
+    /// A bucket can keep earlier values of a key. They are not returned, because a reader would take an earlier version of a signed record
+    /// for a replay.
+    mutating func changed() async throws(NATSError) -> [KeyValueEntry] {
         var entries: [String: KeyValueEntry] = [:]
         while let entry = try await next() { entries[entry.key] = entry }
         return entries.values.sorted { $0.revision < $1.revision }
@@ -35,7 +39,7 @@ struct DirectReader {
     mutating func restart() { last = 0 }
 }
 
-/// The changes of a bucket, one after the other. They arrive through a consumer, or by repeated reading.
+/// The changes of a bucket. They arrive through a consumer, or by repeated reading.
 actor ChangeSource {
     /// The time between two searches for new values, without a consumer.
     private static let period = Duration.seconds(2)
@@ -51,7 +55,7 @@ actor ChangeSource {
         (self.stored, self.bucket, self.hasConsumer) = (stored, bucket, hasConsumer)
     }
 
-    /// Returns the next record, or the error that ended the changes. Returns nil if the changes have ended or the task is cancelled.
+    /// Returns the next records, or the error that ended the changes. Returns nil if the changes have ended or the task is cancelled.
     func next() async -> RecordChanges.Batch? {
         do throws(NATSError) {
             if hasConsumer, reader == nil {
@@ -80,11 +84,9 @@ actor ChangeSource {
         defer { self.reader = reader }
         while true {
             do throws(NATSError) {
-                while let entry = try await reader.next() {
-                    hasRead = true
-                    if let record = StoredRecord(entry, bucket) { return .success([record]) }
-                }
+                let records = try await reader.changed().compactMap { StoredRecord($0, bucket) }
                 hasRead = true
+                if !records.isEmpty { return .success(records) }
             } catch {
                 // A server that was restarted can have an older copy of the bucket, so all values are read again.
                 reader.restart()

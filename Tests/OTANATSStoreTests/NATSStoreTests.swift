@@ -24,6 +24,29 @@ import Testing
         try await withStores(.newest, users, login: "reader:secret@") { try await rule.run(StoreContract($0, $1)) }
     }
 
+    @Test("a watch without a consumer does not start with the earlier versions of a record")
+    func earlierVersions() async throws {
+        let users = """
+            authorization { users: [{ user: reader, password: secret, permissions: {
+                publish: { deny: ["$JS.API.CONSUMER.>"] } } }] }
+            """
+        try await withStores(.newest, users, login: "reader:secret@") { writer, reader in
+            let key = try RecordKey.of(.rollouts, "t-140")
+            var revision = Revision.absent
+            for version: UInt8 in 1...3 {
+                guard case .written(let next) = try await writer.write([version], at: key, expecting: revision) else {
+                    Issue.record("version \(version) was not written")
+                    return
+                }
+                revision = next
+            }
+            try await reader.withChanges(of: .rollouts) { changes in
+                let first = try await changes.first { _ in true }
+                #expect(first == StoredRecord(key: key, revision: revision, bytes: [3]))
+            }
+        }
+    }
+
     @Test("the record of a gateway ends after 90 s, and that of a sighting after 15 minutes")
     func ages() async throws {
         try await TestServer.run(.newest) { server in
