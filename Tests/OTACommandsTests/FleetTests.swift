@@ -63,10 +63,8 @@ import Testing
         #expect(list.rollouts?.array?.map { $0.state?.string } == ["aborted"])
     }
 
-    @Test(
-        "resume and pause refuse a complete rollout, name the next command, and change nothing",
-        arguments: ["resume", "pause"])
-    func changeOfCompleteRollout(command: String) async throws {
+    @Test("resume refuses a complete rollout, names the next command, and changes nothing; a pause is possible")
+    func changeOfCompleteRollout() async throws {
         let fleet = try await Fleet(devices: 1)
         try await fleet.create("spring", "--controller", "controller.pub.pem")
         let text =
@@ -80,13 +78,13 @@ import Testing
         #expect(try await store.write(progress, at: RecordKey(.progress, name), expecting: .absent) != .conflict)
         #expect(try await fleet.status("spring").json().rollout?.state?.string == "complete")
         let before = try await store.read(RecordKey(.rollouts, name))
-        let run = try await fleet.change(command, "spring")
+        let run = try await fleet.change("resume", "spring")
         let error = try run.json().error
         #expect(run.exit == 77 && error?.code?.string == "bad-rollout-change")
         #expect(error?.message?.string?.contains("the rollout spring is complete") == true, "\(run.out)")
         #expect(error?.hint?.string?.contains("otaflash rollout create NAME --release \(fleet.release)") == true)
         #expect(try await store.read(RecordKey(.rollouts, name)) == before)
-        #expect(try await fleet.change("abort", "spring").exit == 0)
+        for command in ["pause", "resume", "abort"] { #expect(try await fleet.change(command, "spring").exit == 0) }
     }
 
     @Test("a paused rollout updates no device until it is resumed")

@@ -78,9 +78,12 @@ public struct StageMachine: Sendable {
             next.excused = RolloutProgress.Excused(
                 ended: min(excused.ended, tally.all.ended), failed: min(excused.failed, tally.all.failed))
         }
-        if next.state == .running {
+        // A complete rollout also updates devices that a gateway finds later.
+        if next.state != .halted {
             if shouldHalt(tally, next.excused) {
                 next.state = .halted
+            } else if next.state == .complete {
+                restartTimes()
             } else if plan.state == .running {
                 advance(&next, tally, at: moment)
             } else {

@@ -180,7 +180,7 @@ public struct WishList: Sendable {
     }
 
     private func admits(_ record: DeviceRecord, _ entry: Entry, at moment: Moment) -> Bool {
-        guard let progress = entry.progress?.value, let seen = entry.seen, progress.state == .running,
+        guard let progress = entry.progress?.value, let seen = entry.seen, progress.state != .halted,
             moment.now - seen < Self.deadManTime,
             // If the progress names a newer version of the rollout, this gateway waits for the newer version, because that version could
             // pause the rollout.

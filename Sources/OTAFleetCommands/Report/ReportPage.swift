@@ -87,14 +87,16 @@ struct ReportPage {
     }
 
     /// A bar with the devices of a rollout by state. The table has the same numbers as text, so the bar is hidden from screen readers.
-    private func bar(_ counts: RolloutSummary.Counts) -> HTML {
-        let parts = [
-            ("done", counts.done), ("running", counts.running), ("waiting", counts.waiting), ("failed", counts.failed),
-            ("refused", counts.refused),
-        ]
+    private func bar(_ counts: RolloutSummary.Counts?) -> HTML {
+        let parts = counts.map {
+            [
+                ("done", $0.done), ("running", $0.running), ("waiting", $0.waiting), ("failed", $0.failed),
+                ("refused", $0.refused),
+            ]
+        }
         return .element(
             "div", attributes: ["class": "bar", "aria-hidden": "true"],
-            parts.filter { $0.1 > 0 }.map { name, count in
+            (parts ?? []).filter { $0.1 > 0 }.map { name, count in
                 .element(
                     "span", attributes: ["class": name, "style": "flex-grow: \(count)", "title": "\(count) \(name)"], ""
                 )

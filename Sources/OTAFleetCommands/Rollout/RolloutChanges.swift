@@ -11,25 +11,60 @@ struct RolloutChangeOptions: ParsableArguments {
     @OptionGroup var signing: SigningOptions
     @OptionGroup var store: StoreOptions
 
-    /// Signs the next version of the rollout, and writes it to the store.
+    /// The time for the count of the devices. On a server, a large fleet needs more: `rollout status` has no limit.
+    private static let countTime = Duration.seconds(10)
+
+    /// Signs the next version of the rollout, and writes it to the store. Before the write, this method reads only the record of the
+    /// rollout: neither a large fleet nor another damaged record may delay or prevent an abort.
     ///
-    /// - Throws: `bad-rollout-change`, also for a pause or a resume of a complete rollout, which has nothing to continue; the errors of
-    ///   ``RolloutSummary/read(_:_:_:_:records:)``.
+    /// - Throws: `bad-rollout-change`, also for a resume of a complete rollout that is not paused, which has nothing to continue; the errors
+    ///   of `rollout(_:_:)`.
     func change(to state: Rollout.State, _ console: Console) async throws -> RolloutAnswer {
         let name = try RolloutName(reading: name)
         let (signer, operators) = try signing.keys(console)
         return try await store.withStore { store in
-            let (rollout, revision, summary) = try await RolloutSummary.read(name, operators, store, console)
-            guard state == .aborted || summary.state != "complete" else {
-                throw FleetError(
-                    .badChange, "the rollout \(name) is complete: all known devices have been finished for 24 h",
-                    hint:
-                        "for other devices, create a new rollout: otaflash rollout create NAME --release \(summary.release)"
-                )
+            let (rollout, revision) = try await store.rollout(name, operators)
+            if state == .running, rollout.value.state == .running { try await requireUnfinished(rollout, store) }
+            let next = try operators.change(rollout, to: state, with: signer).encoded()
+            try await store.put(next, at: RecordKey(name), expecting: revision)
+            return RolloutAnswer(await counted(try operators.rollout(next), store, console))
+        }
+    }
+
+    private func requireUnfinished(_ rollout: Verified<Rollout>, _ store: any FleetStore) async throws {
+        let name = rollout.value.name
+        guard let stored = try await store.read(RecordKey(.progress, name.text)),
+            let progress = try? OperatorKeys.progress(stored.bytes, of: rollout), progress.value.state == .complete
+        else { return }
+        throw FleetError(
+            .badChange, "the rollout \(name) is complete: all known devices have been finished for 24 h",
+            hint:
+                "for other devices, create a new rollout: otaflash rollout create NAME --release \(rollout.value.release)"
+        )
+    }
+
+    /// Counts the devices of the changed rollout. The change is already written, so a failure of the count is only a warning.
+    private func counted(
+        _ rollout: Verified<Rollout>, _ store: any FleetStore, _ console: Console
+    ) async -> RolloutSummary {
+        do {
+            return try await withThrowingTaskGroup(of: RolloutSummary.self) { group in
+                group.addTask { try await RolloutSummary.read(rollout, store, console) }
+                group.addTask {
+                    try await Task.sleep(for: Self.countTime)
+                    throw StoreError(.unavailable, "the count was not complete after \(Self.countTime)")
+                }
+                defer { group.cancelAll() }
+                for try await summary in group { return summary }
+                throw CancellationError()
             }
-            let next = try operators.change(rollout, to: state, with: signer)
-            try await store.put(next.encoded(), at: RecordKey(name), expecting: revision)
-            return RolloutAnswer(try await RolloutSummary.read(name, operators, store, console).summary)
+        } catch {
+            let (name, state) = (rollout.value.name, rollout.value.state)
+            let cause = Failure(error, in: Invocation(command: "rollout")).message
+            console.warn(
+                "the rollout \(name) is \(state.rawValue); its devices could not be counted: \(cause)",
+                hint: "count them: otaflash rollout status \(name)")
+            return RolloutSummary(rollout.value, progress: nil, counts: nil)
         }
     }
 }

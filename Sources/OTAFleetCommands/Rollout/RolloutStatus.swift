@@ -57,7 +57,8 @@ struct RolloutStatus: Command {
         let operators = try operators.keys(console)
         return try await store.withStore { store in
             guard wait else {
-                return RolloutAnswer(try await RolloutSummary.read(name, operators, store, console).summary)
+                let (rollout, _) = try await store.rollout(name, operators)
+                return RolloutAnswer(try await RolloutSummary.read(rollout, store, console))
             }
             return try await waited(name, operators, store, console)
         }
@@ -74,7 +75,8 @@ struct RolloutStatus: Command {
             let start = ContinuousClock.now
             let summary: RolloutSummary
             do {
-                summary = try await RolloutSummary.read(name, operators, store, console).summary
+                let (rollout, _) = try await store.rollout(name, operators)
+                summary = try await RolloutSummary.read(rollout, store, console)
                 last = .now
             } catch let error as StoreError where error.code == .unavailable {
                 // A restart of the server must not end the wait.
@@ -107,7 +109,7 @@ struct RolloutStatus: Command {
     private static func halted(_ summary: RolloutSummary) -> Failure {
         Failure(
             "rollout-halted", .rolledBack,
-            "the rollout \(summary.name) halted in stage \(summary.stage): \(summary.devices.failed) devices failed",
+            "the rollout \(summary.name) halted in stage \(summary.stage): \(summary.devices?.failed ?? 0) devices failed",
             hint: "show the devices: otaflash fleet devices --state given-up; to continue: otaflash rollout resume "
                 + "\(summary.name) --key KEY.pem")
     }

@@ -16,6 +16,8 @@ struct RolloutSummary: Encodable, Sendable {
             refused = counts.refused
             waiting = counts.waiting
         }
+
+        var total: Int { done + running + failed + refused + waiting }
     }
 
     let name, product, release: String
@@ -25,15 +27,16 @@ struct RolloutSummary: Encodable, Sendable {
     /// The current stage, from 1; 0 if no controller has started the rollout.
     let stage: Int
     let stages: Int
-    let devices: Counts
+    /// Nil if the devices could not be counted.
+    let devices: Counts?
     let created, expires: String
     /// True if the last stage is in force, at least one known device is finished, and no known device is running or waiting.
     let isFinished: Bool
 
     /// - Parameters:
     ///   - progress: the progress that a controller of the rollout signed; nil: no controller has started the rollout.
-    ///   - counts: the devices of the stages until now.
-    init(_ rollout: Rollout, progress: RolloutProgress?, counts: RolloutProgress.Counts) {
+    ///   - counts: the devices of the stages until now; nil: the devices could not be counted.
+    init(_ rollout: Rollout, progress: RolloutProgress?, counts: RolloutProgress.Counts?) {
         name = rollout.name.text
         product = rollout.selection.product.text
         release = rollout.release.text
@@ -41,7 +44,7 @@ struct RolloutSummary: Encodable, Sendable {
         let last = rollout.stages.count
         stages = last
         stage = progress.map { min($0.stage + 1, last) } ?? 0
-        devices = Counts(counts)
+        devices = counts.map { Counts($0) }
         created = rollout.created.description
         expires = rollout.expires.description
         // The operator's state is newer than the progress until the controller has read it.
@@ -55,7 +58,7 @@ struct RolloutSummary: Encodable, Sendable {
             case (.running, nil): "waiting"
             case (.running, _): "running"
             }
-        isFinished = stage == last && counts.ended > 0 && counts.unfinished == 0
+        isFinished = stage == last && counts.map { $0.ended > 0 && $0.unfinished == 0 } == true
     }
 
     private enum CodingKeys: String, CodingKey {
@@ -64,28 +67,24 @@ struct RolloutSummary: Encodable, Sendable {
     }
 
     var text: String { isFinished && state == "running" ? "all known devices are finished" : state }
-    private var total: Int { devices.done + devices.running + devices.failed + devices.refused + devices.waiting }
 
     /// The titles and values that a list and the status of one rollout show.
     var cells: [(String, String)] {
         [
             ("rollout", name), ("state", text), ("stage", "\(stage) of \(stages)"),
-            ("done", "\(devices.done) of \(total)"), ("failed", "\(devices.failed)"), ("product", product),
+            ("done", devices.map { "\($0.done) of \($0.total)" } ?? "not counted"),
+            ("failed", devices.map { "\($0.failed)" } ?? "-"), ("product", product),
             ("release", release),
         ]
     }
 }
 
-extension RolloutSummary {
-    /// Reads a rollout and its progress, and counts its devices.
+extension FleetStore {
+    /// Reads a rollout, and no other record.
     ///
-    /// - Parameter records: the records of all devices; nil: this method reads them.
     /// - Throws: `no-such-rollout`; `FleetError` if the rollout is not signed by an operator; `StoreError`.
-    static func read(
-        _ name: RolloutName, _ operators: OperatorKeys, _ store: some FleetStore, _ console: Console,
-        records: [DeviceRecord]? = nil
-    ) async throws -> (rollout: Verified<Rollout>, revision: Revision, summary: RolloutSummary) {
-        guard let stored = try await store.read(RecordKey(name)) else {
+    func rollout(_ name: RolloutName, _ operators: OperatorKeys) async throws -> (Verified<Rollout>, Revision) {
+        guard let stored = try await read(RecordKey(name)) else {
             throw Failure(
                 "no-such-rollout", .noInput, "the store has no rollout \(name)",
                 hint: "list the rollouts: otaflash rollout list")
@@ -97,13 +96,25 @@ extension RolloutSummary {
             }
             return rollout
         }
-        let progress = try await store.read(RecordKey(.progress, name.text)).map { stored in
+        return (rollout, stored.revision)
+    }
+}
+
+extension RolloutSummary {
+    /// Reads the progress of a rollout, and counts its devices.
+    ///
+    /// - Parameter records: the records of all devices; nil: this method reads them.
+    /// - Throws: `FleetError` if the progress is not signed by a controller of the rollout; `StoreError`.
+    static func read(
+        _ rollout: Verified<Rollout>, _ store: some FleetStore, _ console: Console, records: [DeviceRecord]? = nil
+    ) async throws -> RolloutSummary {
+        let progress = try await store.read(RecordKey(.progress, rollout.value.name.text)).map { stored in
             try naming(stored) { () throws(FleetError) in try OperatorKeys.progress(stored.bytes, of: rollout) }
         }
         let devices: [DeviceRecord]
         if let records { devices = records } else { devices = try await counted(store, console) }
         let counts = progress.map { Tally(devices, of: rollout.value, stage: $0.value.stage).all } ?? .init()
-        return (rollout, stored.revision, RolloutSummary(rollout.value, progress: progress?.value, counts: counts))
+        return RolloutSummary(rollout.value, progress: progress?.value, counts: counts)
     }
 
     /// Returns the records of all devices that can be counted. For each other record, it prints a warning.
@@ -123,8 +134,8 @@ extension RolloutSummary {
         for record in try await store.records(in: .rollouts).sorted(by: { $0.key.name < $1.key.name }) {
             guard let name = RolloutName(record.key.name.description) else { continue }
             do {
-                let (rollout, _, summary) = try await read(name, operators, store, console, records: records)
-                rollouts.append((rollout.value, summary))
+                let (rollout, _) = try await store.rollout(name, operators)
+                rollouts.append((rollout.value, try await read(rollout, store, console, records: records)))
             } catch let error as FleetError {
                 console.warn("the rollout \(name) is ignored: \(error.context)", hint: error.failure.hint)
             }
@@ -146,11 +157,12 @@ struct RolloutAnswer: CommandAnswer {
     }
 
     var lines: [TerminalLine] {
-        let devices = rollout.devices
-        return TextTable.pairs(
-            rollout.cells + [
+        var cells = rollout.cells
+        if let devices = rollout.devices {
+            cells += [
                 ("running", "\(devices.running)"), ("waiting", "\(devices.waiting)"), ("refused", "\(devices.refused)"),
-                ("expires", rollout.expires),
-            ])
+            ]
+        }
+        return TextTable.pairs(cells + [("expires", rollout.expires)])
     }
 }

@@ -179,7 +179,8 @@ import Testing
         #expect(try rig.step(at: 100)?.stage == 0 && rig.step(at: 160)?.stage == 1)
     }
 
-    @Test("the rollout is complete after 24 h in which no admitted device was unfinished")
+    @Test(
+        "the rollout is complete after 24 h without an unfinished device, and halts if devices that appear later fail")
     func completes() throws {
         let rig = try Rig()
         try rig.end(rig.records.indices)
@@ -191,6 +192,10 @@ import Testing
         try rig.end(rig.records.indices)
         #expect(try rig.step(at: 86_500)?.state == .running && rig.step(at: 172_899)?.state == .running)
         #expect(try rig.step(at: 172_900)?.state == .complete)
+        rig.records += try (100..<110).map { try rig.fixtures.record("sim-\($0)") }
+        #expect(try rig.step(at: 173_000)?.state == .complete)
+        try rig.end(100..<110, .giveUp(.rolledBack, by: rig.fixtures.a))
+        #expect(try rig.step(at: 173_100)?.state == .halted)
     }
 
     @Test(
