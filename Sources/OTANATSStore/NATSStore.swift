@@ -235,6 +235,8 @@ extension StoreError {
                 "check that JetStream runs and that the store was created, by this release of otaflash: otaflash fleet init --server URL"
             case .connectionFailed:
                 "check that the server runs and that its address and port are right: --server nats://HOST:4222"
+            case .noServerInformation:
+                "check that the address is the address of a NATS server; if its tls block has 'handshake_first: true', use 'handshake_first: auto'"
             case .authorizationFailed:
                 "give the credentials of a user of the NATS server: --credentials FILE"
             case .permissionDenied: "check this user's permissions in the configuration of the NATS server"

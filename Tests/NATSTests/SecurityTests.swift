@@ -107,6 +107,31 @@ struct SecurityTests {
         }
     }
 
+    @Test(
+        "a server that waits for the TLS handshake first is reported, and a server that also accepts other clients works",
+        arguments: [("true", true), ("auto", false)])
+    func handshakeFirst(setting: String, isRefused: Bool) async throws {
+        try await TemporaryFolder.run { folder in
+            try await makeCertificates(folder)
+            let settings =
+                "tls { cert_file: \"FOLDER/server.pem\", key_file: \"FOLDER/server.key\", handshake_first: \(setting) }"
+            try await TestServer.run(.newest, in: folder, settings) { server in
+                var options = server.options
+                options.servers = ["tls://localhost:\(server.port)"]
+                options.certificateAuthority = folder.appending("ca.pem").string
+                if isRefused {
+                    await #expect(throws: NATSError(.noServerInformation, "")) {
+                        _ = try await NATSClient.open(options)
+                    }
+                } else {
+                    try await NATSClient.withClient(options) { client in
+                        await #expect(throws: NATSError(.noResponders, "")) { _ = try await client.request("nobody") }
+                    }
+                }
+            }
+        }
+    }
+
     @Test("a tls address does not connect to a server without TLS")
     func plainServer() async throws {
         try await TestServer.run(.newest) { server in

@@ -153,7 +153,10 @@ final class NATSConnection: Sendable {
         do throws(NATSError) {
             let settings = try LibraryOptions(options, receiver: receivers[0])
             let status = natsConnection_Connect(&library.connection, settings.pointer)
-            if let error = NATSError.last(status, "cannot connect to \(options.addresses)") { throw error }
+            if var error = NATSError.last(status, "cannot connect to \(options.addresses)") {
+                if status == NATS_CONNECTION_CLOSED { error.code = .noServerInformation }
+                throw error
+            }
             try subscribeToReplies(options)
             return nil
         } catch {
