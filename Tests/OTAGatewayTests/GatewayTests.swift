@@ -330,6 +330,34 @@ import Testing
         }
     }
 
+    @Test(
+        "a result that was lost with a killed gateway is read from the device again, without a second image",
+        arguments: ["a", "b"])
+    func lostResult(next: String) throws {
+        let world = try World { time, memory in
+            FaultyStore(memory, faults: FaultyStore<VirtualTime>.Faults(), seed: 1, clock: time)
+        }
+        let connection = try #require(world.store as? FaultyStore<VirtualTime>)
+        try run(world, attempts: 1) { device, _ in
+            let gateway = try world.gateway("a", hears: [device: -50])
+            try await world.wait("the trial") { try await world.record(device)?.phase == .trial }
+            await connection.setPartitioned(true)
+            try await world.wait("the confirmation") { await world.air.confirmations == [device: 1] }
+            try await world.time.sleep(for: .seconds(5))
+            await gateway.kill()
+            await connection.setPartitioned(false)
+            #expect(try await world.record(device)?.state == .running)
+            let second = try world.gateway(next, life: 2, hears: [device: -50])
+            try await world.wait("the result") { try await world.record(device)?.state == .done }
+            try await second.stop()
+            #expect(try await world.record(device)?.version == world.fleet.bundle.manifest.version)
+            #expect(await world.air.started == [device, device])
+            #expect(await world.air.confirmations == [device: 1])
+            #expect(await world.air.acceptedChunks == [device: Air.chunks])
+            #expect(try await world.events() == ["sim-1 2 updated"])
+        }
+    }
+
     @Test("a full store gets one write of a device's record in 60 s, and no push starts")
     func storeFull() throws {
         let writes = Guarded(0)
