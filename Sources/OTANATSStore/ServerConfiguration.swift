@@ -83,7 +83,7 @@ public struct ServerConfiguration: Sendable {
                 jetstream: enabled
                 users: [
             \(gateways.map(Self.gatewayUser).joined(separator: "\n"))
-                  # For another gateway, add such a line, and reload the server: nats-server --signal reload
+                  # For another gateway, add such an entry, and reload the server: nats-server --signal reload
                 ]
                 exports: [
             \(Self.exports(lent, to: "OPS"))

@@ -18,6 +18,9 @@ final class ServerProcess: Sendable {
     private let input: Guarded<FileDescriptor?>
     private let server = Guarded(pid_t?.none)
 
+    /// The process ID of the server; nil before its start.
+    var id: pid_t? { server.with { $0 } }
+
     init(program: String, arguments: [String]) throws {
         let (standardInput, input) = try FileDescriptor.closeOnExecPipe()
         let (output, standardOutput) = try FileDescriptor.closeOnExecPipe()

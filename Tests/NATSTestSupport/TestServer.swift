@@ -143,6 +143,14 @@ package final class TestServer: Sendable {
 
     package func resume() { running.with { $0?.process }?.signal(SIGCONT) }
 
+    /// Makes the server read its configuration file again with the command of the documentation, `nats-server --signal reload`. The command
+    /// gets the process, because the tests run several servers.
+    package func reloadByCommand() async throws {
+        guard let id = running.with({ $0?.process.id }) else { return }
+        let run = try await Command.run(version.program, ["--signal", "reload=\(id)"])
+        guard run.succeeded else { throw ServerEnded(log: run.errorText) }
+    }
+
     /// Makes the server read its configuration file again, after a change of `settings`.
     package func reload(_ settings: String, _ name: String = "one") throws {
         try folder.appending("\(name).conf").write((configuration?(port) ?? "") + settings)

@@ -87,6 +87,52 @@ import Testing
         }
     }
 
+    @Test(
+        "after 'fleet init --force' and 'nats-server --signal reload', the server accepts the user of a new gateway",
+        arguments: TestServer.Version.allCases)
+    func newGateway(_ version: TestServer.Version) async throws {
+        try await FleetServer.run(version) { sandbox, server in
+            try await FleetServer.write(["desk", "attic", "porch"], in: sandbox, server)
+            let list = ["fleet", "devices", "--server", server.url, "--credentials", "gateway-porch.nk"]
+            #expect(try await sandbox.run(list).exit == 77)
+            try await server.reloadByCommand()
+            try await FleetServer.wait { try await sandbox.run(list).exit == 0 }
+        }
+    }
+
+    @Test(
+        "a gateway and a controller whose users are removed from the server end with store-access-refused (77)",
+        arguments: TestServer.Version.allCases)
+    func removedUsers(_ version: TestServer.Version) async throws {
+        try await FleetServer.run(version) { sandbox, server in
+            let fleet = try await Fleet(in: sandbox, devices: 1, server: server.url)
+            async let gateway = fleet.gateway(["--format", "json"])
+            async let controller = fleet.run(
+                ["fleet", "run", "--key", "controller.pem", "--operators", "ops.pub.pem", "--format", "json"],
+                as: .controller)
+            try await FleetServer.wait { try await fleet.json("fleet", "gateways").gateways?.array?.count == 1 }
+            try await fleet.create("spring")
+            try await FleetServer.wait { try await fleet.status("spring").json().rollout?.state?.string == "running" }
+            // The entry of each user has three lines in the configuration.
+            var lines = String(decoding: try sandbox.read("nats.conf"), as: UTF8.self).split(separator: "\n")
+            for file in ["controller.nk", "gateway-desk.nk"] {
+                var options = server.options
+                let key = try options.useCredentials(inFile: sandbox.path(file))
+                let first = try #require(lines.firstIndex { $0.contains("nkey: \(key)") })
+                lines.removeSubrange(first...first + 2)
+            }
+            try sandbox.write("nats.conf", Array(lines.joined(separator: "\n").utf8))
+            try await server.reloadByCommand()
+            for run in [try await gateway, try await controller] {
+                #expect(run.exit == 77, "\(run.err)")
+                let error = try run.json().error
+                #expect(error?.code?.string == "store-access-refused", "\(run.out)")
+                #expect(error?.message?.string?.contains("does not accept this user any more") == true, "\(run.out)")
+                #expect(error?.hint?.string?.contains("--credentials") == true)
+            }
+        }
+    }
+
     @Test("fleet init keeps existing credentials, and replaces a configuration only with --force")
     func again() async throws {
         let sandbox = try Sandbox()

@@ -24,7 +24,8 @@ struct GatewayRun: Command {
             the rollout (--operators), and a trusted key the bundle (--trust).
 
             The gateway runs until Ctrl-C or SIGTERM. Then it interrupts the updates whose devices have not marked the new image for \
-            boot, waits for the others, and exits with 0. A second signal ends it at once.
+            boot, waits for the others, and exits with 0. A second signal ends it at once. If the server of the store does not accept \
+            the gateway's user any more, the gateway stops in the same way, and exits with 77.
 
             If the store is a file, the gateway is also a controller: it starts the stages of the rollouts that name its \
             key. Its key is \(FleetFolder.controllerKeyHelp); 'otaflash rollout create' on this machine names this key by default. If the store is on a server (--server \
@@ -90,9 +91,10 @@ struct GatewayRun: Command {
         defer { withExtendedLifetime(lock) {} }
         let metrics = Guarded(FleetMetrics(isGateway: true, isController: !store.isOnServer))
         return try await self.metrics.write(metrics, console) {
-            try await store.withStore(waitingFor: console) { store in
+            try await store.withStore(waitingFor: console) { store, access in
                 try await run(
-                    MeasuredStore(store: store, metrics: metrics), as: name, at: addresses, verifier, operators,
+                    MeasuredStore(store: store, metrics: metrics, access: access), access, as: name, at: addresses,
+                    verifier, operators,
                     memory: memory, controllerMemory: MemoryFile(path: folder.appending("controller-serials")), metrics,
                     console)
             }
@@ -100,7 +102,8 @@ struct GatewayRun: Command {
     }
 
     private func run(
-        _ store: any FleetStore, as name: GatewayName, at addresses: [DeviceAddress], _ verifier: Verifier,
+        _ store: any FleetStore, _ access: StoreAccess, as name: GatewayName, at addresses: [DeviceAddress],
+        _ verifier: Verifier,
         _ operators: OperatorKeys, memory: MemoryFile, controllerMemory serials: MemoryFile,
         _ metrics: Guarded<FleetMetrics>, _ console: Console
     ) async throws -> GatewayAnswer {
@@ -134,11 +137,15 @@ struct GatewayRun: Command {
         let others = search.all ? " and all Bluetooth devices in range" : ""
         console.note("the gateway \(name) runs with \(addresses.count) devices\(others); press Ctrl-C to stop it")
         try await Interrupts.during(onFirst: { console.note("stopping; press Ctrl-C again to stop at once") }) {
-            stops in
-            try await withThrowingTaskGroup(of: Void.self) { group in
-                if let controller { group.addTask { await controller.run() } }
-                try await gateway.run(stops: stops)
-                group.cancelAll()
+            signals in
+            try await access.stopping(
+                signals, report: { console.note("stopping, because of the store: \($0.context)") }
+            ) { stops in
+                try await withThrowingTaskGroup(of: Void.self) { group in
+                    if let controller { group.addTask { await controller.run() } }
+                    try await gateway.run(stops: stops)
+                    group.cancelAll()
+                }
             }
         }
         return GatewayAnswer(gateway: name.text, attempts: metrics.with(\.attempts))

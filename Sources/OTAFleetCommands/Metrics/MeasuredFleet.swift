@@ -1,69 +1,79 @@
-import DescriptorIO
-import OTAFirmware
+package import DescriptorIO
+package import OTAFirmware
 import OTAFleet
 import OTAGateway
 import OTASigning
-import OTAStore
+package import OTAStore
 
-/// A store that measures the operations of another store. It passes each call to that store unchanged.
-struct MeasuredStore: FleetStore {
-    let store: any FleetStore
-    let metrics: Guarded<FleetMetrics>
+/// A store that measures the operations of another store, and passes refused operations to a ``StoreAccess``. It passes each call to the
+/// other store unchanged.
+package struct MeasuredStore: FleetStore {
+    private let store: any FleetStore
+    private let metrics: Guarded<FleetMetrics>
+    private let access: StoreAccess
 
-    func read(_ key: RecordKey) async throws(StoreError) -> StoredRecord? {
-        let start = ContinuousClock.now
-        defer { answered(.read, since: start) }
-        return try await store.read(key)
+    package init(store: any FleetStore, metrics: Guarded<FleetMetrics>, access: StoreAccess) {
+        (self.store, self.metrics, self.access) = (store, metrics, access)
     }
 
-    func records(in bucket: Bucket) async throws(StoreError) -> [StoredRecord] {
-        let start = ContinuousClock.now
-        defer { answered(.list, since: start) }
-        return try await store.records(in: bucket)
+    package func read(_ key: RecordKey) async throws(StoreError) -> StoredRecord? {
+        try await measured(.read, key.bucket) { () throws(StoreError) in try await store.read(key) }
     }
 
-    func write(
+    package func records(in bucket: Bucket) async throws(StoreError) -> [StoredRecord] {
+        try await measured(.list, bucket) { () throws(StoreError) in try await store.records(in: bucket) }
+    }
+
+    package func write(
         _ bytes: [UInt8], at key: RecordKey, expecting expected: Revision
     ) async throws(StoreError) -> WriteOutcome {
-        let start = ContinuousClock.now
-        defer { answered(.write, since: start) }
-        let outcome = try await store.write(bytes, at: key, expecting: expected)
+        let outcome = try await measured(.write, key.bucket) { () throws(StoreError) in
+            try await store.write(bytes, at: key, expecting: expected)
+        }
         metrics.with { $0.wrote(outcome) }
         return outcome
     }
 
     /// Not measured, because a watch lasts as long as its caller wants.
-    func withChanges<Result>(
+    package func withChanges<Result>(
         of bucket: Bucket, _ body: (RecordChanges) async throws -> Result
     ) async throws -> Result { try await store.withChanges(of: bucket, body) }
 
-    func putObject(_ bytes: [UInt8], digest: SHA256Digest) async throws(StoreError) {
-        let start = ContinuousClock.now
-        defer { answered(.object, since: start) }
-        try await store.putObject(bytes, digest: digest)
+    package func putObject(_ bytes: [UInt8], digest: SHA256Digest) async throws(StoreError) {
+        try await measured(.object, nil) { () throws(StoreError) in try await store.putObject(bytes, digest: digest) }
     }
 
-    func object(_ digest: SHA256Digest) async throws(StoreError) -> [UInt8]? {
-        let start = ContinuousClock.now
-        defer { answered(.object, since: start) }
-        return try await store.object(digest)
+    package func object(_ digest: SHA256Digest) async throws(StoreError) -> [UInt8]? {
+        try await measured(.object, nil) { () throws(StoreError) in try await store.object(digest) }
     }
 
-    func append(_ event: FleetEvent) async throws(StoreError) {
-        let start = ContinuousClock.now
-        defer { answered(.event, since: start) }
-        try await store.append(event)
+    package func append(_ event: FleetEvent) async throws(StoreError) {
+        try await measured(.event, nil) { () throws(StoreError) in try await store.append(event) }
     }
 
-    func events(after number: UInt64) async throws(StoreError) -> [StoredEvent] {
-        let start = ContinuousClock.now
-        defer { answered(.event, since: start) }
-        return try await store.events(after: number)
+    package func events(after number: UInt64) async throws(StoreError) -> [StoredEvent] {
+        try await measured(.event, nil) { () throws(StoreError) in try await store.events(after: number) }
     }
 
-    private func answered(_ operation: FleetMetrics.Operation, since start: ContinuousClock.Instant) {
-        let duration = start.duration(to: .now)
-        metrics.with { $0.answered(operation, after: duration) }
+    /// - Parameter bucket: the bucket of the operation. Without the records of this bucket, the command cannot work; nil: it can. The record
+    ///   of the gateway itself is only for people.
+    private func measured<Result>(
+        _ operation: FleetMetrics.Operation, _ bucket: Bucket?, _ body: () async throws(StoreError) -> Result
+    ) async throws(StoreError) -> Result {
+        let start = ContinuousClock.now
+        defer {
+            let duration = start.duration(to: .now)
+            metrics.with { $0.answered(operation, after: duration) }
+        }
+        let name = bucket == .gateways ? nil : bucket.map { "\(operation.rawValue) \($0.rawValue)" }
+        do throws(StoreError) {
+            let result = try await body()
+            if let name { access.answered(name, nil) }
+            return result
+        } catch {
+            if let name { access.answered(name, error) }
+            throw error
+        }
     }
 }
 

@@ -38,29 +38,33 @@ struct StoreOptions: ParsableArguments {
 
     /// Opens the store, passes it to `body`, and closes it. A file that does not exist is created.
     ///
-    /// - Parameter unreachable: called while no server can be reached; nil: the method then throws.
     /// - Throws: `StoreError`, `ClientError`; the errors of ``ServerOptions/withClient(unreachable:_:)`` and of `body`.
-    func withStore<Result: Sendable>(
-        unreachable: ((NATSError) -> Void)? = nil, _ body: (any FleetStore) async throws -> Result
-    ) async throws -> Result {
-        if isOnServer {
-            return try await server.withClient(unreachable: unreachable) { try await body(NATSStore($0)) }
-        }
+    func withStore<Result: Sendable>(_ body: (any FleetStore) async throws -> Result) async throws -> Result {
+        if isOnServer { return try await server.withClient { try await body(NATSStore($0)) } }
         if let store { return try await body(LocalStore(FilePath(store))) }
         return try await body(LocalStore(FleetFolder.path.appending("fleet.db")))
     }
 
     /// The same for a command that runs until a signal. Such a command often starts before the network, or while the server restarts. So
-    /// this method waits for the server, and warns once.
+    /// this method waits for the server, and warns once. `body` gets a ``StoreAccess`` that shows whether the server still accepts the user.
     func withStore<Result: Sendable>(
-        waitingFor console: Console, _ body: (any FleetStore) async throws -> Result
+        waitingFor console: Console, _ body: (any FleetStore, StoreAccess) async throws -> Result
     ) async throws -> Result {
+        let access = StoreAccess()
+        guard isOnServer else { return try await withStore { try await body($0, access) } }
         var isWarned = false
-        return try await withStore(
+        return try await server.withClient(
             unreachable: { error in
                 if !isWarned { console.warn(error.failure.message, hint: error.failure.hint) }
                 isWarned = true
-            }, body)
+            }) { client in
+                try await withThrowingTaskGroup(of: Void.self) { group in
+                    group.addTask { await access.watch(client) }
+                    let result = try await body(NATSStore(client), access)
+                    group.cancelAll()
+                    return result
+                }
+            }
     }
 }
 

@@ -56,17 +56,20 @@ struct FleetRun: Command {
         let metrics = Guarded(FleetMetrics(isGateway: false, isController: true))
         let notes = ControllerNotes(console, metrics)
         return try await self.metrics.write(metrics, console) {
-            try await store.withStore(waitingFor: console) { store in
+            try await store.withStore(waitingFor: console) { store, access in
                 let controller = Controller(
                     signer: signer, life: GatewayLife(UInt32.random(in: 0...UInt32.max)), operators: operators,
-                    memory: memory, store: MeasuredStore(store: store, metrics: metrics), clock: ContinuousClock(),
+                    memory: memory, store: MeasuredStore(store: store, metrics: metrics, access: access),
+                    clock: ContinuousClock(),
                     wall: WallClock.now, save: { try serials.write($0) }, report: { notes.report($0) })
                 console.note("the controller \(id) runs; press Ctrl-C to stop it")
-                await Interrupts.during(onFirst: { console.note("stopping") }) { stops in
-                    await withTaskGroup(of: Void.self) { group in
-                        group.addTask { await controller.run() }
-                        for await _ in stops { break }
-                        group.cancelAll()
+                try await Interrupts.during(onFirst: { console.note("stopping") }) { signals in
+                    try await access.stopping(signals, report: { _ in console.note("stopping") }) { stops in
+                        await withTaskGroup(of: Void.self) { group in
+                            group.addTask { await controller.run() }
+                            for await _ in stops { break }
+                            group.cancelAll()
+                        }
                     }
                 }
                 return FleetRunAnswer(controller: "\(id)")

@@ -92,7 +92,7 @@ struct Fleet {
         "ops.pub.pem",
     ]
 
-    func gateway() async throws -> Run { try await run(Self.words, as: .gateway) }
+    func gateway(_ options: [String] = []) async throws -> Run { try await run(Self.words + options, as: .gateway) }
 
     /// Runs a gateway during `body`, and then stops it with SIGTERM. If the store is on a server, a controller runs, too.
     func withGateway<Result: Sendable>(
@@ -164,8 +164,7 @@ enum FleetServer {
         let sandbox = try Sandbox()
         let port = try TestServer.freePorts(1)[0]
         let written = try await sandbox.run(
-            "fleet", "init", "--config", "nats.conf", "--gateway", "desk", "--gateway", "attic", "--listen",
-            "127.0.0.1:\(port)", "--store-dir", sandbox.path("jetstream"), "--format", "json")
+            Self.words(["desk", "attic"], in: sandbox, port: port))
         #expect(written.exit == 0, "\(written.err)")
         try await TestServer.run(version, configuration: sandbox.folder.appending("nats.conf")) { server in
             let created = try await sandbox.run(
@@ -173,5 +172,21 @@ enum FleetServer {
             #expect(created.exit == 0, "\(created.err)")
             try await body(sandbox, server)
         }
+    }
+
+    private static func words(_ gateways: [String], in sandbox: Sandbox, port: Int) -> [String] {
+        ["fleet", "init", "--config", "nats.conf", "--listen", "127.0.0.1:\(port)", "--format", "json", "--store-dir"]
+            + [sandbox.path("jetstream")] + gateways.flatMap { ["--gateway", $0] }
+    }
+
+    /// Replaces the configuration of the server with one for other gateways. The server does not read it again.
+    static func write(_ gateways: [String], in sandbox: Sandbox, _ server: TestServer) async throws {
+        let run = try await sandbox.run(words(gateways, in: sandbox, port: server.port) + ["--force"])
+        #expect(run.exit == 0, "\(run.err)")
+    }
+
+    /// Waits until the condition is true. The time limit of the suite ends the wait.
+    static func wait(_ condition: () async throws -> Bool) async throws {
+        while try await !condition() { try await Task.sleep(for: .milliseconds(100)) }
     }
 }
