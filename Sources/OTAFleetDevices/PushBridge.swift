@@ -37,6 +37,7 @@ private final class TrialPhase: Sendable {
     /// Records the phase of the push, and returns its progress for the gateway; nil if the gateway does not need this progress.
     func step(_ progress: UpdateProgress) -> PushStep? {
         switch progress {
+        case .phase(.preflight): return PushStep(.connect)
         case .phase(.transfer), .phase(.verify):
             value.store(false, ordering: .relaxed)
             return PushStep(.transfer)

@@ -22,9 +22,9 @@ public protocol GatewayDevices: Sendable {
     ///     `.retry(.notInTrial)` before the first change on the device.
     ///   - interrupts: an element asks the push to end within 2 s. The device keeps the received bytes. From the report of the phase
     ///     `trial` on, the push ignores interrupts.
-    ///   - report: called with each step of the progress, in order, before this method returns. A push reports the phase `transfer` first,
-    ///     even if the device already has all bytes. It reports `trial` before it marks the image for boot. If a push finds the device on
-    ///     trial, it reports only `trial`.
+    ///   - report: called with each step of the progress, in order, before this method returns. A push reports the phase `connect` when the
+    ///     device has answered for the first time. Then it reports the phase `transfer`, even if the device already has all bytes. It
+    ///     reports `trial` before it marks the image for boot. If a push finds the device on trial, it does not report `transfer`.
     func push(
         _ bundle: VerifiedBundle, to device: DeviceID, onlyConfirms: Bool, interrupts: AsyncStream<Void>,
         report: @escaping @Sendable (PushStep) -> Void

@@ -19,6 +19,9 @@ struct GatewayLoop<C: Clock, Devices: GatewayDevices> where C.Duration == Durati
         /// The time at which the machine must be called again, and the time at which a failed read of the record is repeated. Each is nil
         /// if no such call or read is planned.
         var deadline, readTime: Duration?
+        /// If the device has not answered to the push by this time, the push ends in favour of a device that waits for a place. Nil if no push
+        /// is under way, after the first answer, and for a device with a radio: a connection over Bluetooth can take longer.
+        var answerTime: Duration?
         /// No attempt on the device starts before this time. The loop sets it when the store refuses a write of the device's record.
         var blocked = Duration.zero
     }
@@ -81,6 +84,7 @@ struct GatewayLoop<C: Clock, Devices: GatewayDevices> where C.Duration == Durati
             interruptIfAborted(device, &group)
         case .read(let device, let result): received(result, of: device, &group)
         case .step(let device, let step):
+            units[device]?.answerTime = nil
             perform(device, &group) { $0.progress(step.phase, offset: step.offset, total: step.total, at: $1) }
         case .pushed(let device, let end): perform(device, &group) { $0.end(end, at: $1) }
         case .bundle(let release, let result): loaded(result, of: release, &group)
@@ -137,6 +141,9 @@ struct GatewayLoop<C: Clock, Devices: GatewayDevices> where C.Duration == Durati
                     note(deadline: time)
                 }
             }
+            if let time = units[device]?.answerTime {
+                if time <= now { checkAnswer(of: device, at: now, &group) } else { note(deadline: time) }
+            }
             if let time = units[device]?.deadline {
                 if time <= now {
                     units[device]?.deadline = nil
@@ -146,6 +153,36 @@ struct GatewayLoop<C: Clock, Devices: GatewayDevices> where C.Duration == Durati
                 }
             }
         }
+    }
+
+    /// Ends the push to a device that has not answered if another device waits for a place. Otherwise the push continues until its own end,
+    /// and this method is called again.
+    private mutating func checkAnswer(of device: DeviceID, at now: Duration, _ group: inout DiscardingTaskGroup) {
+        units[device]?.answerTime = nil
+        guard units[device]?.machine.isPushing == true else { return }
+        if hasWaitingDevice { return perform(device, &group) { $0.stop(.noAnswer, at: $1) } }
+        awaitAnswer(of: device, until: now + .seconds(5))
+    }
+
+    mutating func awaitAnswer(of device: DeviceID, until time: Duration) {
+        units[device]?.answerTime = time
+        note(deadline: time)
+    }
+
+    /// True if all slots are in use, and the attempt on another device is due now or in a few seconds.
+    private var hasWaitingDevice: Bool {
+        let moment = timer.moment
+        return busyCount >= gateway.settings.slots && !isStopping
+            && units.values.contains { unit in
+                var machine = unit.machine
+                guard !machine.isBusy, unit.blocked <= moment.now else { return false }
+                switch machine.readiness(for: wishes.wish(for: machine.record, at: moment), at: moment) {
+                case .now: return true
+                // While no slot is free, the waiting time of a gateway before a lease (`Contention`) does not start.
+                case .at(let time): return time <= moment.now + .seconds(5)
+                case .no: return false
+                }
+            }
     }
 
     private mutating func note(deadline: Duration) { unitsDeadline = min(unitsDeadline ?? deadline, deadline) }

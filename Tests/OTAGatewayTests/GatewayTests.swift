@@ -8,19 +8,10 @@ import StoreContract
 import Testing
 
 @Suite("Gateway") struct GatewayTests {
-    /// A world with a rollout that admits all devices.
     private func run(
         _ world: World, attempts: Int = 3,
         _ body: @escaping @Sendable (DeviceID, Verified<Rollout>) async throws -> Void
-    ) throws {
-        let (device, rollout) = (try world.device(1), try world.fleet.rollout(attempts: attempts))
-        try world.run {
-            try await world.fleet.publish(in: world.memory)
-            try await world.fleet.write(rollout, to: world.memory)
-            try await world.fleet.admit(rollout, in: world.memory)
-            try await body(device, rollout)
-        }
-    }
+    ) throws { try world.run(attempts: attempts, body) }
 
     @Test("a heard device is updated once, and the store has its result, an event and the gateway's record")
     func updates() throws {
@@ -261,29 +252,6 @@ import Testing
         }
     }
 
-    @Test(
-        "an aborted rollout confirms a device that it left on trial, and sends no image again if the trial has ended",
-        arguments: [(3600, 1), (30, 0)])
-    func abortsOnTrial(trial: Int, confirmations: Int) throws {
-        let world = try World()
-        try run(world) { device, rollout in
-            let gateway = try world.gateway("a", hears: [device: -50])
-            await world.air.loseLink(onTrialOf: device, seconds: trial)
-            try await world.wait("the lost link") { try await world.record(device)?.state == .waiting }
-            #expect(try await world.record(device)?.phase == .trial)
-            let aborted = try world.fleet.operators.change(rollout, to: .aborted, with: world.fleet.operatorKey)
-            try await world.fleet.write(aborted, .rollouts, rollout.value.name, to: world.memory)
-            try await world.time.sleep(for: .seconds(3600))
-            try await gateway.stop()
-            let record = try #require(try await world.record(device))
-            #expect(record.state == (confirmations == 1 ? .done : .waiting) && record.phase == nil)
-            #expect(record.reason == (confirmations == 1 ? nil : .notInTrial))
-            #expect(await world.air.confirmations[device, default: 0] == confirmations)
-            #expect(await world.air.started == [device, device])
-            #expect(await world.air.acceptedChunks == [device: Air.chunks])
-        }
-    }
-
     // MARK: - Failures
 
     @Test("a gateway keeps a result and its event while the store is away, and writes them later")
@@ -327,34 +295,6 @@ import Testing
             try await world.wait("the device is done") { try await world.record(device)?.state == .done }
             #expect(await world.air.acceptedChunks == [device: Air.chunks])
             try await gateway.stop()
-        }
-    }
-
-    @Test(
-        "a result that was lost with a killed gateway is read from the device again, without a second image",
-        arguments: ["a", "b"])
-    func lostResult(next: String) throws {
-        let world = try World { time, memory in
-            FaultyStore(memory, faults: FaultyStore<VirtualTime>.Faults(), seed: 1, clock: time)
-        }
-        let connection = try #require(world.store as? FaultyStore<VirtualTime>)
-        try run(world, attempts: 1) { device, _ in
-            let gateway = try world.gateway("a", hears: [device: -50])
-            try await world.wait("the trial") { try await world.record(device)?.phase == .trial }
-            await connection.setPartitioned(true)
-            try await world.wait("the confirmation") { await world.air.confirmations == [device: 1] }
-            try await world.time.sleep(for: .seconds(5))
-            await gateway.kill()
-            await connection.setPartitioned(false)
-            #expect(try await world.record(device)?.state == .running)
-            let second = try world.gateway(next, life: 2, hears: [device: -50])
-            try await world.wait("the result") { try await world.record(device)?.state == .done }
-            try await second.stop()
-            #expect(try await world.record(device)?.version == world.fleet.bundle.manifest.version)
-            #expect(await world.air.started == [device, device])
-            #expect(await world.air.confirmations == [device: 1])
-            #expect(await world.air.acceptedChunks == [device: Air.chunks])
-            #expect(try await world.events() == ["sim-1 2 updated"])
         }
     }
 

@@ -40,25 +40,6 @@ import Testing
         }
     }
 
-    @Test("a second controller leads 35 s to 46 s after the first one has stopped", arguments: [0, 3, 7])
-    func secondController(seconds: Int) throws {
-        let world = try World()
-        let rollout = try world.fleet.rollout()
-        try world.run {
-            try await world.fleet.write(rollout, to: world.memory)
-            let first = world.controller(life: 1)
-            try await world.wait("the first controller leads") { world.leading == ["controller 1"] }
-            let second = world.controller(life: 2)
-            try await world.time.sleep(for: .seconds(60 + seconds))
-            #expect(world.leading == ["controller 1"])
-            await first.kill()
-            let stopped = world.time.now
-            try await world.wait("the second controller leads") { world.leading.contains("controller 2") }
-            #expect((35...46).contains(stopped.duration(to: world.time.now) / .seconds(1)))
-            await second.kill()
-        }
-    }
-
     @Test("a damaged record of a leader is replaced after 45 s, and the record of a newer release is not touched")
     func foreignRecords() throws {
         for (text, isReplaced) in [("damaged", true), (#"{"schema":2}"#, false)] {

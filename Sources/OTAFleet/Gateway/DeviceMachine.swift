@@ -1,17 +1,5 @@
 public import OTAFirmware
 
-/// How a push ended.
-public enum PushEnd: Sendable, Hashable {
-    /// The device runs the image, and the image is confirmed. The device may have run it before the push.
-    case updated
-    /// The push ended without a result, for example because of `link-lost` or `device-busy`. Another attempt can succeed.
-    case retry(Reason)
-    /// The device or otaflash refused the image. Another attempt would have the same end.
-    case refused(Reason)
-    /// The push failed, and the image may be the cause. Examples are `rolled-back`, `did-not-return`, and a failure of the device.
-    case failed(Reason)
-}
-
 /// Controls the update of one device by one gateway: takes the lease, shows that the gateway is alive, and writes the result.
 ///
 /// The machine has no clock, no store and no radio. The caller passes events, and performs the returned actions in the order of the list.

@@ -14,6 +14,18 @@ public struct Wish: Sendable, Hashable {
     }
 }
 
+/// The end of the push of a ``Wish``.
+public enum PushEnd: Sendable, Hashable {
+    /// The device runs the image, and the image is confirmed. The device may have run it before the push.
+    case updated
+    /// The push ended without a result, for example because of `link-lost` or `device-busy`. Another attempt can succeed.
+    case retry(Reason)
+    /// The device or otaflash refused the image. Another attempt would have the same end.
+    case refused(Reason)
+    /// The push failed, and the image may be the cause. Examples are `rolled-back`, `did-not-return`, and a failure of the device.
+    case failed(Reason)
+}
+
 /// The rollouts that a gateway knows, with their releases and their progress.
 ///
 /// The caller passes the bytes of each record that it receives. The list verifies the record. It refuses a record that is older than the

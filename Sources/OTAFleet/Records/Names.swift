@@ -113,6 +113,8 @@ public struct Reason: FleetName {
     public static let trialUnattended = Reason(code: "trial-unattended")
     /// A push that may only confirm the image on trial found another image (``Wish/onlyConfirms``).
     public static let notInTrial = Reason(code: "not-in-trial")
+    /// The device does not answer.
+    public static let noAnswer = Reason(code: "no-answer")
     /// The gateway that had the lease does not write any more.
     public static let holderGone = Reason(code: "holder-gone")
     /// The gateway stops.

@@ -30,6 +30,8 @@ actor Air {
     /// The devices whose next push loses its link on trial, and the length of this trial in seconds.
     private var lostTrials: [DeviceID: Int] = [:]
 
+    private var silentDevices: Set<DeviceID> = []
+
     private(set) var acceptedChunks: [DeviceID: Int] = [:]
     private(set) var confirmations: [DeviceID: Int] = [:]
     private(set) var started: [DeviceID] = []
@@ -45,6 +47,9 @@ actor Air {
     /// Makes each chunk of a device take 5 s.
     func slow(_ id: DeviceID) { slowDevices.insert(id) }
 
+    /// Makes a device answer nothing. A push to it ends after 64 s.
+    func silence(_ id: DeviceID) { silentDevices.insert(id) }
+
     /// Makes the next push to a device lose its link when the device is on trial.
     func loseLink(onTrialOf id: DeviceID, seconds: Int) { lostTrials[id] = seconds }
 
@@ -58,7 +63,12 @@ actor Air {
         started.append(id)
         let push = pushes
         do {
+            for _ in 0..<64 where silentDevices.contains(id) && !isInterrupted.isSet {
+                try await time.sleep(for: .seconds(1))
+            }
+            guard !silentDevices.contains(id) else { return .retry(.noAnswer) }
             try await time.sleep(for: .seconds(1))
+            report(PushStep(.connect))
             switch status(of: id) {
             case .confirmed: return .updated
             case .trial: report(PushStep(.trial))
@@ -108,6 +118,8 @@ struct Radio: GatewayDevices {
     let air: Air
     let hears: [DeviceID: Int]
     let product: ProductName
+    /// Whether the devices have a signal strength.
+    var isRadio = true
     /// Whether the devices go out of range at once.
     var losesAll = false
 
@@ -115,7 +127,7 @@ struct Radio: GatewayDevices {
         isUpdated: @escaping @Sendable (DeviceID) async -> Bool, report: @escaping @Sendable (Sighting) -> Void
     ) async {
         for (device, rssi) in hears.sorted(by: { $0.key < $1.key }) {
-            report(.heard(device, product: product, version: SemanticVersion("1.3.0"), rssi: rssi))
+            report(.heard(device, product: product, version: SemanticVersion("1.3.0"), rssi: isRadio ? rssi : nil))
         }
         if losesAll { for device in hears.keys.sorted() { report(.lost(device)) } }
     }

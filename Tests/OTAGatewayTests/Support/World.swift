@@ -55,6 +55,19 @@ struct World: Sendable {
     /// Runs the body in virtual time.
     func run(_ body: @escaping @Sendable () async throws -> Void) throws { try time.run(body) }
 
+    /// Runs the body in virtual time. The store has a rollout that admits all devices. The body gets the device 1 and the rollout.
+    func run(
+        attempts: Int, _ body: @escaping @Sendable (DeviceID, Verified<Rollout>) async throws -> Void
+    ) throws {
+        let (device, rollout) = (try device(1), try fleet.rollout(attempts: attempts))
+        try run {
+            try await fleet.publish(in: memory)
+            try await fleet.write(rollout, to: memory)
+            try await fleet.admit(rollout, in: memory)
+            try await body(device, rollout)
+        }
+    }
+
     /// A gateway or controller that runs. If `task` is cancelled, it ends without writing anything.
     struct Running: Sendable {
         let task: Task<Void, any Error>
