@@ -55,6 +55,7 @@ struct ControllerLoop<C: Clock> where C.Duration == Duration {
         case .store(.complete(.devices, _)) where devicesWatch == nil: break
         case .store(.changed(let record)) where record.key.bucket == .devices && devicesWatch == nil: break
         case .store(.complete(let bucket, let records)):
+            forget(bucket)
             for record in records { accept(record) }
             known.insert(bucket)
         case .store(.changed(let record)): accept(record)
@@ -83,7 +84,9 @@ struct ControllerLoop<C: Clock> where C.Duration == Duration {
             readBack(rollout, after: .seconds(5), &group)
         case .readProgress(let rollout, .success(let stored)):
             busy.remove(rollout)
-            if let stored { accept(stored) } else { revisions[rollout] = .absent }
+            // The answer counts even if its revision is lower than the last known revision, because the store can lose its newest records.
+            revisions[rollout] = stored?.revision
+            if let stored { accept(stored) }
         case .readProgress(let rollout, .failure(let error)):
             controller.report(.storeFailed(error))
             readBack(rollout, after: .seconds(5), &group)
@@ -208,6 +211,16 @@ struct ControllerLoop<C: Clock> where C.Duration == Duration {
 
     // MARK: - Records
 
+    /// Discards what earlier records of a bucket have set, before a complete list of this bucket is accepted. The list counts even if it has
+    /// lower revisions or fewer records than before, because the store can lose its newest records. A signed record stays in `wishes`.
+    private mutating func forget(_ bucket: Bucket) {
+        switch bucket {
+        case .progress: (revisions, earlyProgress) = ([:], [:])
+        case .devices: devices = [:]
+        case .releases, .rollouts, .sightings, .gateways: break
+        }
+    }
+
     private mutating func accept(_ stored: StoredRecord) {
         let name = stored.key.name
         do throws(FleetError) {
@@ -228,7 +241,7 @@ struct ControllerLoop<C: Clock> where C.Duration == Duration {
                 }
                 try accept(progress: stored, of: rollout)
             case .devices:
-                guard stored.revision > devices[name]?.revision ?? .absent else { return }
+                guard stored.revision >= devices[name]?.revision ?? .absent else { return }
                 devices[name] = (try DeviceRecord(parsing: stored.bytes), stored.revision)
             case .releases, .sightings, .gateways: return
             }

@@ -12,6 +12,7 @@ struct Leadership: Sendable {
         case write(LeaderRecord, expecting: UInt64)
     }
 
+    /// The pause before the next read after a failure, and before the next write after a conflict.
     private static let retryTime = Duration.seconds(2)
 
     private let controller: KeyID
@@ -22,6 +23,9 @@ struct Leadership: Sendable {
     private var pending: (record: LeaderRecord, sent: Duration)?
     /// The time at which the record must be read; nil if no read is planned.
     private var readTime: Duration? = .zero
+    private var isReading = false
+    /// The time of the next write after a conflict; nil if the last write had no conflict.
+    private var retry: Duration?
 
     init(controller: KeyID, life: GatewayLife) {
         self.controller = controller
@@ -34,39 +38,68 @@ struct Leadership: Sendable {
     /// The time at which `tick(at:)` must be called; nil if no call is needed, for example while a write is under way.
     var deadline: Duration? {
         if let readTime { return readTime }
-        guard pending == nil, let watch else { return nil }
-        return lease.map { min($0.nextBeat, $0.stopTime) } ?? watch.takeoverTime
+        guard let writeTime else { return nil }
+        return lease.map { min(writeTime, $0.stopTime) } ?? writeTime
     }
 
-    /// Records the leader's record that a watch has reported. A record with an older revision than the last known revision is ignored.
+    /// The time of the next write; nil if no write is possible now.
+    private var writeTime: Duration? {
+        guard pending == nil, !isReading, let watch else { return nil }
+        if let lease { return retry ?? lease.nextBeat }
+        return max(retry ?? .zero, watch.revision == 0 ? .zero : watch.takeoverTime)
+    }
+
+    /// Records the leader's record that a watch has reported.
+    ///
+    /// A report with an older revision than the last known revision is late, or the store has lost its newest records. So the record is
+    /// read, because only the answer to a read shows the present revision.
     ///
     /// - Parameter stored: nil if the store has no record, or if the record cannot be parsed.
     mutating func observe(_ stored: LeaderRecord?, revision: UInt64, at now: Duration) {
-        guard revision >= watch?.revision ?? 0 else { return }
-        record = stored
-        if watch == nil { watch = LeaseWatch(revision: revision, at: now) }
-        watch?.see(revision: revision, at: now)
-        if let pending, let stored, stored.isSameWrite(as: pending.record) {
-            acknowledge(pending.sent)
-        } else if stored?.controller != controller || stored?.life != life {
-            lease = nil
-        }
+        guard revision < watch?.revision ?? 0 else { return adopt(stored, revision, at: now) }
+        // If a write is under way, its result is a conflict, which also leads to a read.
+        if pending == nil, !isReading { readTime = readTime ?? now }
     }
 
-    /// Records the answer to the action `read`.
+    /// Records the answer to the action `read`. The answer counts even if its revision is older than the last known revision.
     mutating func readBack(_ stored: LeaderRecord?, revision: UInt64, at now: Duration) {
-        observe(stored, revision: revision, at: now)
+        isReading = false
+        adopt(stored, revision, at: now)
         pending = nil
     }
 
-    mutating func readFailed(at now: Duration) { readTime = now + Self.retryTime }
+    mutating func readFailed(at now: Duration) {
+        isReading = false
+        readTime = now + Self.retryTime
+    }
 
     mutating func wrote(_ result: DeviceMachine.WriteResult, at now: Duration) {
         guard let pending else { return }
         switch result {
-        case .written(let revision): observe(pending.record, revision: revision, at: now)
-        case .conflict: readTime = now
+        case .written(let revision):
+            observe(pending.record, revision: revision, at: now)
+            guard self.pending != nil else { return }
+            // A later write of another controller was reported before this result.
+            self.pending = nil
+            readTime = now
+        case .conflict:
+            readTime = now
+            // Without this pause, a store that returns other revisions than it expects would cause reads and writes without end.
+            retry = now + Self.retryTime
         case .unknown: readTime = now + Self.retryTime
+        }
+    }
+
+    private mutating func adopt(_ stored: LeaderRecord?, _ revision: UInt64, at now: Duration) {
+        // A store that has lost its newest records uses their revisions again, so the beat is compared, too.
+        let isSame =
+            if let record, let stored { stored.isSameWrite(as: record) } else { record == nil && stored == nil }
+        if watch?.revision != revision || !isSame { watch = LeaseWatch(revision: revision, at: now) }
+        record = stored
+        if let pending, let stored, stored.isSameWrite(as: pending.record) {
+            acknowledge(pending.sent)
+        } else if stored?.controller != controller || stored?.life != life {
+            lease = nil
         }
     }
 
@@ -75,18 +108,14 @@ struct Leadership: Sendable {
         if let readTime {
             guard readTime <= now else { return nil }
             self.readTime = nil
+            isReading = true
             return .read
         }
         if let stop = lease?.stopTime, stop <= now { lease = nil }
-        guard pending == nil, let watch else { return nil }
-        let next: LeaderRecord
-        if let lease, let record {
-            guard lease.nextBeat <= now else { return nil }
-            next = record.nextBeat()
-        } else {
-            guard watch.revision == 0 || watch.takeoverTime <= now else { return nil }
-            next = LeaderRecord(controller: controller, life: life)
-        }
+        guard let watch, let writeTime, writeTime <= now else { return nil }
+        let first = LeaderRecord(controller: controller, life: life)
+        let next = lease == nil ? first : record?.nextBeat() ?? first
+        retry = nil
         lease?.send(at: now)
         pending = (next, now)
         return .write(next, expecting: watch.revision)

@@ -41,6 +41,12 @@ final class Database {
     /// True if a transaction is open.
     var isInTransaction: Bool { sqlite3_get_autocommit(handle) == 0 }
 
+    /// True if the file was deleted, moved or replaced by another file since this connection opened it.
+    var hasMoved: Bool {
+        var moved: CInt = 0
+        return sqlite3_file_control(handle, "main", SQLITE_FCNTL_HAS_MOVED, &moved) == SQLITE_OK && moved != 0
+    }
+
     /// Runs a statement that returns no row.
     ///
     /// - Parameter values: the values of the statement's parameters, in order.

@@ -24,6 +24,8 @@ public actor LocalStore: FleetStore {
     /// The connection to the file; nil if the file is closed. After an error, the store closes the file, and opens it again for the next
     /// operation. SQLite then repairs the file with the journal.
     private var database: Database?
+    /// The number of times that the file was deleted or replaced while it was open.
+    private var replacements = 0
     private var retention: Retention
 
     /// Opens the store, and creates it if it does not exist. Only the owner can use the created file and folder.
@@ -71,27 +73,43 @@ public actor LocalStore: FleetStore {
     }
 
     public func records(in bucket: Bucket) throws(StoreError) -> [StoredRecord] {
-        try records(in: bucket, after: .absent)
-    }
-
-    /// Returns the records of a bucket whose last write is later than `revision`, in the order of their revisions.
-    func records(in bucket: Bucket, after revision: Revision) throws(StoreError) -> [StoredRecord] {
         let records = try query { [oldest = oldest(of: bucket)] database throws(DatabaseError) in
             try database.rows(
-                """
-                SELECT name, revision, bytes FROM record WHERE bucket = ? AND revision > ? AND written >= ?
-                ORDER BY revision
-                """,
-                .text(bucket.rawValue), .integer(Int64(clamping: revision.number)), .integer(oldest)
-            ) { row in
-                RecordName(row.text(0)).map {
-                    StoredRecord(
-                        key: RecordKey(bucket, $0), revision: Revision(UInt64(row.integer(1).magnitude)),
-                        bytes: row.bytes(2))
-                }
-            }
+                "SELECT name, revision, bytes FROM record WHERE bucket = ? AND written >= ? ORDER BY revision",
+                .text(bucket.rawValue), .integer(oldest)
+            ) { StoredRecord($0, bucket) }
         }
         return try whole(records)
+    }
+
+    /// Returns the records of a bucket whose last write is later than a position, in the order of their revisions, and the new position.
+    ///
+    /// - Parameter position: the result of the last call; nil: all records are returned.
+    /// - Throws: `unavailable` if the file was replaced or has lost its newest records since the last call.
+    func changes(
+        in bucket: Bucket, after position: ChangePosition?
+    ) throws(StoreError) -> ([StoredRecord], ChangePosition) {
+        let last = position?.revision ?? .absent
+        // The join returns at least one row, so that one statement reads the records and the counter.
+        let rows = try query { [oldest = oldest(of: bucket)] database throws(DatabaseError) in
+            try database.rows(
+                """
+                SELECT record.name, revision, bytes, value FROM counter LEFT JOIN record
+                ON bucket = ? AND revision > ? AND written >= ? WHERE counter.name = 'revision' ORDER BY revision
+                """,
+                .text(bucket.rawValue), .integer(Int64(clamping: last.number)), .integer(oldest)
+            ) { row in
+                (count: row.integer(3), isRecord: row.integer(1) > 0, record: StoredRecord(row, bucket))
+            }
+        }
+        guard position?.replacements ?? replacements == replacements else { throw file.replaced() }
+        guard let count = rows.first?.count, UInt64(count.magnitude) >= last.number else {
+            throw file.outdated(rows.first?.count ?? 0)
+        }
+        let records = try whole(rows.filter(\.isRecord).map(\.record))
+        return (
+            records, ChangePosition(replacements: replacements, revision: records.last?.revision ?? last)
+        )
     }
 
     public func write(
@@ -202,10 +220,18 @@ public actor LocalStore: FleetStore {
     @discardableResult
     private func connect() throws(StoreError) -> Database {
         thread.loop.checkIsolated()
-        if let database { return database }
+        // A connection stays open if its file was deleted. Without this check, this process and the others would use two files.
+        if let database, !database.hasMoved { return database }
+        close()
         let opened = try file.open()
         database = opened
         return opened
+    }
+
+    /// Closes the file, which rolls back an open transaction. The next operation opens the file again.
+    private func close() {
+        if let database, database.hasMoved { replacements += 1 }
+        database = nil
     }
 
     private func query<Result>(_ body: (Database) throws(DatabaseError) -> Result) throws(StoreError) -> Result {
@@ -230,7 +256,7 @@ public actor LocalStore: FleetStore {
                 try database.run("COMMIT")
             } catch {
                 if error.isBeforeCommit { throw error }
-                self.database = nil
+                close()
                 return .unknown(error)
             }
             return .stored(stored)
@@ -240,8 +266,7 @@ public actor LocalStore: FleetStore {
     }
 
     private func failure(_ error: DatabaseError) -> StoreError {
-        // This closes the connection, which rolls back an open transaction. The next operation opens the file again.
-        database = nil
+        close()
         return file.error(error)
     }
 
@@ -254,6 +279,15 @@ public actor LocalStore: FleetStore {
             throw file.corrupt("the store \(path) is damaged: it has an invalid name")
         }
         return whole
+    }
+}
+
+extension StoredRecord {
+    /// Creates the record of a row with the columns name, revision and bytes. Returns nil if the name is not valid.
+    fileprivate init?(_ row: Row, _ bucket: Bucket) {
+        guard let name = RecordName(row.text(0)) else { return nil }
+        self.init(
+            key: RecordKey(bucket, name), revision: Revision(UInt64(row.integer(1).magnitude)), bytes: row.bytes(2))
     }
 }
 

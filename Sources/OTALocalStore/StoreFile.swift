@@ -153,6 +153,26 @@ struct StoreFile: Sendable {
             hint: "try again", cause: error.description)
     }
 
+    /// Returns the error for a file that was deleted or replaced while this process used it.
+    func replaced() -> StoreError {
+        lost("the store \(path) was deleted or replaced while this process used it")
+    }
+
+    /// Returns the error for a file that has lost records that this process has read.
+    func outdated(_ count: Int64) -> StoreError {
+        lost(
+            "the store \(path) has lost its newest records: its last write has the number \(count), and this process "
+                + "has read a later write")
+    }
+
+    private func lost(_ context: String) -> StoreError {
+        StoreError(
+            .unavailable, context,
+            hint:
+                "show the rollouts that are left: otaflash rollout list; create a missing rollout again, with a new name"
+        )
+    }
+
     func corrupt(_ context: String, cause: String? = nil) -> StoreError {
         let file = path.string.shellQuoted
         let other = (path.string + ".damaged").shellQuoted

@@ -141,7 +141,7 @@ public struct NATSStore: FleetStore {
                 }
             }
             var reader = DirectReader(stored)
-            let records = try await reader.changed().compactMap { StoredRecord($0, bucket) }
+            let records = try await reader.changed().entries.compactMap { StoredRecord($0, bucket) }
             // The server has refused a consumer, and the bucket exists.
             withoutConsumer.with { _ = $0.insert(bucket) }
             return records

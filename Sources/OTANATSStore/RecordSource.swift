@@ -4,8 +4,8 @@ internal import OTAStore
 /// Reads the values of a bucket without a consumer: one value with each request.
 struct DirectReader {
     private let bucket: KeyValueBucket
-    /// The revision of the last value that was read.
-    private var last: UInt64 = 0
+    /// The last value that was read.
+    private var last: KeyValueEntry?
 
     init(_ bucket: KeyValueBucket) { self.bucket = bucket }
 
@@ -19,8 +19,9 @@ struct DirectReader {
 
     /// Returns the next value; nil if no value is newer than the last one.
     private mutating func next() async throws(NATSError) -> KeyValueEntry? {
-        guard last < .max, let entry = try await bucket.next(from: last + 1) else { return nil }
-        last = entry.revision
+        let revision = last?.revision ?? 0
+        guard revision < .max, let entry = try await bucket.next(from: revision + 1) else { return nil }
+        last = entry
         return entry
     }
 
@@ -29,14 +30,24 @@ struct DirectReader {
     ///
     /// A bucket can keep earlier values of a key. They are not returned, because a reader would take an earlier version of a signed record
     /// for a replay.
-    mutating func changed() async throws(NATSError) -> [KeyValueEntry] {
+    ///
+    /// - Returns: `isComplete` is true if the values are those of all keys. This is also the case if the server does not have the last value
+    ///   of the last call any more, for example because an older copy of its files was restored.
+    mutating func changed() async throws(NATSError) -> (entries: [KeyValueEntry], isComplete: Bool) {
+        if let last {
+            let entry = try await bucket.next(from: last.revision)
+            // A newer value of the same key can have replaced the last value.
+            let isReplaced = (entry?.revision ?? 0) > last.revision
+            if entry != last, !isReplaced { restart() }
+        }
+        let isComplete = last == nil
         var entries: [String: KeyValueEntry] = [:]
         while let entry = try await next() { entries[entry.key] = entry }
-        return entries.values.sorted { $0.revision < $1.revision }
+        return (entries.values.sorted { $0.revision < $1.revision }, isComplete)
     }
 
     /// Starts again with the oldest value.
-    mutating func restart() { last = 0 }
+    mutating func restart() { last = nil }
 }
 
 /// The changes of a bucket. They arrive through a consumer, or by repeated reading.
@@ -50,9 +61,13 @@ actor ChangeSource {
     private var watch: KeyValueWatch.Iterator?
     private var reader: DirectReader?
     private var hasRead = false
+    private var ledger: RevisionLedger
+    /// True if the last search without a consumer has found a loss.
+    private var isLossSeen = false
 
     init(_ stored: KeyValueBucket, _ bucket: Bucket, hasConsumer: Bool) {
         (self.stored, self.bucket, self.hasConsumer) = (stored, bucket, hasConsumer)
+        ledger = RevisionLedger(bucket)
     }
 
     /// Returns the next records, or the error that ended the changes. Returns nil if the changes have ended or the task is cancelled.
@@ -74,7 +89,15 @@ actor ChangeSource {
         if let watch { changes = watch } else { changes = try stored.watch().makeAsyncIterator() }
         defer { watch = changes }
         while let change = try await changes.next() {
-            if case .entry(let entry) = change, let record = StoredRecord(entry, bucket) { return .success([record]) }
+            switch change {
+            case .started: ledger.begin()
+            case .entry(let entry):
+                ledger.add(entry)
+                guard ledger.loss == nil, let record = StoredRecord(entry, bucket) else { break }
+                return .success([record])
+            case .snapshotEnded: ledger.end()
+            }
+            if let error = ledger.loss { return .failure(error) }
         }
         return nil
     }
@@ -84,9 +107,22 @@ actor ChangeSource {
         defer { self.reader = reader }
         while true {
             do throws(NATSError) {
-                let records = try await reader.changed().compactMap { StoredRecord($0, bucket) }
+                let (entries, isComplete) = try await reader.changed()
                 hasRead = true
-                if !records.isEmpty { return .success(records) }
+                var next = ledger
+                if isComplete { next.begin() }
+                for entry in entries { next.add(entry) }
+                if isComplete { next.end() }
+                if let error = next.loss {
+                    // In a cluster, a server that is late can answer one request. So a loss counts only if the next search finds it, too.
+                    guard !isLossSeen else { return .failure(error) }
+                    isLossSeen = true
+                    reader.restart()
+                } else {
+                    (ledger, isLossSeen) = (next, false)
+                    let records = entries.compactMap { StoredRecord($0, bucket) }
+                    if !records.isEmpty { return .success(records) }
+                }
             } catch {
                 // A server that was restarted can have an older copy of the bucket, so all values are read again.
                 reader.restart()
@@ -100,5 +136,47 @@ actor ChangeSource {
                 throw NATSError(.cancelled, "the task was cancelled")
             }
         }
+    }
+}
+
+/// The revisions of the values that were read. It finds out whether the server has lost a value.
+private struct RevisionLedger {
+    private let bucket: Bucket
+    private var revisions: [String: UInt64] = [:]
+    /// The values of the snapshot that is being read; nil if no snapshot is being read.
+    private var snapshot: [String: UInt64]?
+    /// The error that ends the changes; nil if no loss was found.
+    private(set) var loss: StoreError?
+
+    init(_ bucket: Bucket) { self.bucket = bucket }
+
+    /// Records that a snapshot of all present values begins.
+    mutating func begin() { snapshot = [:] }
+
+    mutating func add(_ entry: KeyValueEntry) {
+        if let known = revisions[entry.key], entry.revision < known { lose(entry.key, known, entry.revision) }
+        revisions[entry.key] = entry.revision
+        snapshot?[entry.key] = entry.revision
+    }
+
+    /// Records the end of a snapshot. Each key that was read must be in the snapshot, unless the values of the bucket expire: a deleted key
+    /// has a marker.
+    mutating func end() {
+        guard let snapshot else { return }
+        if bucket.maximumAge == nil, let lost = revisions.first(where: { snapshot[$0.key] == nil }) {
+            lose(lost.key, lost.value, nil)
+        }
+        (revisions, self.snapshot) = (snapshot, nil)
+    }
+
+    private mutating func lose(_ key: String, _ known: UInt64, _ present: UInt64?) {
+        let state = present.map { "has the revision \($0)" } ?? "does not exist"
+        loss = StoreError(
+            .unavailable,
+            "the NATS store has lost records: '\(key)' in the bucket \(bucket.rawValue) had the revision \(known), and "
+                + "now it \(state)",
+            hint:
+                "show the rollouts that are left: otaflash rollout list; create a missing rollout again, with a new name"
+        )
     }
 }

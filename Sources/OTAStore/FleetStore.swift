@@ -4,7 +4,8 @@ public import OTAFirmware
 ///
 /// Gateways, the controller and the commands of an operator share one store. They do not compare clocks. A write succeeds only if the
 /// record still has the revision that the writer has read. In a bucket, a later write has a greater revision than an earlier write.
-/// Revisions of different buckets cannot be compared.
+/// Exception: a store that has lost its newest records (``withChanges(of:_:)``). Therefore the answers of ``read(_:)`` and ``records(in:)``
+/// count even if they have lower revisions than an earlier answer. Revisions of different buckets cannot be compared.
 ///
 /// The test target `StoreContract` contains the tests that each store must pass.
 public protocol FleetStore: Sendable {
@@ -35,6 +36,9 @@ public protocol FleetStore: Sendable {
     /// missing. The newest revision of each record always arrives. The sequence does not report that a record has expired. It also does
     /// not show where the existing records end and the changed records begin. A caller that needs a complete state therefore first calls
     /// ``records(in:)``.
+    ///
+    /// A store can lose its newest records, for example if an older copy of its files is restored. It then uses the revisions of the lost
+    /// writes again. The sequence throws `unavailable` when the store finds this, so that the caller reads the complete list again.
     ///
     /// - Parameter body: receives the records as a sequence that ends if the task is cancelled. The sequence throws `unavailable` or
     ///   `corrupt`, and ends after an error.

@@ -106,12 +106,17 @@ public actor MemoryStore: FleetStore {
     package func snapshot() -> Contents { contents }
 
     /// Replaces the contents with an earlier copy. This simulates a server that lost its last writes in a power cut. Later writes use the
-    /// revisions of the lost writes again. No watcher is notified.
+    /// revisions of the lost writes again. Each watch ends with `unavailable`.
     ///
     /// - Parameter last: the expected revision of the last write. If the last write has another revision, this method restores nothing. If
     ///   this parameter is nil, this method always restores the copy.
     package func restore(_ earlier: Contents, ifLast last: Revision? = nil) {
         guard last == nil || last == contents.revision else { return }
         contents = earlier
+        for (_, feed) in watchers {
+            feed.yield(.failure(StoreError(.unavailable, "the store has lost its newest records")))
+            feed.finish()
+        }
+        watchers = []
     }
 }

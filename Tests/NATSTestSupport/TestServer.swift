@@ -134,6 +134,12 @@ package final class TestServer: Sendable {
         await running.end.value
     }
 
+    /// Replaces a folder with JetStream's files by a copy of another one. The server must not run.
+    package func copyFiles(from source: String = "one", to target: String = "one") async throws {
+        _ = try await Command.run("rm", ["-rf", folder.appending(target).string])
+        _ = try await Command.run("cp", ["-a", folder.appending(source).string, folder.appending(target).string])
+    }
+
     /// Stops the server's execution without its end, and waits until it is stopped. `resume` and `kill` end this state.
     package func pause() {
         guard let process = running.with({ $0?.process }) else { return }

@@ -91,6 +91,38 @@ import Testing
         }
     }
 
+    @Test("a controller writes the progress and counts the devices of a store that has lost its newest records")
+    func lostRecords() throws {
+        let world = try World()
+        let rollout = try world.fleet.rollout()
+        let memory = try #require(world.memory as? MemoryStore)
+        try world.run {
+            try await world.fleet.publish(in: memory)
+            try await world.fleet.write(rollout, to: memory)
+            let controller = world.controller()
+            try await world.wait("a progress") { try await world.progress(of: rollout) != nil }
+            let gateway = try world.gateway("a", hears: [world.device(1): -50])
+            try await world.wait("a push") { await !world.air.started.isEmpty }
+            try await gateway.stop()
+            func counts() async throws -> [Int?] {
+                let counts = try await world.progress(of: rollout)?.counts
+                return [counts?.done, counts?.waiting]
+            }
+            try await world.wait("an interrupted update") { try await counts() == [0, 1] }
+            let earlier = await memory.snapshot()
+            let later = try world.gateway("a", life: 2, hears: [world.device(1): -50])
+            try await world.wait("an updated device") { try await counts() == [1, 0] }
+            try await later.stop()
+            let serial = try #require(try await world.progress(of: rollout)).serial
+            await memory.restore(earlier)
+            try await world.wait("the counts of the older records") { try await counts() == [0, 1] }
+            try await world.time.sleep(for: .seconds(120))
+            #expect(try await counts() == [0, 1])
+            #expect(try #require(try await world.progress(of: rollout)).serial > serial + 1)
+            await controller.kill()
+        }
+    }
+
     @Test("a controller reads the records of the devices only while it leads")
     func followerReadsNoDevices() throws {
         let reads = Guarded(0)

@@ -1,3 +1,4 @@
+import DescriptorIO
 import OTAFirmware
 import OTAFleet
 import OTASimulator
@@ -37,6 +38,44 @@ import Testing
             }
             for controller in controllers { await controller.kill() }
             #expect(leaders.count == 2, "each controller has led once")
+        }
+    }
+
+    @Test(
+        "a controller leads on after its store has lost its newest records, and does not write without a pause",
+        arguments: [true, false])
+    func lostRecords(isEmpty: Bool) throws {
+        let writes = Guarded(0)
+        let world = try World { _, memory in
+            PatchedStore(
+                store: memory,
+                onWrite: { key throws(StoreError) in
+                    let count = writes.with {
+                        $0 += 1
+                        return $0
+                    }
+                    // Virtual time does not pass while a controller writes without a pause.
+                    if count > 500 { throw StoreError(.unavailable, "too many writes") }
+                })
+        }
+        let memory = try #require(world.memory as? MemoryStore)
+        try world.run {
+            let empty = await memory.snapshot()
+            let controllers = [world.controller(life: 1), world.controller(life: 2)]
+            try await world.wait("a leader") { !world.leading.isEmpty }
+            let first = world.leading
+            let early = await memory.snapshot()
+            try await world.time.sleep(for: .seconds(60))
+            await memory.restore(isEmpty ? empty : early)
+            try await world.time.sleep(for: .seconds(15))
+            #expect(isEmpty || world.leading == first, "the leader writes its next beat")
+            for _ in 0..<120 {
+                try await world.time.sleep(for: .seconds(1))
+                #expect(world.leading.count <= 1)
+            }
+            #expect(world.leading.count == 1)
+            for controller in controllers { await controller.kill() }
+            #expect(writes.with { $0 } < 40)
         }
     }
 

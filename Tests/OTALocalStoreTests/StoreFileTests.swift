@@ -205,6 +205,37 @@ import Testing
         rmdir(folder.file.string)
     }
 
+    @Test(
+        "a watch ends with store-unavailable after the file was deleted or replaced, and the process uses the new file",
+        .timeLimit(.minutes(1)), arguments: ["deleted", "replaced", "overwritten"])
+    func replaced(_ how: String) async throws {
+        let folder = try StoreFolder()
+        let store = try await folder.open()
+        let (a, b) = (try RecordKey.of(.devices, "a"), try RecordKey.of(.devices, "b"))
+        _ = try await store.write([1], at: a, expecting: .absent)
+        let copy = try folder.bytes
+        _ = try await store.write([2], at: b, expecting: .absent)
+        let error = try await error {
+            try await store.withChanges(of: .devices) { changes in
+                for try await record in changes where record.key == b {
+                    if how != "overwritten" { unlink(folder.file.string) }
+                    if how != "deleted" { try folder.write(copy) }
+                }
+            }
+        }
+        #expect(error.code == .unavailable)
+        #expect(error.context.hasSuffix(how == "overwritten" ? "has read a later write" : "while this process used it"))
+        #expect(error.hint?.contains("otaflash rollout list") == true)
+        #expect(try await store.records(in: .devices).map(\.key) == (how == "deleted" ? [] : [a]))
+        #expect(try await store.write([3], at: b, expecting: .absent) == .written(Revision(how == "deleted" ? 1 : 2)))
+        let other = try await folder.open()
+        #expect(try await other.read(b)?.bytes == [3], "both use the same file")
+        try await store.withChanges(of: .devices) { changes in
+            let record = try await changes.first { $0.key == b }
+            #expect(record?.bytes == [3])
+        }
+    }
+
     @Test("a full disk is store-full, and the store keeps all acknowledged writes")
     func full() async throws {
         let folder = try StoreFolder()

@@ -47,6 +47,46 @@ import Testing
         }
     }
 
+    @Test(
+        "a watch ends with store-unavailable after the server was restored from an older copy",
+        arguments: [true, false])
+    func restored(hasConsumer: Bool) async throws {
+        let users = """
+            authorization { users: [{ user: reader, password: secret, permissions: {
+                publish: { deny: ["$JS.API.CONSUMER.>"] } } }] }
+            """
+        try await TestServer.run(.newest, hasConsumer ? "" : users) { server in
+            var options = server.options
+            options.servers = ["nats://\(hasConsumer ? "" : "reader:secret@")localhost:\(server.port)"]
+            try await NATSClient.withClient(options) { client in
+                let store = try NATSStore(client)
+                try await store.create()
+                let (lost, kept) = (try RecordKey.of(.devices, "lost"), try RecordKey.of(.devices, "kept"))
+                #expect(try await store.write([1], at: kept, expecting: .absent) == .written(Revision(1)))
+                await server.kill()
+                try await server.copyFiles(to: "older")
+                try await server.start()
+                let outcome = try await untilReady { try await store.write([2], at: lost, expecting: .absent) }
+                #expect(outcome == .written(Revision(2)))
+                let error = await #expect(throws: StoreError.self) {
+                    try await store.withChanges(of: .devices) { changes in
+                        for try await record in changes where record.key == lost {
+                            await server.kill()
+                            try await server.copyFiles(from: "older")
+                            try await server.start()
+                            // The restored server uses the revision of the lost write again.
+                            let outcome = try await untilReady {
+                                try await store.write([3], at: kept, expecting: Revision(1))
+                            }
+                            #expect(outcome == .written(Revision(2)))
+                        }
+                    }
+                }
+                #expect(error?.context.contains("'lost' in the bucket devices had the revision 2") == true)
+            }
+        }
+    }
+
     @Test("the record of a gateway ends after 90 s, and that of a sighting after 15 minutes")
     func ages() async throws {
         try await TestServer.run(.newest) { server in
