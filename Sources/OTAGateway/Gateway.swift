@@ -11,6 +11,8 @@ public struct Gateway<C: Clock, Devices: GatewayDevices>: Sendable where C.Durat
     public struct Settings: Sendable {
         /// The name of the gateway, and the identifier of this run of its process. Only one process at a time may use the gateway's name.
         public let holder: Holder
+        /// The identifiers of earlier runs of the process with the same state folder.
+        public let earlierLives: Set<GatewayLife>
         /// The keys that verify rollouts and releases.
         public let operators: OperatorKeys
         /// Verifies bundles with the trusted keys and the policy of this gateway.
@@ -23,10 +25,12 @@ public struct Gateway<C: Clock, Devices: GatewayDevices>: Sendable where C.Durat
         public let software: String
 
         public init(
-            holder: Holder, operators: OperatorKeys, verifier: Verifier, memory: SerialMemory, slots: Int,
+            holder: Holder, earlierLives: Set<GatewayLife>, operators: OperatorKeys, verifier: Verifier,
+            memory: SerialMemory, slots: Int,
             software: String
         ) {
             self.holder = holder
+            self.earlierLives = earlierLives
             self.operators = operators
             self.verifier = verifier
             self.memory = memory
@@ -98,6 +102,10 @@ public struct Gateway<C: Clock, Devices: GatewayDevices>: Sendable where C.Durat
         try Task.checkCancellation()
     }
 
+    func machine(for device: DeviceID) -> DeviceMachine {
+        DeviceMachine(device: device, holder: settings.holder, earlierLives: settings.earlierLives)
+    }
+
     /// Returns true if this gateway performed the last update of the device, and the update was successful. If another gateway performed it,
     /// the device may be out of range of this gateway.
     ///
@@ -158,5 +166,6 @@ enum GatewayMessage: Sendable {
     case bundle(Verified<FleetRelease>, Result<VerifiedBundle, BundleShelf.Failure>)
     case saved((any Error)?)
     case appended(FleetEvent, StoreError?)
-    case present(StoreError?)
+    /// The gateway has written its own record. The value is the life of another process that also writes it; nil if there is none.
+    case present(Result<GatewayLife?, StoreError>)
 }

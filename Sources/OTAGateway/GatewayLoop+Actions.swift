@@ -109,7 +109,7 @@ extension GatewayLoop {
             let record = try stored.map { try parse($0, device) }
             // The record of a device can arrive before the device is heard.
             if units[device] == nil {
-                let machine = DeviceMachine(device: device, holder: gateway.settings.holder)
+                let machine = gateway.machine(for: device)
                 units[device] = Unit(machine: machine, isHeard: false)
             }
             perform(device, &group) { $0.readBack(record, revision: stored?.revision.number ?? 0, at: $1) }
@@ -245,6 +245,14 @@ extension GatewayLoop {
         lastError = error.context
         gateway.report(.storeFailed(error))
         if let device, error.code != .unavailable { units[device]?.blocked = timer.moment.now + .seconds(60) }
+    }
+
+    /// The refusal of the record of a gateway that another process has written under the name of this gateway.
+    var sameName: FleetError {
+        let name = gateway.settings.holder.gateway
+        return FleetError(
+            .staleRecord, "another process uses the name \(name) of this gateway",
+            hint: "give each gateway a name of its own: otaflash gateway run --name NAME")
     }
 
     /// Reports that a record, a bundle or a push was refused. The same refusal is not reported twice in a row.

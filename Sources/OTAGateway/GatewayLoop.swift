@@ -48,6 +48,7 @@ struct GatewayLoop<C: Clock, Devices: GatewayDevices> where C.Duration == Durati
     var lastRefusal: String?
     private var random: any RandomNumberGenerator & Sendable
     private var presenceTime = Duration.zero
+    private var hasPresence = false
     private var isPresenceUnderWay = false
     private var isStopping = false
     /// The time at which a stopping gateway ends, even if the store has not acknowledged all results. Nil until the gateway stops and no
@@ -95,9 +96,14 @@ struct GatewayLoop<C: Clock, Devices: GatewayDevices> where C.Duration == Durati
         case .appended(let event, let error):
             outbox.end(event, error, at: timer.moment.now)
             if let error { failed(error) }
-        case .present(let error):
+        case .present(let result):
             isPresenceUnderWay = false
-            if let error { failed(error) }
+            switch result {
+            case .failure(let error): failed(error)
+            case .success(let other):
+                hasPresence = true
+                if other != nil { refused(sameName) }
+            }
         }
     }
 
@@ -209,15 +215,17 @@ struct GatewayLoop<C: Clock, Devices: GatewayDevices> where C.Duration == Durati
             pushing: units.values.count(where: \.machine.isPushing), heard: units.values.count(where: \.isHeard),
             lastError: lastError,
             at: gateway.wall())
-        let (store, post, key) = (gateway.store, post, RecordKey(.gateways, name))
+        let (store, post, key, hasPresence) = (gateway.store, post, RecordKey(.gateways, name), hasPresence)
         group.addTask {
             do throws(StoreError) {
                 // Only people read this record. So a lost write is not repeated: the next write has newer contents.
-                let revision = try await store.read(key)?.revision ?? .absent
-                _ = try await store.write(record.encoded(), at: key, expecting: revision)
-                post.yield(.present(nil))
+                let stored = try await store.read(key)
+                _ = try await store.write(record.encoded(), at: key, expecting: stored?.revision ?? .absent)
+                // Before the first write of this process, the record can be from an earlier process.
+                let writer = hasPresence ? stored.flatMap { try? GatewayRecord(parsing: $0.bytes) }?.holder.life : nil
+                post.yield(.present(.success(writer == record.holder.life ? nil : writer)))
             } catch {
-                post.yield(.present(error))
+                post.yield(.present(.failure(error)))
             }
         }
     }
@@ -244,7 +252,7 @@ struct GatewayLoop<C: Clock, Devices: GatewayDevices> where C.Duration == Durati
             units[device]?.machine.lose()
         case .heard(let device, let product, let version, let rssi):
             let isNew = units[device] == nil
-            var unit = units[device] ?? Unit(machine: DeviceMachine(device: device, holder: gateway.settings.holder))
+            var unit = units[device] ?? Unit(machine: gateway.machine(for: device))
             unit.rssi = rssi
             unit.isHeard = true
             let jitter = Double(UInt32.random(in: 0 ... .max, using: &random)) / Double(UInt32.max)

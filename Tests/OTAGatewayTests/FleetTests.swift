@@ -159,6 +159,30 @@ import Testing
         }
     }
 
+    @Test("two gateways with one name on two machines do not take the devices from each other, and report the name")
+    func sameName() throws {
+        let world = try World()
+        let (devices, rollout) = (try (1...4).map(world.device), try world.fleet.rollout())
+        try world.run {
+            try await world.fleet.publish(in: world.memory)
+            try await world.fleet.write(rollout, to: world.memory)
+            try await world.fleet.admit(rollout, in: world.memory)
+            let hears = Dictionary(uniqueKeysWithValues: devices.map { ($0, -40) })
+            let first = try world.gateway("a", life: 1, hears: hears, slots: 2)
+            let second = try world.gateway("a", life: 101, hears: hears, slots: 2)
+            for device in devices {
+                try await world.wait("the device is done") { try await world.record(device)?.state == .done }
+                #expect(try await world.record(device)?.attempt == 1)
+            }
+            #expect(await world.air.confirmations == Dictionary(uniqueKeysWithValues: devices.map { ($0, 1) }))
+            try await world.wait("the report") {
+                world.notes.all.contains { $0.contains("another process uses the name a of this gateway") }
+            }
+            try await first.stop()
+            try await second.stop()
+        }
+    }
+
     @Test(
         "a bad firmware halts the rollout in its first stage, and no other device is contacted",
         arguments: StoreKind.allCases)

@@ -47,6 +47,7 @@ public struct DeviceMachine: Sendable {
     private static let acceptedPause = Duration.seconds(5)
 
     public let holder: Holder
+    private let earlierLives: Set<GatewayLife>
     /// The last known record. It is the record of an idle device if the store has no record.
     public private(set) var record: DeviceRecord
     /// The revision of `record`; 0 if the store has no record.
@@ -77,7 +78,7 @@ public struct DeviceMachine: Sendable {
         var hasNews = false
         var interruption: Reason?
         var end: PushEnd?
-        /// True if this gateway lost the lease or did not get it, for example because another process has taken it.
+        /// True if this gateway lost the lease or did not get it.
         var isLost = false
         /// True if this attempt has reached the phase `transfer`. If so, this attempt started the trial that follows, not an earlier
         /// attempt.
@@ -89,13 +90,14 @@ public struct DeviceMachine: Sendable {
     private struct Pending: Sendable {
         let record: DeviceRecord
         let sent: Duration
-        /// The time at which the machine reads the record to find out the result of the write. Nil while the write or this read is under
-        /// way.
+        /// The time of the next read that finds out the result of the write. Nil while the write or this read is under way.
         var readTime: Duration?
     }
 
-    public init(device: DeviceID, holder: Holder) {
+    /// - Parameter earlierLives: the identifiers of the earlier runs of the process with the same state folder.
+    public init(device: DeviceID, holder: Holder, earlierLives: Set<GatewayLife>) {
         self.holder = holder
+        self.earlierLives = earlierLives
         record = DeviceRecord(device: device)
     }
 
@@ -148,9 +150,9 @@ public struct DeviceMachine: Sendable {
         let time: Duration
         switch record.state {
         case .held: return .no
-        // No other process of this gateway runs, because a gateway locks its state folder. So a record of an earlier process can be
-        // taken over at once. The record can also be from this process, because a write that seemed to be lost can arrive late.
-        case .running where record.holder?.gateway == holder.gateway: time = .zero
+        // A gateway locks its state folder, so the earlier processes with this folder have ended. The record can also be from this process,
+        // because a write that seemed to be lost can arrive late. Another machine with the same name by mistake has other lives.
+        case .running where record.holder.map(isOwn) == true: time = .zero
         case .running: time = watch.takeoverTime + delay
         case .idle, .done, .givenUp, .waiting:
             guard let wish, let candidate else { return .no }
@@ -161,6 +163,10 @@ public struct DeviceMachine: Sendable {
             return max(time, retry) <= moment.now ? .now : .at(max(time, retry))
         }
         return time <= moment.now ? .now : .at(time)
+    }
+
+    private func isOwn(_ other: Holder) -> Bool {
+        other.gateway == holder.gateway && (other.life == holder.life || earlierLives.contains(other.life))
     }
 
     /// A device on trial gets up to as many further attempts, because the last step of its update is only to confirm the image. Without any

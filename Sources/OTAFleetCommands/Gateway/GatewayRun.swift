@@ -88,13 +88,15 @@ struct GatewayRun: Command {
         // The lock also creates the folder.
         let lock = try DeviceLock(folder.appending("lock"), of: "the name of the gateway \(name)")
         let memory = MemoryFile(path: folder.appending("serials"))
+        let life = GatewayLife(UInt32.random(in: 0...UInt32.max))
+        let earlierLives = try LivesFile(path: folder.appending("lives")).begin(life)
         defer { withExtendedLifetime(lock) {} }
         let metrics = Guarded(FleetMetrics(isGateway: true, isController: !store.isOnServer))
         return try await self.metrics.write(metrics, console) {
             try await store.withStore(waitingFor: console) { store, access in
                 try await run(
-                    MeasuredStore(store: store, metrics: metrics, access: access), access, as: name, at: addresses,
-                    verifier, operators,
+                    MeasuredStore(store: store, metrics: metrics, access: access), access,
+                    as: Holder(gateway: name, life: life), earlierLives, at: addresses, verifier, operators,
                     memory: memory, controllerMemory: MemoryFile(path: folder.appending("controller-serials")), metrics,
                     console)
             }
@@ -102,8 +104,8 @@ struct GatewayRun: Command {
     }
 
     private func run(
-        _ store: any FleetStore, _ access: StoreAccess, as name: GatewayName, at addresses: [DeviceAddress],
-        _ verifier: Verifier,
+        _ store: any FleetStore, _ access: StoreAccess, as holder: Holder, _ earlierLives: Set<GatewayLife>,
+        at addresses: [DeviceAddress], _ verifier: Verifier,
         _ operators: OperatorKeys, memory: MemoryFile, controllerMemory serials: MemoryFile,
         _ metrics: Guarded<FleetMetrics>, _ console: Console
     ) async throws -> GatewayAnswer {
@@ -114,14 +116,13 @@ struct GatewayRun: Command {
         deviceOptions.links = links
         deviceOptions.bluetooth = SharedBlueZClient(logger: console.logger, links: links)
         deviceOptions.adapter = search.adapters.adapter.first
-        let life = GatewayLife(UInt32.random(in: 0...UInt32.max))
         let notes = GatewayNotes(console, metrics)
         let devices = try ClientDevices(
             addresses, radio: search.radio(ignored: { notes.ignored($0) }), options: deviceOptions,
             clock: ContinuousClock(), failed: { notes.scanFailed($0, in: invocation) })
         let gateway = Gateway(
             .init(
-                holder: Holder(gateway: name, life: life), operators: operators, verifier: verifier,
+                holder: holder, earlierLives: earlierLives, operators: operators, verifier: verifier,
                 memory: try memory.read(), slots: atOnce, software: Version.number),
             store: store, devices: MeasuredDevices(devices: devices, metrics: metrics), clock: ContinuousClock(),
             wall: WallClock.now,
@@ -131,11 +132,13 @@ struct GatewayRun: Command {
             self.store.isOnServer
             ? nil
             : Controller(
-                signer: try FleetFolder.controllerKey(), life: life, operators: operators, memory: try serials.read(),
+                signer: try FleetFolder.controllerKey(), life: holder.life, operators: operators,
+                memory: try serials.read(),
                 store: store, clock: ContinuousClock(), wall: WallClock.now, save: { try serials.write($0) },
                 report: { notes.report($0) })
         let others = search.all ? " and all Bluetooth devices in range" : ""
-        console.note("the gateway \(name) runs with \(addresses.count) devices\(others); press Ctrl-C to stop it")
+        console.note(
+            "the gateway \(holder.gateway) runs with \(addresses.count) devices\(others); press Ctrl-C to stop it")
         try await Interrupts.during(onFirst: { console.note("stopping; press Ctrl-C again to stop at once") }) {
             signals in
             try await access.stopping(
@@ -148,7 +151,7 @@ struct GatewayRun: Command {
                 }
             }
         }
-        return GatewayAnswer(gateway: name.text, attempts: metrics.with(\.attempts))
+        return GatewayAnswer(gateway: holder.gateway.text, attempts: metrics.with(\.attempts))
     }
 }
 

@@ -37,3 +37,32 @@ struct MemoryFile: Sendable {
         try file.commit()
     }
 }
+
+/// The file with the identifiers of the last 16 runs of a gateway's process, one in each line, the newest at the end.
+struct LivesFile {
+    private static let maximumLives = 16
+
+    let path: FilePath
+
+    /// Adds the life of this process. Returns the earlier lives.
+    ///
+    /// A line that is not a life is ignored. For the records of an unknown life, a gateway waits as for the records of another gateway.
+    func begin(_ life: GatewayLife) throws -> Set<GatewayLife> {
+        var text: [UInt8] = []
+        do {
+            let file = try FileDescriptor.open(path, .readOnly, options: [.closeOnExec, .noFollow])
+            text = try file.closeAfter {
+                try Array(unsafeUninitializedCapacity: 4096) {
+                    $1 = try file.read(into: UnsafeMutableRawBufferPointer($0))
+                }
+            }
+        } catch Errno.noSuchFileOrDirectory {}
+        let earlier = text.split(separator: UInt8(ascii: "\n")).compactMap {
+            GatewayLife(String(decoding: $0, as: UTF8.self))
+        }
+        let file = try OutputFile(path, replaces: true, permissions: .ownerReadWrite)
+        try file.write((earlier + [life]).suffix(Self.maximumLives).flatMap { Array("\($0.text)\n".utf8) })
+        try file.commit()
+        return Set(earlier)
+    }
+}

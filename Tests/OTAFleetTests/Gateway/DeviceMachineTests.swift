@@ -28,7 +28,7 @@ import Testing
                 at: .at(0))
             let wish = list.wish(for: try fixtures.record(), at: .at(0))
             self.wish = try #require(wish)
-            machine = DeviceMachine(device: fixtures.device, holder: fixtures.a)
+            machine = DeviceMachine(device: fixtures.device, holder: fixtures.a, earlierLives: [GatewayLife(7)])
             machine.hear(product: fixtures.product, version: SemanticVersion("1.3.0"), delay: .at(0.5))
         }
 
@@ -190,7 +190,9 @@ import Testing
         #expect(rig.readBack(nil, 0, at: 11.2) == [.interrupt])
     }
 
-    @Test("the record of a gone gateway is taken over after 45 s, and of an earlier life of the same gateway at once")
+    @Test(
+        "the record of a gone gateway is taken over after 45 s, also of a foreign life with the same name, and of an own earlier life at once"
+    )
     func takeover() throws {
         let rig = try Rig()
         let foreign = try rig.fixtures.record().changed(
@@ -201,12 +203,14 @@ import Testing
         let record = try #require(rig.start(at: 56).written)
         #expect(record.attempt == 2 && record.holder == rig.fixtures.a && rig.machine.isBusy)
 
-        let own = try Rig()
-        let earlier = Holder(gateway: own.fixtures.a.gateway, life: GatewayLife(9))
-        let running = try own.fixtures.record().changed(
-            .lease(rollout: own.fixtures.name, created: own.fixtures.created, holder: earlier), at: nil)
-        _ = own.observe(running, 5, at: 10)
-        #expect(own.ready(at: 10) == .now)
+        for (life, time) in [(7, 10), (9, 55.5)] as [(UInt32, Double)] {
+            let own = try Rig()
+            let earlier = Holder(gateway: own.fixtures.a.gateway, life: GatewayLife(life))
+            let running = try own.fixtures.record().changed(
+                .lease(rollout: own.fixtures.name, created: own.fixtures.created, holder: earlier), at: nil)
+            _ = own.observe(running, 5, at: 10)
+            #expect(own.ready(at: 10) == (life == 7 ? .now : .at(.at(time))) && own.ready(at: time) == .now)
+        }
     }
 
     @Test("without a job for it, the record of a gone gateway becomes waiting, and given up if no attempt is left")

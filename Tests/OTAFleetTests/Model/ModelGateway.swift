@@ -44,8 +44,9 @@ final class ModelGateway {
         isAlive = true
         wishes = WishList(operators: world.fixtures.operators, memory: disk)
         let holder = Holder(gateway: name, life: GatewayLife(UInt32(life)))
+        let earlierLives = Set((0..<UInt32(life)).map { GatewayLife($0) })
         for (device, rssi) in hears.sorted(by: { $0.key < $1.key }) {
-            var machine = DeviceMachine(device: device, holder: holder)
+            var machine = DeviceMachine(device: device, holder: holder, earlierLives: earlierLives)
             machine.hear(
                 product: world.fixtures.product, version: SemanticVersion("1.3.0"),
                 delay: Contention.delay(rssi: rssi, jitter: Double(world.random(0, 99)) / 100))

@@ -92,6 +92,7 @@ struct World: Sendable {
 
     func device(_ number: Int) throws -> DeviceID { try #require(DeviceID("sim-\(number)")) }
 
+    /// - Parameter life: the number of the run. The runs with the same hundreds use the same state folder.
     func gateway(
         _ name: String, life: UInt32 = 1, hears: [DeviceID: Int], slots: Int = 4, verifier: Verifier? = nil,
         saving: @escaping @Sendable (SerialMemory) async throws -> Void = { _ in }
@@ -109,7 +110,7 @@ struct World: Sendable {
         let (created, notes) = (fleet.created, notes)
         let gateway = Gateway(
             Gateway.Settings(
-                holder: holder, operators: fleet.operators, verifier: verifier ?? fleet.verifier,
+                holder: holder, earlierLives: Set((life / 100 * 100..<life).map { GatewayLife($0) }), operators: fleet.operators, verifier: verifier ?? fleet.verifier,
                 memory: SerialMemory(), slots: slots, software: "1.0.0"),
             store: store, devices: devices, clock: time,
             wall: { [time] in created.advanced(by: time.now.offset.components.seconds) },
