@@ -20,7 +20,7 @@ struct FleetHistoryEvent: Encodable, Sendable {
         let event = stored.event
         number = stored.number
         rollout = event.rollout.description
-        device = event.device.description == "_" ? nil : event.device.description
+        device = event.isAboutRollout ? nil : event.device.description
         gateway = event.gateway.description
         kind = event.kind.description
         attempt = event.attempt == 0 ? nil : event.attempt

@@ -26,13 +26,15 @@ struct EventOutbox: Sendable {
     ///
     /// - Parameters:
     ///   - device: nil if the event is about the rollout, not about one device.
+    ///   - record: the bytes of the refused record; nil if the event is not about a record. The same bytes give one event in the history.
     ///   - text: a description for people; nil if the kind is sufficient.
     mutating func add(
-        _ kind: String, rollout: RolloutName, device: DeviceID? = nil, attempt: Int = 0, text: String? = nil,
-        at wall: Timestamp?
+        _ kind: String, rollout: RolloutName, device: DeviceID? = nil, record: [UInt8]? = nil, attempt: Int = 0,
+        text: String? = nil, at wall: Timestamp?
     ) {
+        let place = record.map { "_.\(Hex.encode(SHA256.digest(of: $0).prefix))" } ?? device?.text ?? "_"
         guard let gateway, let kind = RecordName(kind), let rollout = RecordName(rollout.text),
-            let device = RecordName(device?.text ?? "_")
+            let device = RecordName(place)
         else { return }
         var members = [JSON.Member("schema", .number("1"))]
         if let text { members.append(JSON.Member("text", .string(String(text.prefix(1000))))) }

@@ -191,7 +191,9 @@ extension GatewayLoop {
             let error = error.naming(record)
             refused(error)
             if let rollout {
-                outbox.add(error.code.rawValue, rollout: rollout, text: error.context, at: gateway.wall())
+                outbox.add(
+                    error.code.rawValue, rollout: rollout, record: record.bytes, text: error.context, at: gateway.wall()
+                )
             }
         }
     }

@@ -4,7 +4,8 @@ import OTAStore
 /// The history of a fleet, as a stream of events.
 ///
 /// An event has the subject `otaflash.event.ROLLOUT.DEVICE.GATEWAY.ATTEMPT.KIND`. Therefore a server can permit each gateway to append only
-/// its own events. In the subject, `=` replaces a period in a name.
+/// its own events. In the subject, `=` replaces a period in a name. DEVICE is `_` if the event is about the rollout, and `_=DIGEST` if it is
+/// about a refused record of the rollout.
 struct EventHistory: Sendable {
     private static let prefix = "otaflash.event"
     /// The time in which the server does not store a second event with the same identifier, even from another gateway. From the same

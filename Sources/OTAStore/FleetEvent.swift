@@ -1,7 +1,8 @@
 /// An entry of the history of a fleet, such as the end of an attempt to update a device.
 public struct FleetEvent: Hashable, Sendable {
     public let rollout: RecordName
-    /// The device; `_` if the event is about the rollout, not about one device.
+    /// The device; `_` if the event is about the rollout, not about one device. `_.DIGEST` if the event is about a refused record of the
+    /// rollout: DIGEST is the first 8 bytes of the record's SHA-256 in hex, so that two refused records are two events.
     public let device: RecordName
     public let gateway: RecordName
     /// The number of the attempt, as in the record of the device; 0 if the event is about the rollout.
@@ -21,6 +22,9 @@ public struct FleetEvent: Hashable, Sendable {
         self.kind = kind
         self.bytes = bytes
     }
+
+    /// True if the event is about the rollout, not about one device. The ID of a device has no period.
+    public var isAboutRollout: Bool { device.description == "_" || device.description.hasPrefix("_.") }
 
     /// The identifier of the event, which is unique in the store. If a gateway does not receive the acknowledgement of an event, it appends
     /// the event again. The store does not add an event whose identifier is already in the history, even if another gateway appends it. A

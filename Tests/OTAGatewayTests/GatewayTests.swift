@@ -83,6 +83,31 @@ import Testing
 
     // MARK: - Trust
 
+    @Test("each refused record of a rollout is one event, also after a restart of the gateway")
+    func refusedRecords() throws {
+        let world = try World()
+        let rollout = try world.fleet.rollout()
+        try world.run {
+            let payloads = try [rollout, world.fleet.rollout(attempts: 9)].map { try $0.value.payload() }
+            let forged = try payloads.map {
+                try SignedRecord(signing: Rollout(payload: $0), with: world.fleet.bundleKey)
+            }
+            for life: UInt32 in 1...2 {
+                let gateway = try world.gateway("a", life: life, hears: [:])
+                for record in forged + [forged[0]] {
+                    try await world.fleet.write(record, .rollouts, rollout.value.name, to: world.memory)
+                    try await world.time.sleep(for: .seconds(10))
+                }
+                try await gateway.stop()
+            }
+            let events = try await world.memory.events(after: 0).map(\.event)
+            #expect(events.map(\.kind.description) == ["record-untrusted", "record-untrusted"])
+            #expect(events.allSatisfy { $0.isAboutRollout && $0.rollout.description == "t-140" })
+            let digests = try forged.map { try "_." + Hex.encode(SHA256.digest(of: $0.encoded()).prefix) }
+            #expect(events.map(\.device.description) == digests)
+        }
+    }
+
     @Test("a bundle that the gateway's own keys do not verify reaches no device, and no device is given up")
     func untrustedBundle() throws {
         let world = try World()

@@ -54,6 +54,7 @@ extension StoreContract {
             let others = [
                 try event("sim-b", attempt: 1, "confirmed"), try event("sim-a", attempt: 2, "confirmed"),
                 try event("sim-a", attempt: 1, "refused"), try event("sim-a", attempt: 1, "confirmed", in: "t-141"),
+                try event("_.01", attempt: 0, "record-untrusted"), try event("_.02", attempt: 0, "record-untrusted"),
             ]
             for event in [one] + others { try await stores.first.append(event) }
             try expect(await stores.first.events(after: 0).map(\.event), [one] + others, "the events")
