@@ -39,7 +39,8 @@ extension FleetError: FailureCause {
             }
         let advice =
             switch code {
-            case .malformed: "another program may have written the record; write it again with otaflash"
+            case .malformed:
+                "another program may have written the record; replace it: otaflash rollout abort, release publish or device release"
             case .tooNew: "install the later release of otaflash on this computer"
             case .tooLarge: "use fewer stages, groups or devices"
             case .untrusted: "give the public keys of the operators: --operators KEY.pub.pem"

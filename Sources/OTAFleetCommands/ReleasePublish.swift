@@ -37,7 +37,7 @@ struct ReleasePublish: Command {
         let release = FleetRelease(of: bundle)
         let record = try operators.sign(release, with: signer)
         let isNew = try await store.withStore {
-            try await publish(release, operators, record.encoded(), bytes, in: $0)
+            try await publish(release, operators, record.encoded(), bytes, in: $0, console)
         }
         return ReleaseAnswer(release, isNew: isNew)
     }
@@ -45,19 +45,35 @@ struct ReleasePublish: Command {
     /// Writes the release to the store. Returns false if the store already has the release.
     private func publish(
         _ release: FleetRelease, _ operators: OperatorKeys, _ record: [UInt8], _ bundle: [UInt8],
-        in store: any FleetStore
+        in store: any FleetStore, _ console: Console
     ) async throws -> Bool {
         let key = try RecordKey(release.id)
-        let known = try await store.read(key)
-        if let known, try operators.release(known.bytes).value.state == .withdrawn {
+        let stored = try await store.read(key)
+        let known = try stored.flatMap { try valid($0, release.id, operators, console) }
+        if let known, known.value.state == .withdrawn {
             throw FleetError(
                 .badChange, "the release \(release.id) is withdrawn, which is final",
                 hint: "sign the image again, with a new version")
         }
         // The bundle is written before its record, so that a gateway that reads the record finds the bundle.
         try await store.putObject(bundle, digest: release.bundleDigest)
-        if known == nil { try await store.put(record, at: key, expecting: .absent) }
+        if known == nil { try await store.put(record, at: key, expecting: stored?.revision ?? .absent) }
         return known == nil
+    }
+
+    /// Returns the stored release; nil if its record is damaged. A new record then replaces the damaged one.
+    ///
+    /// - Throws: `FleetError` if the record may be valid with other keys or with a later otaflash.
+    private func valid(
+        _ stored: StoredRecord, _ id: ReleaseID, _ operators: OperatorKeys, _ console: Console
+    ) throws(FleetError) -> Verified<FleetRelease>? {
+        do { return try operators.release(stored, id) } catch {
+            guard error.code == .malformed || error.code == .tooLarge else { throw error }
+            console.warn(
+                "the record of the release \(id) is replaced, because it was not valid: \(error.context)",
+                hint: "if the release was withdrawn, withdraw it again: otaflash release withdraw \(id) --key KEY.pem")
+            return nil
+        }
     }
 }
 

@@ -36,6 +36,24 @@ struct ReleaseSummary: Encodable, Sendable {
     }
 }
 
+extension OperatorKeys {
+    /// Verifies the stored record of a release.
+    ///
+    /// - Throws: `FleetError` if the release is not signed by an operator, or if the record is not this release.
+    func release(_ stored: StoredRecord, _ id: ReleaseID) throws(FleetError) -> Verified<FleetRelease> {
+        let publish = "publish the release again: otaflash release publish FILE.otaf --key KEY.pem"
+        let release: Verified<FleetRelease>
+        do { release = try self.release(stored.bytes) } catch {
+            guard error.code == .malformed || error.code == .tooLarge else { throw error.naming(stored) }
+            throw FleetError(error.code, error.context, hint: publish).naming(stored)
+        }
+        guard release.value.id == id else {
+            throw FleetError(.malformed, "it contains the release \(release.value.id)", hint: publish).naming(stored)
+        }
+        return release
+    }
+}
+
 extension FleetStore {
     /// Reads a release.
     ///
@@ -46,14 +64,7 @@ extension FleetStore {
                 "no-such-release", .noInput, "the store has no release \(id)",
                 hint: "publish it: otaflash release publish FILE.otaf --key KEY.pem")
         }
-        let release = try naming(stored) { () throws(FleetError) in
-            let release = try operators.release(stored.bytes)
-            guard release.value.id == id else {
-                throw FleetError(.untrusted, "it contains the release \(release.value.id)")
-            }
-            return release
-        }
-        return (release, stored.revision)
+        return (try operators.release(stored, id), stored.revision)
     }
 
     /// Returns the rollouts that an operator signed, in the order of their names. A record that is not one is ignored: `rollout list`

@@ -7,7 +7,7 @@ import SystemPackage
 import Testing
 
 /// The commands of an operator when another program has damaged records of the store.
-@Suite("Fleet: damaged records") struct FleetDamageTests {
+@Suite("Fleet: damaged records", .timeLimit(.minutes(5))) struct FleetDamageTests {
     @Test(
         "abort and pause write the rollout even if another record is damaged, and report that the devices are not counted",
         arguments: ["pause", "abort"])
@@ -45,12 +45,84 @@ import Testing
         }
     }
 
+    @Test(
+        "abort --release ends a rollout whose record was overwritten, and a gateway that knows the rollout accepts the abort",
+        arguments: [#"{"schema":1,"broken":true}"#, #"{"schema":2}"#])
+    func overwritten(text: String) async throws {
+        let fleet = try await Fleet(devices: 2)
+        try await fleet.create("spring", "--stages", "devices=sim-d1,100%", "--advance", "100%,min=1,soak=1h")
+        try await fleet.withGateway {
+            while try await fleet.count("done") < 1 { try await Task.sleep(for: .milliseconds(50)) }
+            try await fleet.overwrite(.rollouts, "spring", text)
+            let hint = "otaflash rollout abort spring --release ID --key KEY.pem"
+            for command in ["abort", "pause"] {
+                let refused = try await fleet.change(command, "spring")
+                #expect(try refused.exit == 65 && refused.json().error?.hint?.string?.contains(hint) == true)
+            }
+            let status = try await fleet.status("spring")
+            #expect(try status.exit == 65 && status.json().error?.hint?.string?.contains(hint) == true)
+            let aborted = try await fleet.abort("spring")
+            #expect(aborted.exit == 0, "\(aborted.err)")
+            let rollout = try aborted.json().rollout
+            #expect(rollout?.state?.string == "aborted")
+            // The gateway writes the serial of each accepted version to its memory.
+            let serial = "rollout spring \(Int(rollout?.serial?.number ?? 0)) "
+            while try !String(decoding: fleet.sandbox.read("state/fleet/gateway-desk/serials"), as: UTF8.self)
+                .contains(serial)
+            {
+                try await Task.sleep(for: .milliseconds(50))
+            }
+        }
+        let list = try await fleet.json("rollout", "list", "--operators", "ops.pub.pem").rollouts
+        #expect(list?[0]?.state?.string == "aborted" && list?[0]?.release?.string == fleet.release)
+    }
+
+    @Test("abort --release ends a rollout whose record was deleted, and needs the ID of a release")
+    func deleted() async throws {
+        let fleet = try await Fleet(devices: 1)
+        let missing = try await fleet.change("abort", "spring")
+        #expect(missing.exit == 66 && missing.err.contains("rollout abort spring --release ID"), "\(missing.err)")
+        let words = ["rollout", "abort", "spring", "--key", "ops.pem", "--release"]
+        #expect(try await fleet.run(words + ["1.1.0"]).exit == 64)
+        #expect(try await fleet.run(words + ["0011223344556677"]).exit == 66)
+        #expect(try await fleet.abort("spring").exit == 0)
+        let status = try await fleet.status("spring")
+        #expect(try status.json().rollout?.state?.string == "aborted", "\(status.err)")
+    }
+
+    @Test("an abort has a higher serial than each earlier version, also if the store returns an old version")
+    func oldVersion() async throws {
+        let fleet = try await Fleet(devices: 1)
+        try await fleet.create("spring")
+        let store = try await LocalStore(fleet.sandbox.folder.appending("state/fleet/fleet.db"))
+        let key = RecordKey(.rollouts, try #require(RecordName("spring")))
+        let first = try #require(try await store.read(key)).bytes
+        for command in ["pause", "resume"] { #expect(try await fleet.change(command, "spring").exit == 0) }
+        try await fleet.overwrite(.rollouts, "spring", String(decoding: first, as: UTF8.self))
+        let aborted = try await fleet.change("abort", "spring")
+        #expect(try aborted.json().rollout?.serial?.number ?? 0 > 3, "\(aborted.out)")
+    }
+
+    @Test("release publish replaces a damaged record of its release, and release withdraw names this command")
+    func release() async throws {
+        let fleet = try await Fleet(devices: 1)
+        try await fleet.overwrite(.releases, fleet.release, #"{"schema":1}"#)
+        let withdrawn = ["release", "withdraw", fleet.release, "--key", "ops.pem", "--format", "json"]
+        let refused = try await fleet.run(withdrawn)
+        #expect(try refused.exit == 65 && refused.json().error?.hint?.string?.contains("release publish FILE") == true)
+        let published = try await fleet.run(
+            ["release", "publish", "fw.otaf", "--key", "ops.pem", "--trust", "release.pub.pem", "--format", "json"])
+        #expect(try published.exit == 0 && published.json().release?.is_new?.bool == true, "\(published.err)")
+        #expect(published.err.contains("is replaced, because it was not valid"), "\(published.err)")
+        #expect(try await fleet.run(withdrawn).exit == 0)
+    }
+
     private func expectChange(_ command: String, _ fleet: Fleet) async throws {
         let run = try await fleet.change(command, "spring")
         let state = command == "abort" ? "aborted" : "paused"
         #expect(run.exit == 0, "\(run.err)")
         #expect(run.err.contains("the rollout spring is \(state); its devices could not be counted: "), "\(run.err)")
-        #expect(run.err.contains("otaflash rollout status spring"), "\(run.err)")
+        #expect(run.err.contains("hint: "), "\(run.err)")
         let rollout = try run.json().rollout
         #expect(rollout?.state?.string == state && rollout?.devices == nil)
         let again = try await fleet.change(command, "spring")
@@ -59,6 +131,11 @@ import Testing
 }
 
 extension Fleet {
+    /// Aborts a rollout whose record is damaged or missing.
+    func abort(_ name: String) async throws -> Run {
+        try await run(["rollout", "abort", name, "--release", release, "--key", "ops.pem", "--format", "json"])
+    }
+
     /// Overwrites a record of the store in the sandbox's state folder, as another program can.
     func overwrite(_ bucket: Bucket, _ name: String, _ text: String) async throws {
         let store = try await LocalStore(sandbox.folder.appending("state/fleet/fleet.db"))

@@ -67,11 +67,46 @@ public struct Rollout: SignedPayload {
         attempts: Int,
         controllers: [PublicKey], created: Timestamp, expires: Timestamp
     ) throws(FleetError) {
+        guard release.value.product == selection.product else {
+            throw FleetError(
+                .badChange,
+                "the release \(release.value.id) is for \(release.value.product), not for \(selection.product)")
+        }
+        guard release.value.state == .published else {
+            throw FleetError(.badChange, "the release \(release.value.id) is withdrawn")
+        }
+        try self.init(
+            name, .running, serial: 1, release.value, selection, stages, halt, attempts, controllers, created, expires)
+    }
+
+    /// Creates an aborted rollout in place of a version that cannot be read.
+    ///
+    /// An aborted rollout starts no update, so its stages have no effect. But a gateway needs the release to confirm an image that is on
+    /// trial already. The serial is the time in seconds, because the serial of the lost version is not known, and gateways ignore a lower
+    /// one.
+    ///
+    /// - Throws: `bad-rollout-change`.
+    init(
+        aborting name: RolloutName, of release: FleetRelease, controller: PublicKey, at created: Timestamp
+    ) throws(FleetError) {
+        guard let stage = Stage(.percent(100)), let halt = Halt(failedPercent: 5, minimum: 10) else {
+            throw FleetError(.badChange, "the stage or the halt of the aborted rollout is not valid")
+        }
+        try self.init(
+            name, .aborted, serial: max(1, Int(created.seconds)), release, Selection(product: release.product), [stage],
+            halt, 1, [controller], created, created.advanced(by: 1))
+    }
+
+    private init(
+        _ name: RolloutName, _ state: State, serial: Int, _ release: FleetRelease, _ selection: Selection,
+        _ stages: [Stage], _ halt: Halt, _ attempts: Int, _ controllers: [PublicKey], _ created: Timestamp,
+        _ expires: Timestamp
+    ) throws(FleetError) {
         self.name = name
-        serial = 1
-        state = .running
-        self.release = release.value.id
-        manifestDigest = release.value.manifestDigest
+        self.serial = serial
+        self.state = state
+        self.release = release.id
+        manifestDigest = release.manifestDigest
         self.selection = selection
         self.stages = stages
         self.halt = halt
@@ -81,14 +116,6 @@ public struct Rollout: SignedPayload {
         self.expires = expires
         fields = RecordFields(new: Self.what)
         setFields()
-        guard release.value.product == selection.product else {
-            throw FleetError(
-                .badChange,
-                "the release \(release.value.id) is for \(release.value.product), not for \(selection.product)")
-        }
-        guard release.value.state == .published else {
-            throw FleetError(.badChange, "the release \(release.value.id) is withdrawn")
-        }
         if let problem { throw FleetError(.badChange, problem) }
     }
 
@@ -112,8 +139,12 @@ public struct Rollout: SignedPayload {
     ///
     /// A running rollout can be "changed" to running again: the new serial resumes a rollout that the controller has halted.
     ///
+    /// The serial of an abort is the time in seconds, if this is more than the next serial. A store can return an old version of the
+    /// rollout, and gateways would ignore an abort whose serial they have already seen. No version follows an abort.
+    ///
+    /// - Parameter wall: the time of the wall clock; nil if the clock is not set.
     /// - Throws: `bad-rollout-change` if the rollout is aborted, or if a paused rollout should be paused again.
-    func changed(to state: State) throws(FleetError) -> Rollout {
+    func changed(to state: State, at wall: Timestamp?) throws(FleetError) -> Rollout {
         guard self.state != .aborted else {
             throw FleetError(
                 .badChange, "the rollout \(name) is aborted, which is final",
@@ -124,6 +155,7 @@ public struct Rollout: SignedPayload {
         }
         var next = self
         next.serial += 1
+        if state == .aborted, let wall { next.serial = max(next.serial, Int(wall.seconds)) }
         next.state = state
         next.fields.set("serial", next.serial)
         next.fields.set("state", state.rawValue)

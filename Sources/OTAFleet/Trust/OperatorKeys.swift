@@ -72,12 +72,27 @@ public struct OperatorKeys: Sendable {
     /// The change starts from a verified rollout, because an operator must not sign a plan that another person has put into the store. The
     /// key must be an operator's key, because gateways ignore a record without a signature by such a key.
     ///
+    /// - Parameter wall: the time of the wall clock; nil if the clock is not set. It is the serial of an abort.
     /// - Throws: `record-untrusted` if the key is not an operator's key for this product; `bad-rollout-change`, `record-too-large`,
     ///   `signing-failed`.
     public func change(
-        _ rollout: Verified<Rollout>, to state: Rollout.State, with signer: any Signer
+        _ rollout: Verified<Rollout>, to state: Rollout.State, at wall: Timestamp? = nil, with signer: any Signer
     ) throws(FleetError) -> SignedRecord {
-        try sign(rollout.value.changed(to: state), with: signer)
+        try sign(rollout.value.changed(to: state, at: wall), with: signer)
+    }
+
+    /// Aborts a rollout whose record cannot be read, for example because another program has overwritten it: signs an aborted rollout with
+    /// the same name. Gateways that know the rollout interrupt its updates.
+    ///
+    /// - Parameters:
+    ///   - release: the release of the rollout, also a withdrawn one. Gateways confirm an image on trial only if it is this release.
+    ///   - wall: the time of the wall clock. It is the serial of the record, so it must not be years in the past.
+    /// - Throws: `record-untrusted` if the key is not an operator's key for this product; `bad-rollout-change`, `signing-failed`.
+    public func abort(
+        _ rollout: RolloutName, of release: Verified<FleetRelease>, at wall: Timestamp, with signer: any Signer
+    ) throws(FleetError) -> SignedRecord {
+        try sign(
+            Rollout(aborting: rollout, of: release.value, controller: signer.publicKey, at: wall), with: signer)
     }
 
     /// Withdraws a release: signs its next version, in the state `withdrawn`. A gateway that has this version starts no push of the

@@ -17,23 +17,26 @@ struct RolloutChangeOptions: ParsableArguments {
     /// Signs the next version of the rollout, and writes it to the store. Before the write, this method reads only the record of the
     /// rollout: neither a large fleet nor another damaged record may delay or prevent an abort.
     ///
+    /// - Parameter release: the release for an abort if the record of the rollout cannot be read; nil: such a record is an error.
     /// - Throws: `bad-rollout-change`, also for a resume of a complete rollout that is not paused, which has nothing to continue; the errors
-    ///   of `rollout(_:_:)`.
-    func change(to state: Rollout.State, _ console: Console) async throws -> RolloutAnswer {
+    ///   of ``RolloutRecord``.
+    func change(
+        to state: Rollout.State, release: ReleaseID? = nil, _ console: Console
+    ) async throws -> RolloutAnswer {
         let name = try RolloutName(reading: name)
         let (signer, operators) = try signing.keys(console)
         return try await store.withStore { store in
-            let (rollout, revision) = try await store.rollout(name, operators)
-            if state == .running, rollout.value.state == .running { try await requireUnfinished(rollout, store) }
-            let next = try operators.change(rollout, to: state, with: signer).encoded()
-            try await store.put(next, at: RecordKey(name), expecting: revision)
+            let record = try await RolloutRecord(name, in: store)
+            if state == .running { try await requireUnfinished(try record.rollout(operators), store) }
+            let next = try await record.changed(to: state, release: release, operators, signer, in: store).encoded()
+            try await store.put(next, at: RecordKey(name), expecting: record.revision)
             return RolloutAnswer(await counted(try operators.rollout(next), store, console))
         }
     }
 
     private func requireUnfinished(_ rollout: Verified<Rollout>, _ store: any FleetStore) async throws {
         let name = rollout.value.name
-        guard let stored = try await store.read(RecordKey(.progress, name.text)),
+        guard rollout.value.state == .running, let stored = try await store.read(RecordKey(.progress, name.text)),
             let progress = try? OperatorKeys.progress(stored.bytes, of: rollout), progress.value.state == .complete
         else { return }
         throw FleetError(
@@ -116,7 +119,18 @@ struct RolloutAbort: Command {
             Example: otaflash rollout abort spring --key ops.pem
             """)
     @OptionGroup var rollout: RolloutChangeOptions
+
+    @Option(
+        help: ArgumentHelp(
+            "The ID of the rollout's release. It is used only if the record of the rollout is missing or not valid, for example because "
+                + "another program has overwritten it: abort then writes an aborted rollout with this release in its place. 'otaflash "
+                + "release list' prints the IDs.",
+            valueName: "id"))
+    var release: String?
+
     @OptionGroup(title: "Output options") var options: OutputOptions
 
-    func answer(_ console: Console) async throws -> RolloutAnswer { try await rollout.change(to: .aborted, console) }
+    func answer(_ console: Console) async throws -> RolloutAnswer {
+        try await rollout.change(to: .aborted, release: release.map { try ReleaseID(reading: $0) }, console)
+    }
 }

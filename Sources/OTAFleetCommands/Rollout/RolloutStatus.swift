@@ -57,7 +57,7 @@ struct RolloutStatus: Command {
         let operators = try operators.keys(console)
         return try await store.withStore { store in
             guard wait else {
-                let (rollout, _) = try await store.rollout(name, operators)
+                let rollout = try await store.rollout(name, operators)
                 return RolloutAnswer(try await RolloutSummary.read(rollout, store, console))
             }
             return try await waited(name, operators, store, console)
@@ -75,7 +75,7 @@ struct RolloutStatus: Command {
             let start = ContinuousClock.now
             let summary: RolloutSummary
             do {
-                let (rollout, _) = try await store.rollout(name, operators)
+                let rollout = try await store.rollout(name, operators)
                 summary = try await RolloutSummary.read(rollout, store, console)
                 last = .now
             } catch let error as StoreError where error.code == .unavailable {

@@ -79,37 +79,28 @@ struct RolloutSummary: Encodable, Sendable {
     }
 }
 
-extension FleetStore {
-    /// Reads a rollout, and no other record.
-    ///
-    /// - Throws: `no-such-rollout`; `FleetError` if the rollout is not signed by an operator; `StoreError`.
-    func rollout(_ name: RolloutName, _ operators: OperatorKeys) async throws -> (Verified<Rollout>, Revision) {
-        guard let stored = try await read(RecordKey(name)) else {
-            throw Failure(
-                "no-such-rollout", .noInput, "the store has no rollout \(name)",
-                hint: "list the rollouts: otaflash rollout list")
-        }
-        let rollout = try naming(stored) { () throws(FleetError) in
-            let rollout = try operators.rollout(stored.bytes)
-            guard rollout.value.name == name else {
-                throw FleetError(.untrusted, "it contains the rollout \(rollout.value.name)")
-            }
-            return rollout
-        }
-        return (rollout, stored.revision)
-    }
-}
-
 extension RolloutSummary {
     /// Reads the progress of a rollout, and counts its devices.
     ///
     /// - Parameter records: the records of all devices; nil: this method reads them.
-    /// - Throws: `FleetError` if the progress is not signed by a controller of the rollout; `StoreError`.
+    /// - Throws: `FleetError` if the progress of a rollout that is not aborted is not signed by a controller of the rollout; `StoreError`.
     static func read(
         _ rollout: Verified<Rollout>, _ store: some FleetStore, _ console: Console, records: [DeviceRecord]? = nil
     ) async throws -> RolloutSummary {
-        let progress = try await store.read(RecordKey(.progress, rollout.value.name.text)).map { stored in
-            try naming(stored) { () throws(FleetError) in try OperatorKeys.progress(stored.bytes, of: rollout) }
+        let stored = try await store.read(RecordKey(.progress, rollout.value.name.text))
+        let progress: Verified<RolloutProgress>?
+        do throws(FleetError) {
+            progress =
+                if let stored {
+                    try naming(stored) { () throws(FleetError) in try OperatorKeys.progress(stored.bytes, of: rollout) }
+                } else { nil }
+        } catch {
+            // An abort in place of a damaged record does not name the controllers of the rollout.
+            guard rollout.value.state == .aborted else { throw error }
+            console.warn(
+                "the rollout \(rollout.value.name) is aborted; its devices could not be counted: \(error.context)",
+                hint: "list the devices: otaflash fleet devices")
+            return RolloutSummary(rollout.value, progress: nil, counts: nil)
         }
         let devices: [DeviceRecord]
         if let records { devices = records } else { devices = try await counted(store, console) }
@@ -134,7 +125,7 @@ extension RolloutSummary {
         for record in try await store.records(in: .rollouts).sorted(by: { $0.key.name < $1.key.name }) {
             guard let name = RolloutName(record.key.name.description) else { continue }
             do {
-                let (rollout, _) = try await store.rollout(name, operators)
+                let rollout = try await store.rollout(name, operators)
                 rollouts.append((rollout.value, try await read(rollout, store, console, records: records)))
             } catch let error as FleetError {
                 console.warn("the rollout \(name) is ignored: \(error.context)", hint: error.failure.hint)
