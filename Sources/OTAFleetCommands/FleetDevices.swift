@@ -59,13 +59,10 @@ struct FleetDevices: Command {
     @OptionGroup(title: "Output options") var options: OutputOptions
 
     func answer(_ console: Console) async throws -> FleetDevicesAnswer {
-        let records = try await store.withStore {
-            try await $0.devices { name, error in
-                console.warn("the record of the device \(name) is ignored: \(error.context)", hint: error.failure.hint)
-            }
-        }
+        let devices = try await store.withStore { try await StoredDevices($0) }
+        devices.warn(console)
         return FleetDevicesAnswer(
-            devices: records.filter { state == nil || $0.state == state }.map { FleetDevice($0) })
+            devices: devices.records.filter { state == nil || $0.state == state }.map { FleetDevice($0) })
     }
 }
 
@@ -95,16 +92,40 @@ struct DeviceChangeOptions: ParsableArguments {
 
     @OptionGroup var store: StoreOptions
 
-    func perform(_ change: DeviceChange) async throws -> FleetDeviceAnswer {
+    /// Writes the record after the change. A record that is not valid is replaced.
+    func perform(_ change: DeviceChange, _ console: Console) async throws -> FleetDeviceAnswer {
         let device = try DeviceID(reading: id)
         let key = try RecordKey(.devices, device.text)
         return try await store.withStore { store in
             let stored = try await store.read(key)
-            let record = try stored.map { try DeviceRecord(parsing: $0.bytes) } ?? DeviceRecord(device: device)
-            let next = try record.changed(change, at: WallClock.now())
+            let next: DeviceRecord
+            do throws(FleetError) {
+                let record = if let stored { try DeviceRecord(stored) } else { DeviceRecord(device: device) }
+                next = try record.changed(change, at: WallClock.now())
+            } catch {
+                guard error.code == .malformed || error.code == .tooLarge else { throw error }
+                next = try await replacement(of: device, change, because: error, console)
+            }
             try await store.put(next.encoded(), at: key, expecting: stored?.revision ?? .absent)
             return FleetDeviceAnswer(device: FleetDevice(next))
         }
+    }
+
+    /// Waits, and returns the new record for a device whose record is not valid.
+    ///
+    /// A gateway may still update the device, and no other gateway may start at the same time. The gateway cannot renew its lease, so it
+    /// stops its push before this time is over. The caller writes the record only if the old one is unchanged until then.
+    private func replacement(
+        of device: DeviceID, _ change: DeviceChange, because error: FleetError, _ console: Console
+    ) async throws -> DeviceRecord {
+        let time = LeaseWatch.takeoverAge
+        console.warn(
+            "the record of the device \(device) is not valid: \(error.context). It is replaced in \(time.components.seconds) s, "
+                + "when no gateway updates the device any more. Its groups and its rollout are lost",
+            hint: "set the groups again: otaflash device group \(device) NAME...")
+        try await Task.sleep(for: time)
+        let record = DeviceRecord(device: device)
+        return change == .unhold ? record : try record.changed(change, at: WallClock.now())
     }
 }
 
@@ -143,7 +164,7 @@ struct DeviceHold: Command {
     @OptionGroup var device: DeviceChangeOptions
     @OptionGroup(title: "Output options") var options: OutputOptions
 
-    func answer(_ console: Console) async throws -> FleetDeviceAnswer { try await device.perform(.hold) }
+    func answer(_ console: Console) async throws -> FleetDeviceAnswer { try await device.perform(.hold, console) }
 }
 
 /// The command `device release`.
@@ -154,12 +175,15 @@ struct DeviceRelease: Command {
         discussion: """
             Rollouts can then update the device again. If the device is not excluded, the command fails (exit 75).
 
+            If the record of the device is not valid, for example because another program has overwritten it, hold, release and group \
+            replace it. They first wait 45 s, until no gateway updates the device any more.
+
             Example: otaflash device release ble-AABBCCDDEEFF
             """)
     @OptionGroup var device: DeviceChangeOptions
     @OptionGroup(title: "Output options") var options: OutputOptions
 
-    func answer(_ console: Console) async throws -> FleetDeviceAnswer { try await device.perform(.unhold) }
+    func answer(_ console: Console) async throws -> FleetDeviceAnswer { try await device.perform(.unhold, console) }
 }
 
 /// The command `device group`.
@@ -196,6 +220,6 @@ struct DeviceGrouping: Command {
             }
             return group
         }
-        return try await device.perform(.group(groups))
+        return try await device.perform(.group(groups), console)
     }
 }

@@ -117,6 +117,32 @@ import Testing
         #expect(try await fleet.run(withdrawn).exit == 0)
     }
 
+    @Test("a device whose record is not valid counts as unfinished, and hold, release and group replace the record")
+    func devices() async throws {
+        let fleet = try await Fleet(devices: 1)
+        try await fleet.create("spring")
+        let waited = try await fleet.withGateway { try await fleet.status("spring", "--wait", "--timeout", "60s") }
+        #expect(waited.exit == 0, "\(waited.err)")
+        try await fleet.overwrite(.devices, "sim-d8", #"{"schema":1,"device":"sim-d9","state":"idle"}"#)
+        for name in ["sim-d2", "sim-d3"] { try await fleet.overwrite(.devices, name, "{}") }
+        let status = try await fleet.status("spring", "--wait", "--timeout", "11s")
+        #expect(status.exit == 75, "\(status.out)")
+        #expect(try status.json().rollout?.devices?.waiting?.number == 3)
+        for name in ["sim-d2", "sim-d3", "sim-d8"] {
+            let warning = "the record of the device \(name) is not valid"
+            #expect(status.err.split(separator: "\n").count { $0.contains(warning) } == 1, "\(status.err)")
+            #expect(status.err.contains("otaflash device release \(name)"), "\(status.err)")
+        }
+        async let held = fleet.json("device", "hold", "sim-d2")
+        async let released = fleet.json("device", "release", "sim-d3")
+        let grouped = try await fleet.json("device", "group", "sim-d8", "beta")
+        #expect(try await held.device?.state?.string == "held")
+        #expect(try await released.device?.state?.string == "idle")
+        #expect(grouped.device?.groups?.array?.map { $0.string } == ["beta"])
+        let list = try await fleet.run(["fleet", "devices"])
+        #expect(list.err.isEmpty && list.out.contains("sim-d8"), "\(list.err)")
+    }
+
     private func expectChange(_ command: String, _ fleet: Fleet) async throws {
         let run = try await fleet.change(command, "spring")
         let state = command == "abort" ? "aborted" : "paused"

@@ -63,8 +63,11 @@ public struct LeaseWatch: Sendable, Hashable {
     /// Returns how long the revision has been unchanged.
     public func age(at now: Duration) -> Duration { now - since }
 
+    /// If a revision is unchanged for this time, no push of a holder is under way any more, except on trial.
+    public static let takeoverAge = Duration.seconds(45)
+
     /// The time from which the holder counts as gone: 45 s after the revision was first seen.
-    public var takeoverTime: Duration { since + .seconds(45) }
+    public var takeoverTime: Duration { since + Self.takeoverAge }
 
     /// Returns the time that is `seconds` after the revision was first seen. The pause before the next attempt is measured in this way.
     func time(after seconds: Int) -> Duration { since + .seconds(seconds) }

@@ -134,17 +134,6 @@ extension FleetStore {
                 .staleRecord, "another process has changed \(key) at the same time", hint: "run the command again")
         }
     }
-
-    /// Returns the records of all devices. A record that cannot be parsed is passed to `refused`.
-    func devices(_ refused: (RecordName, FleetError) -> Void) async throws -> [DeviceRecord] {
-        var devices: [DeviceRecord] = []
-        for record in try await records(in: .devices) {
-            do throws(FleetError) { devices.append(try DeviceRecord(parsing: record.bytes)) } catch {
-                refused(record.key.name, error)
-            }
-        }
-        return devices.sorted { $0.device < $1.device }
-    }
 }
 
 extension RecordKey {

@@ -41,9 +41,8 @@ struct FleetSnapshot {
     ///
     /// - Throws: `StoreError`.
     static func read(_ store: any FleetStore, _ operators: OperatorKeys, _ console: Console) async throws -> Self {
-        let records = try await store.devices { name, error in
-            console.warn("the record of the device \(name) is ignored: \(error.context)", hint: error.failure.hint)
-        }
+        let devices = try await StoredDevices(store)
+        devices.warn(console)
         let gateways = try await store.gateways { name, error in
             console.warn("the record of the gateway \(name) is ignored: \(error.context)", hint: error.failure.hint)
         }
@@ -52,14 +51,14 @@ struct FleetSnapshot {
             guard let release = try? operators.release(stored.bytes).value else { continue }
             versions[release.id] = release.version.text
         }
-        let rollouts = try await RolloutSummary.all(operators, store, records, console).map { plan, summary in
+        let rollouts = try await RolloutSummary.all(operators, devices, store, console).map { plan, summary in
             RolloutEntry(
                 plan: plan, summary: summary,
                 stages: plan.stages.enumerated().map { index, stage in
-                    StageRow(stage: stage, devices: Tally(records, of: plan, stage: index).stage)
+                    StageRow(stage: stage, devices: Tally(devices.records, of: plan, stage: index).stage)
                 }, version: versions[plan.release])
         }
-        return FleetSnapshot(rollouts: rollouts, devices: records, gateways: gateways, at: WallClock.now())
+        return FleetSnapshot(rollouts: rollouts, devices: devices.records, gateways: gateways, at: WallClock.now())
     }
 
     /// The number of devices in each state, for each product and version, in the order of their names.

@@ -52,7 +52,11 @@ struct RolloutChangeOptions: ParsableArguments {
     ) async -> RolloutSummary {
         do {
             return try await withThrowingTaskGroup(of: RolloutSummary.self) { group in
-                group.addTask { try await RolloutSummary.read(rollout, store, console) }
+                group.addTask {
+                    let devices = try await StoredDevices(store)
+                    devices.warn(console)
+                    return try await RolloutSummary.read(rollout, devices, store, console)
+                }
                 group.addTask {
                     try await Task.sleep(for: Self.countTime)
                     throw StoreError(.unavailable, "the count was not complete after \(Self.countTime)")

@@ -160,7 +160,7 @@ struct RolloutCreate: Command {
 
     /// Warns if a stage admits fewer known devices than it needs to start the next stage.
     private func warn(of rollout: Rollout, in store: some FleetStore, _ console: Console) async throws {
-        let records = try await store.devices { _, _ in }
+        let records = try await StoredDevices(store).records
         // Only the devices that a gateway has updated before have a record. The other devices of the gateways count as admitted, because
         // their IDs are not known here.
         let known = records.filter { $0.product == rollout.selection.product }

@@ -58,7 +58,9 @@ struct RolloutStatus: Command {
         return try await store.withStore { store in
             guard wait else {
                 let rollout = try await store.rollout(name, operators)
-                return RolloutAnswer(try await RolloutSummary.read(rollout, store, console))
+                let devices = try await StoredDevices(store)
+                devices.warn(console)
+                return RolloutAnswer(try await RolloutSummary.read(rollout, devices, store, console))
             }
             return try await waited(name, operators, store, console)
         }
@@ -71,12 +73,15 @@ struct RolloutStatus: Command {
         let begun = ContinuousClock.now
         var settled: ContinuousClock.Instant?
         var last: ContinuousClock.Instant?
+        var warned: Set<RecordName> = []
         while true {
             let start = ContinuousClock.now
             let summary: RolloutSummary
             do {
                 let rollout = try await store.rollout(name, operators)
-                summary = try await RolloutSummary.read(rollout, store, console)
+                let devices = try await StoredDevices(store)
+                devices.warn(console, except: &warned)
+                summary = try await RolloutSummary.read(rollout, devices, store, console)
                 last = .now
             } catch let error as StoreError where error.code == .unavailable {
                 // A restart of the server must not end the wait.
@@ -151,8 +156,9 @@ struct RolloutList: Command {
     func answer(_ console: Console) async throws -> RolloutListAnswer {
         let operators = try operators.keys(console)
         return try await store.withStore { store in
-            let records = try await RolloutSummary.counted(store, console)
-            let rollouts = try await RolloutSummary.all(operators, store, records, console).map(\.summary)
+            let devices = try await StoredDevices(store)
+            devices.warn(console)
+            let rollouts = try await RolloutSummary.all(operators, devices, store, console).map(\.summary)
             return RolloutListAnswer(rollouts: rollouts)
         }
     }

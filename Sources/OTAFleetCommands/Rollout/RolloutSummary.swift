@@ -43,7 +43,7 @@ struct RolloutSummary: Encodable, Sendable {
         serial = rollout.serial
         let last = rollout.stages.count
         stages = last
-        stage = progress.map { min($0.stage + 1, last) } ?? 0
+        stage = progress.map { min($0.stage, last - 1) + 1 } ?? 0
         devices = counts.map { Counts($0) }
         created = rollout.created.description
         expires = rollout.expires.description
@@ -82,10 +82,9 @@ struct RolloutSummary: Encodable, Sendable {
 extension RolloutSummary {
     /// Reads the progress of a rollout, and counts its devices.
     ///
-    /// - Parameter records: the records of all devices; nil: this method reads them.
     /// - Throws: `FleetError` if the progress of a rollout that is not aborted is not signed by a controller of the rollout; `StoreError`.
     static func read(
-        _ rollout: Verified<Rollout>, _ store: some FleetStore, _ console: Console, records: [DeviceRecord]? = nil
+        _ rollout: Verified<Rollout>, _ devices: StoredDevices, _ store: some FleetStore, _ console: Console
     ) async throws -> RolloutSummary {
         let stored = try await store.read(RecordKey(.progress, rollout.value.name.text))
         let progress: Verified<RolloutProgress>?
@@ -102,31 +101,20 @@ extension RolloutSummary {
                 hint: "list the devices: otaflash fleet devices")
             return RolloutSummary(rollout.value, progress: nil, counts: nil)
         }
-        let devices: [DeviceRecord]
-        if let records { devices = records } else { devices = try await counted(store, console) }
-        let counts = progress.map { Tally(devices, of: rollout.value, stage: $0.value.stage).all } ?? .init()
+        let counts = progress.map { devices.counts(of: rollout.value, stage: $0.value.stage) } ?? .init()
         return RolloutSummary(rollout.value, progress: progress?.value, counts: counts)
     }
 
-    /// Returns the records of all devices that can be counted. For each other record, it prints a warning.
-    static func counted(_ store: some FleetStore, _ console: Console) async throws -> [DeviceRecord] {
-        try await store.devices { name, error in
-            console.warn("the record of the device \(name) is not counted: \(error.context)")
-        }
-    }
-
     /// Returns the rollouts that an operator signed, in the order of their names. For each other rollout in the store, it prints a warning.
-    ///
-    /// - Parameter records: the records of all devices.
     static func all(
-        _ operators: OperatorKeys, _ store: some FleetStore, _ records: [DeviceRecord], _ console: Console
+        _ operators: OperatorKeys, _ devices: StoredDevices, _ store: some FleetStore, _ console: Console
     ) async throws -> [(rollout: Rollout, summary: RolloutSummary)] {
         var rollouts: [(Rollout, RolloutSummary)] = []
         for record in try await store.records(in: .rollouts).sorted(by: { $0.key.name < $1.key.name }) {
             guard let name = RolloutName(record.key.name.description) else { continue }
             do {
                 let rollout = try await store.rollout(name, operators)
-                rollouts.append((rollout.value, try await read(rollout, store, console, records: records)))
+                rollouts.append((rollout.value, try await read(rollout, devices, store, console)))
             } catch let error as FleetError {
                 console.warn("the rollout \(name) is ignored: \(error.context)", hint: error.failure.hint)
             }

@@ -1,0 +1,71 @@
+import OTACommands
+import OTAFleet
+import OTAStore
+
+/// The records of all devices in a store.
+struct StoredDevices: Sendable {
+    /// The valid records, in the order of the IDs.
+    private(set) var records: [DeviceRecord] = []
+    /// The records that are not valid, and the reasons.
+    private(set) var refused: [(name: RecordName, error: FleetError)] = []
+
+    /// Reads the records.
+    ///
+    /// - Throws: `StoreError`.
+    init(_ store: some FleetStore) async throws {
+        for stored in try await store.records(in: .devices) {
+            do throws(FleetError) { records.append(try DeviceRecord(stored)) } catch {
+                refused.append((stored.key.name, error))
+            }
+        }
+        records.sort { $0.device < $1.device }
+    }
+
+    /// Prints a warning for each record that is not valid.
+    ///
+    /// - Parameter known: the records that already have a warning. The method adds the others.
+    func warn(_ console: Console, except known: inout Set<RecordName>) {
+        for (name, error) in refused where known.insert(name).inserted {
+            console.warn(
+                "the record of the device \(name) is not valid, so the device counts as unfinished: \(error.context)",
+                hint: error.failure.hint)
+        }
+    }
+
+    func warn(_ console: Console) {
+        var known: Set<RecordName> = []
+        warn(console, except: &known)
+    }
+
+    /// Returns the number of devices in each state for a rollout. A device whose record is not valid is waiting if a stage until now can
+    /// admit it: its product and its groups are not known.
+    func counts(of rollout: Rollout, stage current: Int) -> RolloutProgress.Counts {
+        var counts = Tally(records, of: rollout, stage: current).all
+        let hasGroups = rollout.stages.enumerated().contains { index, stage in
+            if case .group = stage.audience { index <= current } else { false }
+        }
+        counts.waiting += refused.count { name, _ in
+            guard let device = DeviceID(name.description) else { return false }
+            return hasGroups || rollout.admits(device, groups: [], upTo: current)
+        }
+        return counts
+    }
+}
+
+extension DeviceRecord {
+    /// Parses a stored record.
+    ///
+    /// - Throws: `FleetError` if the record is not valid, or if it is the record of another device.
+    init(_ stored: StoredRecord) throws(FleetError) {
+        let name = stored.key.name.description
+        let hint = "replace the record: otaflash device release \(name)"
+        let record: DeviceRecord
+        do { record = try DeviceRecord(parsing: stored.bytes) } catch {
+            throw FleetError(error.code, error.context, hint: error.code == .tooNew ? nil : hint)
+        }
+        guard record.device.text == name else {
+            throw FleetError(.malformed, "the record of the device \(record.device) is stored as \(name)", hint: hint)
+        }
+        self = record
+    }
+}
