@@ -74,7 +74,8 @@ extension CommandTable {
                 let argument = reading.command.argument(word) ?? self.argument(word)
                 reading.options.append((word, argument))
                 guard argument?.takesValue == true, !word.contains("=") else { continue }
-                if let next = rest.first, next.hasPrefix("-"), next != "-", argument?.parsingStrategy != "unconditional" {
+                if let next = rest.first, next.hasPrefix("-"), next != "-", argument?.parsingStrategy != "unconditional"
+                {
                     reading.missingValue = reading.missingValue ?? (word, next)
                 } else {
                     rest = rest.dropFirst()

@@ -36,6 +36,8 @@ public struct WishList: Sendable {
         var progress: Verified<RolloutProgress>?
         /// The time at which this gateway received the current progress for the first time; nil if it has received no progress.
         var seen: Duration?
+        /// False while the store contains a record under the name of the rollout that was not accepted.
+        var isCurrent = true
     }
 
     private let operators: OperatorKeys
@@ -63,11 +65,23 @@ public struct WishList: Sendable {
     ///
     /// - Parameter name: the name of the record in the store.
     /// - Returns: whether `memory` changed.
-    /// - Throws: `record-untrusted`, `rollback-seen`; `record-malformed`, `record-too-large`, `too-new`. After an error, the earlier
-    ///   version of the rollout stays in force.
+    /// - Throws: `record-untrusted`, `rollback-seen`; `record-malformed`, `record-too-large`, `too-new`. After
+    ///   `rollback-seen`, the accepted version of the rollout stays in force. After another error, it starts no push until the store has
+    ///   an accepted version again, except to confirm an image on trial: another program may have overwritten an abort.
     public mutating func add(rollout bytes: [UInt8], named name: RolloutName) throws(FleetError) -> Bool {
+        do throws(FleetError) { return try addCurrent(rollout: bytes, named: name) } catch {
+            // A record that is older than the accepted version changes nothing: the accepted version is the newest of the operator.
+            if error.code != .rollbackSeen { entries[name]?.isCurrent = false }
+            throw error
+        }
+    }
+
+    private mutating func addCurrent(rollout bytes: [UInt8], named name: RolloutName) throws(FleetError) -> Bool {
         let key = "rollout \(name)"
-        guard accepted[key] != bytes else { return false }
+        guard accepted[key] != bytes else {
+            entries[name]?.isCurrent = true
+            return false
+        }
         let rollout = try operators.rollout(bytes)
         guard rollout.value.name == name else { throw Self.misplaced("rollout", rollout.value.name.text, name.text) }
         let changes = try memory.accept(rollout)
@@ -155,7 +169,8 @@ public struct WishList: Sendable {
             let rollout = entry.rollout.value
             guard let release = release(for: entry.rollout) else { continue }
             let isOwn = record.rollout == rollout.name && (record.state == .running || record.state == .waiting)
-            guard rollout.state == .running, release.value.state == .published, !badReleases.contains(release),
+            guard entry.isCurrent, rollout.state == .running, release.value.state == .published,
+                !badReleases.contains(release),
                 // A device that has a job of this rollout may already run the version of the release, for example after a trial. So the
                 // condition for the running version does not apply to this device.
                 rollout.selection.includes(

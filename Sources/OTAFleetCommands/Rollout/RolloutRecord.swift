@@ -1,5 +1,6 @@
 import OTACommands
 import OTAFleet
+import OTAGateway
 import OTASigning
 import OTAStore
 

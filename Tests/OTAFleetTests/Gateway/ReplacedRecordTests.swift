@@ -23,7 +23,7 @@ import Testing
     }
 
     private static func machine(_ holder: Holder, _ fixtures: Fixtures) -> DeviceMachine {
-        var machine = DeviceMachine(device: fixtures.device, holder: holder)
+        var machine = DeviceMachine(device: fixtures.device, holder: holder, earlierLives: [])
         machine.hear(product: fixtures.product, version: SemanticVersion("1.3.0"), delay: .zero)
         return machine
     }

@@ -52,7 +52,7 @@ import Testing
         #expect(try !rig.add(rollout) && rig.wish() == "t-140")
     }
 
-    @Test("a record of a stranger or with a lower serial is refused, and the accepted record stays in force")
+    @Test("a record of a stranger or with a lower serial is refused, and a stranger's rollout stops further pushes")
     func refusals() throws {
         let rig = try Rig()
         let rollout = try rig.fixtures.rollout()
@@ -69,7 +69,10 @@ import Testing
         #expect(throws: FleetError(.untrusted, "")) {
             try rig.list.add(rollout: rig.sign(rollout), named: #require(RolloutName("other")))
         }
-        #expect(try rig.wish() == "t-140")
+        #expect(try rig.wish() == nil)
+        #expect(try !rig.add(rollout) && rig.wish() == "t-140")
+        #expect(throws: FleetError(.malformed, "")) { try rig.list.add(rollout: [0x7b, 0x7d], named: rollout.name) }
+        #expect(try rig.wish() == nil && !rig.add(rollout) && rig.wish() == "t-140")
         let paused = try change.encoded()
         #expect(try rig.list.add(rollout: paused, named: rollout.name) && rig.wish() == nil)
         #expect(throws: FleetError(.rollbackSeen, "")) { try rig.add(rollout) }
