@@ -32,7 +32,8 @@ public struct ChatScreen: Sendable {
             + (messenger.chatName == nil ? peers : [])
         // The end of a long typing line is visible.
         let typing = String(("> " + typing.text).suffix(width - 1))
-        return [String(title.prefix(width)), ""] + above.suffix(max(1, height - 4)) + ["", typing]
+        let top = [String(Self.beginning(of: title[...], columns: width)), ""]
+        return top + above.suffix(max(1, height - 4)) + ["", typing]
     }
 
     private func text(of entry: Entry, _ isDelivered: Bool) -> String {
@@ -46,11 +47,40 @@ public struct ChatScreen: Sendable {
     /// the end of a long text is on the screen, so its middle is not wrapped.
     private func wrapped(_ text: String, _ width: Int) -> [String] {
         let step = max(1, width - 2)
-        var (rest, lines) = (text.dropFirst(width).suffix(step * 100), [String(text.prefix(width))])
+        let first = Self.beginning(of: text[...], columns: width)
+        var (rest, lines) = (Substring(text[first.endIndex...].unicodeScalars.suffix(step * 100)), [first])
         while !rest.isEmpty {
-            lines.append("  " + rest.prefix(step))
-            rest = rest.dropFirst(step)
+            let line = Self.beginning(of: rest, columns: step)
+            lines.append("  " + line)
+            rest = rest[line.endIndex...]
         }
-        return lines
+        return lines.map { String($0) }
+    }
+
+    /// Returns the longest beginning of a text that fits a line. The terminal would wrap a longer line without an indent.
+    ///
+    /// A character that needs more columns than a line is cut. A character of joined Hangul consonants can have any width.
+    private static func beginning(of text: Substring, columns: Int) -> Substring {
+        var (end, free) = (text.startIndex, columns)
+        for index in text.indices {
+            let next = text.index(after: index)
+            free -= text.unicodeScalars[index..<next].reduce(0) { $0 + self.columns($1) }
+            if free < 0 { break }
+            end = next
+        }
+        guard end == text.startIndex else { return text[..<end] }
+        free = columns
+        let cut = text.unicodeScalars.firstIndex { scalar in
+            free -= self.columns(scalar)
+            return free < 0
+        }
+        // A line has at least one scalar, so that the text comes to its end.
+        let least = text.unicodeScalars.prefix(1).endIndex
+        return text[..<max(least, cut ?? text.endIndex)]
+    }
+
+    /// The maximum number of columns. Swift does not know the width of a scalar, and no other scalars have two columns.
+    private static func columns(_ scalar: Unicode.Scalar) -> Int {
+        scalar.value >= 0x2300 || 0x1100...0x115F ~= scalar.value ? 2 : 1
     }
 }

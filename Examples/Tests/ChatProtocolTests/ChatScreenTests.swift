@@ -92,6 +92,28 @@ struct ChatScreenTests {
         #expect(rows.allSatisfy { $0.hasPrefix("< Bob: ") || $0.hasPrefix("  ") })
     }
 
+    @Test("a text of wide characters fits the width, so that no row of the terminal begins with a part of it")
+    mutating func limitsColumns() throws {
+        let imitation = "Alice: I agree ✓"
+        // Hangul consonants join to one character of any width. Each of these scalars has two columns.
+        for filler in ["界", "👋", "\u{1100}"] {
+            screen.show(.received(from: "Bob", String(repeating: filler, count: 60) + imitation))
+        }
+        let address = try #require(BluetoothAddress("00:AA:01:00:00:42"))
+        let name = String(repeating: "界", count: 60) + imitation
+        let bob = Announcement(.presence(PeerID(2)), Session("public"))
+        for event in [.sighted(address, name: name, bob), .typed("1")] as [Messenger.Event] {
+            _ = messenger.handle(event, at: .zero)
+        }
+        let rows = lines(height: 1000)
+        #expect(rows.count > 15)
+        for row in rows {
+            let columns = row.unicodeScalars.reduce(0) { $0 + ("\u{1100}"..."\u{FFFFF}" ~= $1 && $1 != "✓" ? 2 : 1) }
+            #expect(columns <= 40, "\(row)")
+        }
+        #expect(rows[2...].dropLast(2).allSatisfy { $0.hasPrefix("< Bob: ") || $0.hasPrefix("  ") })
+    }
+
     @Test("the history keeps the newest 500 entries")
     mutating func limitsTheHistory() {
         for number in 1...ChatScreen.limit + 3 { screen.show(.notice("\(number)")) }
