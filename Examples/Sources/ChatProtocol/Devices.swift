@@ -42,10 +42,13 @@ struct Devices: Sendable {
             .sorted { $0.number < $1.number }
     }
 
-    /// Finds the peers with a number, an address or a name.
+    /// Finds the peers with a number, an address or a name. The number of a peer that is out of range finds no peer, also if a stranger has
+    /// this number as its name.
     func addresses(of text: String) -> [BluetoothAddress] {
-        let numbered = peers.filter { "\($0.number)" == text }
-        return (numbered.isEmpty ? peers.filter { Self.matches(text, $0.name, $0.address) } : numbered).map(\.address)
+        if let number = Int(text), "\(number)" == text, 1...max(1, numbers) ~= number {
+            return peers.filter { $0.number == number }.map(\.address)
+        }
+        return peers.filter { Self.matches(text, $0.name, $0.address) }.map(\.address)
     }
 
     /// Whether a device has the wanted name or address. An address is no name: every program can copy the address of a peer as its name.

@@ -27,6 +27,22 @@ struct HostileTests {
         #expect(air.attempts[count...].map(\.address).firstIndex(of: Air.address(2)) == 1)
     }
 
+    @Test("the number of a peer that is out of range does not select a stranger with this number as its name")
+    func doesNotSelectANumberAsAName() {
+        var air = Air(["public"])
+        for (number, name) in [(8, "Bob"), (9, "1"), (10, "7")] {
+            let presence = Announcement(.presence(PeerID(UInt32(number))), Session("public"))
+            air.handle(0, .sighted(Air.address(number), name: name, presence))
+        }
+        air.handle(0, .vanished(Air.address(8)))
+        air.type(0, "1")
+        #expect(air.peers[0].chatName == nil)
+        #expect(air.notices(0) == ["No peer 1 is in range. Type /peers for the list."])
+        // No peer has had the number 7, so it can only be the name.
+        air.type(0, "7")
+        #expect(air.peers[0].chatName == "7")
+    }
+
     @Test("a stranger that changes its address before each attempt does not keep the real caller waiting")
     func changesTheAddress() {
         var air = Air()
