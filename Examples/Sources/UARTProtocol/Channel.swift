@@ -14,6 +14,8 @@ public struct Channel: Sendable {
     public static let repetitions = 4
     /// The time in which an end must answer: with a greeting, or with the next part of the image.
     public static let answerTime = Duration.seconds(15)
+    /// The number of values without a proof of receipt after which an end that notifies gives up the link.
+    public static let maximumUnproven = 256
 
     /// The length of the longest value that the link carries, in bytes.
     public var valueLength: Int
@@ -21,8 +23,18 @@ public struct Channel: Sendable {
     private var receiver = Receiver()
     private var fragments: [UInt8] = []
     private var reply: Frame?
+    /// The number of answers after the last confirmed frame, and of the unconfirmed frames of earlier channels. Only a confirmed frame proves
+    /// that the values before it have arrived, and are not in the queue of bluetoothd, which has no limit.
+    private(set) var unproven = 0
 
-    public init(valueLength: Int) { self.valueLength = valueLength }
+    /// - Parameter earlier: the channel that ends on the same link.
+    public init(valueLength: Int, after earlier: Channel? = nil) {
+        self.valueLength = valueLength
+        if let earlier { unproven = earlier.unproven + earlier.sender.sent }
+    }
+
+    /// Whether this end should send a message, because its confirmation is a proof of receipt.
+    var needsProof: Bool { isIdle && unproven >= Self.maximumUnproven / 2 }
 
     /// Whether the other end has confirmed all messages.
     public var isIdle: Bool { sender.frames.isEmpty }
@@ -59,6 +71,8 @@ public struct Channel: Sendable {
             reply = receiver.miss() ?? reply
             return nil
         }
+        let first = sender.first
+        defer { if sender.first != first { unproven = 0 } }
         switch frame.kind {
         case .ack: sender.acknowledge(frame.sequence, frame.receipt, at: now)
         case .nack: try sender.repeatFrames(from: frame.sequence, frame.receipt, at: now)
@@ -80,6 +94,7 @@ public struct Channel: Sendable {
     public mutating func output(at now: Duration) throws(ChannelError) -> [[UInt8]] {
         if let deadline, now >= deadline { try sender.repeatFrames(from: sender.first, 0, at: now) }
         defer { reply = nil }
+        if reply != nil { unproven += 1 }
         return (reply.map { [$0.bytes] } ?? []) + sender.output(at: now).map(\.bytes)
     }
 }
@@ -89,6 +104,7 @@ public enum ChannelError: Error, Sendable, Hashable, CustomStringConvertible {
     case messageTooLong
     case noProgress
     case noGreeting
+    case noProof
     case notificationsEnded
 
     public var description: String {
@@ -96,6 +112,7 @@ public enum ChannelError: Error, Sendable, Hashable, CustomStringConvertible {
         case .messageTooLong: "the other end sent a message of more than \(Channel.longestMessage) bytes"
         case .noProgress: "the other end has not confirmed a frame after \(Channel.repetitions) repetitions"
         case .noGreeting: "the other end has not sent a greeting within \(Channel.answerTime.components.seconds) s"
+        case .noProof: "the other end got \(Channel.maximumUnproven) answers, and has not confirmed a frame"
         case .notificationsEnded: "the notifications have ended, but the link has not"
         }
     }

@@ -149,7 +149,8 @@ public struct PeripheralSession: Sendable {
             case .hello(_, let number, _) = try? Message(bytes: data), let current, number != current.number
         else { return nil }
         endConversation()
-        (channel, greetingDue) = (Channel(valueLength: channel.valueLength), now + Channel.answerTime)
+        channel = Channel(valueLength: channel.valueLength, after: channel)
+        greetingDue = now + Channel.answerTime
         return .replaced(undelivered: current.outbox.count)
     }
 
@@ -190,10 +191,14 @@ public struct PeripheralSession: Sendable {
             .helloAck(version: Message.version, conversation: number, toggle: toggle, received: resumed.received))
     }
 
-    /// Returns the values to notify on TX now. Call this method also at the ``deadline``. Throws ``ChannelError/noGreeting``.
+    /// Returns the values to notify on TX now. Call this method also at the ``deadline``. Throws ``ChannelError/noGreeting``,
+    /// ``ChannelError/noProgress`` and ``ChannelError/noProof``.
     public mutating func output(at now: Duration) throws(ChannelError) -> [[UInt8]] {
         guard connection != nil else { return [] }
         if let greetingDue, now >= greetingDue { throw .noGreeting }
+        if channel.unproven >= Channel.maximumUnproven { throw .noProof }
+        // The state of the toggle may be sent again at any time.
+        if current != nil, channel.needsProof { answer(.toggle(toggle)) }
         while channel.hasRoom, !answers.isEmpty { channel.send(answers.removeFirst().bytes) }
         current?.outbox.move(to: &channel)
         // One byte of the message is its kind.

@@ -113,6 +113,41 @@ struct HostileEndTests {
         #expect(flood.answers == (1 + Channel.repetitions) * Channel.window)
     }
 
+    @Test(
+        "a central that gets 256 answers and confirms no frame loses its link",
+        arguments: ["repetitions", "texts", "greetings"])
+    func answersWithoutProof(values: String) throws {
+        var flood = Flood()
+        _ = try flood.send(Self.hello)
+        #expect(throws: ChannelError.noProof) {
+            for number in 0..<3000 as Range<UInt16> {
+                let message: Message =
+                    switch values {
+                    case "repetitions": Self.hello
+                    case "texts": .text("x")
+                    default: .hello(version: 1, conversation: UInt64(number) + 2, received: 0)
+                    }
+                let sequence = values == "texts" ? number + 1 : 0
+                let kind = Frame.Kind.data(isLast: true, asksForAck: true, message.bytes)
+                _ = try flood.receive(Frame(kind, sequence, receipt: UInt32(number)).bytes)
+            }
+        }
+        #expect(flood.answers > 200 && flood.answers <= Channel.maximumUnproven + Channel.window)
+    }
+
+    @Test("a central that confirms frames sends 1000 texts, and gets the state of the toggle as the only other message")
+    func answersWithProof() throws {
+        var air = Air(mtu: 247)
+        try air.run { $0.isReady }
+        for number in 1...1000 {
+            let isQueued = air.central.send("\(number)")
+            #expect(isQueued)
+            try air.run { $0.heardByPeripheral.count == number + 1 && $0.central.isIdle }
+        }
+        #expect(Array(air.heardByPeripheral.dropFirst()) == (1...1000).map { .text("\($0)") })
+        #expect(air.heardByCentral.dropFirst().allSatisfy { $0 == .toggle(false) } && air.heardByCentral.count < 12)
+    }
+
     @Test("64 texts wait for the central, and the next text is refused")
     func texts() throws {
         var flood = Flood()
