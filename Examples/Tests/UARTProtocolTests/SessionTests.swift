@@ -38,7 +38,8 @@ struct Air {
         case .lose: []
         case .duplicate: [value, value]
         case .damage: [value.map { $0 ^ 0x10 }]
-        case .truncate: [value.dropLast(2)]
+        // The receipts are random: one in 65536 truncated frames is again a frame with a right checksum.
+        case .truncate: (try? Frame(bytes: value.dropLast(2))) == nil ? [value.dropLast(2)] : []
         }
     }
 
