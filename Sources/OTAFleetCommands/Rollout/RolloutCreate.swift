@@ -124,9 +124,11 @@ struct RolloutCreate: Command {
         let controllers = try controllers()
         return try await store.withStore { store in
             let (release, _) = try await store.release(id, operators)
+            let created = try Self.created(
+                after: try await store.rollouts(operators).filter { $0.selection.product == selection.product }, now)
             let rollout = try Rollout(
                 name: name, release: release, selection: selection, stages: stages, halt: halt, attempts: attempts,
-                controllers: controllers, created: now, expires: now.advanced(by: Int64(lifetime)))
+                controllers: controllers, created: created, expires: created.advanced(by: Int64(lifetime)))
             let key = try RecordKey(name)
             guard try await store.read(key) == nil else {
                 throw FleetError(
@@ -137,6 +139,25 @@ struct RolloutCreate: Command {
             try await store.put(operators.sign(rollout, with: signer).encoded(), at: key, expecting: .absent)
             return RolloutAnswer(RolloutSummary(rollout, progress: nil, counts: .init()))
         }
+    }
+
+    /// Returns the creation time of a new rollout: now, or 1 s after the newest of the other rollouts. A device that an earlier rollout has
+    /// updated accepts only a rollout with a later creation time, and the clock of another operator can be ahead.
+    ///
+    /// - Throws: `clock-not-set` if a rollout is so far ahead that gateways would refuse the new one.
+    private static func created(after others: [Rollout], _ now: Timestamp) throws(FleetError) -> Timestamp {
+        guard let newest = others.max(by: { $0.created < $1.created }), newest.created >= now else { return now }
+        let created = newest.created.advanced(by: 1)
+        let tolerance = Rollout.clockTolerance
+        guard created <= now.advanced(by: tolerance) else {
+            throw FleetError(
+                .clockNotSet,
+                "the clock of this machine shows \(now), but the rollout \(newest.name) of the same product was "
+                    + "created at \(newest.created): its devices would ignore the new rollout",
+                hint: "set the clock of this machine: timedatectl set-ntp true; if it is right, create the rollout "
+                    + "after \(created.advanced(by: -tolerance))")
+        }
+        return created
     }
 
     private func controllers() throws -> [PublicKey] {
