@@ -242,6 +242,9 @@ extension StoreError {
             case .permissionDenied: "check this user's permissions in the configuration of the NATS server"
             case .tlsFailed:
                 "give the certificate of the server's CA: --ca FILE.pem; the address must have the host name in the server's certificate"
+            // Without a code of the server, the client refused the message, because the server accepts only shorter ones.
+            case .tooLarge where error.serverCode == nil && error.cause != nil:
+                "increase max_payload in the configuration of the NATS server to at least 256KB, and check it: otaflash fleet check --server URL"
             case .storeFull: "increase the limits of the NATS server, or free space on its disk"
             default: nil
             }

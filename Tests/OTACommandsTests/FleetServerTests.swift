@@ -75,6 +75,21 @@ import Testing
         }
     }
 
+    @Test("a server whose max_payload is too small refuses a bundle, and the hint names this setting")
+    func maximumPayload() async throws {
+        try await TestServer.run(.newest, "max_payload: 60000") { server in
+            try await server.createStore()
+            let sandbox = try Sandbox()
+            try await sandbox.release(size: 100_000)
+            #expect(try await sandbox.run("keygen", "ops").exit == 0)
+            let run = try await sandbox.run(
+                "release", "publish", "fw.otaf", "--key", "ops.pem", "--trust", "release.pub.pem", "--server",
+                server.url, "--format", "json")
+            #expect(try run.exit == 65 && run.json().error?.code?.string == "record-too-large", "\(run.err)")
+            #expect(try run.json().error?.hint?.string?.contains("increase max_payload") == true, "\(run.err)")
+        }
+    }
+
     @Test(
         "wrong values of --server, --store and --credentials are usage errors",
         arguments: [
