@@ -247,7 +247,8 @@ let package = Package(
         .testTarget(
             name: "OTALocalStoreTests",
             dependencies: [
-                "OTALocalStore", "CSQLite", "OTASigning", "OTAStore", "OTATestSupport", "OTAUpdate", "StoreContract",
+                "OTALocalStore", "CSQLite", "DescriptorIO", "OTASigning", "OTAStore", "OTATestSupport", "OTAUpdate",
+                "StoreContract",
                 "store-writer",
                 subprocess, system,
             ], swiftSettings: swift),

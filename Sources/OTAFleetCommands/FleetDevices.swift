@@ -59,7 +59,7 @@ struct FleetDevices: Command {
     @OptionGroup(title: "Output options") var options: OutputOptions
 
     func answer(_ console: Console) async throws -> FleetDevicesAnswer {
-        let devices = try await store.withStore { try await StoredDevices($0) }
+        let devices = try await store.withStore(for: console) { try await StoredDevices($0) }
         devices.warn(console)
         return FleetDevicesAnswer(
             devices: devices.records.filter { state == nil || $0.state == state }.map { FleetDevice($0) })

@@ -79,7 +79,7 @@ struct FleetEvents: Command {
     func answer(_ console: Console) async throws -> FleetEventsAnswer {
         let rollout = try rollout.map { try RolloutName(reading: $0).text }
         let device = try deviceID.map { try DeviceID(reading: $0).text }
-        return try await store.withStore { store in
+        return try await store.withStore(for: console) { store in
             let shown = Shown(console)
             // Prints the events after the last printed event.
             @Sendable func show() async throws {

@@ -63,7 +63,7 @@ struct FleetGateways: Command {
     @OptionGroup(title: "Output options") var options: OutputOptions
 
     func answer(_ console: Console) async throws -> FleetGatewaysAnswer {
-        let records = try await store.withStore { store in
+        let records = try await store.withStore(for: console) { store in
             try await store.gateways { name, error in
                 console.warn("the record of the gateway \(name) is ignored: \(error.context)", hint: error.failure.hint)
             }

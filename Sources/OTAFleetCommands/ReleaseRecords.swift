@@ -110,7 +110,7 @@ struct ReleaseList: Command {
 
     func answer(_ console: Console) async throws -> ReleaseListAnswer {
         let operators = try operators.keys(console)
-        return try await store.withStore { store in
+        return try await store.withStore(for: console) { store in
             let rollouts = try await store.rollouts(operators)
             var releases: [ReleaseSummary] = []
             for stored in try await store.records(in: .releases).sorted(by: { $0.key.name < $1.key.name }) {
@@ -152,7 +152,7 @@ struct ReleaseView: Command {
     func answer(_ console: Console) async throws -> ReleaseViewAnswer {
         let id = try ReleaseID(reading: id)
         let operators = try operators.keys(console)
-        return try await store.withStore { store in
+        return try await store.withStore(for: console) { store in
             let (release, _) = try await store.release(id, operators)
             return ReleaseViewAnswer(
                 release: ReleaseSummary(release.value, rollouts: try await store.rollouts(operators)))
@@ -196,7 +196,7 @@ struct ReleaseWithdraw: Command {
     func answer(_ console: Console) async throws -> ReleaseViewAnswer {
         let id = try ReleaseID(reading: id)
         let (signer, operators) = try signing.keys(console)
-        return try await store.withStore { store in
+        return try await store.withStore(for: console) { store in
             let (release, revision) = try await store.release(id, operators)
             let rollouts = try await store.rollouts(operators)
             // A release that is already withdrawn needs no new version.

@@ -21,6 +21,9 @@ public actor LocalStore: FleetStore {
     private nonisolated let file: StoreFile
     private nonisolated let pollInterval: Duration
     private let now: @Sendable () -> StoreTime
+    private let skip: @Sendable (StoreError) -> Void
+    /// The rows that were passed to `skip`.
+    private var skipped: Set<InvalidRow> = []
     /// The connection to the file; nil if the file is closed. After an error, the store closes the file, and opens it again for the next
     /// operation. SQLite then repairs the file with the journal.
     private var database: Database?
@@ -36,10 +39,12 @@ public actor LocalStore: FleetStore {
     ///   - pollInterval: the time between two searches for changes (``withChanges(of:_:)``).
     ///   - historyBytes: the maximum size of all events together, in bytes.
     ///   - now: returns the time that determines the age of records and events.
+    ///   - skip: called once for each row with an invalid name, when a list is read. No store writes such a row, and no list contains it.
     /// - Throws: `unavailable`, `corrupt`, `tooNew`, `full`.
     public init(
         _ path: FilePath, waiting wait: Duration = .seconds(5), pollInterval: Duration = .milliseconds(100),
-        historyBytes: Int = StoreLimits.historyBytes, now: @escaping @Sendable () -> StoreTime = LocalStore.wallClock
+        historyBytes: Int = StoreLimits.historyBytes, now: @escaping @Sendable () -> StoreTime = LocalStore.wallClock,
+        skip: @escaping @Sendable (StoreError) -> Void = { _ in }
     ) async throws(StoreError) {
         do {
             thread = try LoopThread()
@@ -50,6 +55,7 @@ public actor LocalStore: FleetStore {
         self.pollInterval = pollInterval
         retention = Retention(historyBytes: historyBytes)
         self.now = now
+        self.skip = skip
         // All properties have a value now, so the rest of this initializer runs on the thread of the actor.
         try connect()
     }
@@ -75,11 +81,11 @@ public actor LocalStore: FleetStore {
     public func records(in bucket: Bucket) throws(StoreError) -> [StoredRecord] {
         let records = try query { [oldest = oldest(of: bucket)] database throws(DatabaseError) in
             try database.rows(
-                "SELECT name, revision, bytes FROM record WHERE bucket = ? AND written >= ? ORDER BY revision",
+                "SELECT rowid, name, revision, bytes FROM record WHERE bucket = ? AND written >= ? ORDER BY revision",
                 .text(bucket.rawValue), .integer(oldest)
-            ) { StoredRecord($0, bucket) }
+            ) { StoredRecord.parse($0, bucket) }
         }
-        return try whole(records)
+        return valid(records)
     }
 
     /// Returns the records of a bucket whose last write is later than a position, in the order of their revisions, and the new position.
@@ -94,21 +100,23 @@ public actor LocalStore: FleetStore {
         let rows = try query { [oldest = oldest(of: bucket)] database throws(DatabaseError) in
             try database.rows(
                 """
-                SELECT record.name, revision, bytes, value FROM counter LEFT JOIN record
+                SELECT record.rowid, record.name, revision, bytes, value FROM counter LEFT JOIN record
                 ON bucket = ? AND revision > ? AND written >= ? WHERE counter.name = 'revision' ORDER BY revision
                 """,
                 .text(bucket.rawValue), .integer(Int64(clamping: last.number)), .integer(oldest)
             ) { row in
-                (count: row.integer(3), isRecord: row.integer(1) > 0, record: StoredRecord(row, bucket))
+                (count: row.integer(4), revision: row.integer(2), record: StoredRecord.parse(row, bucket))
             }
         }
         guard position?.replacements ?? replacements == replacements else { throw file.replaced() }
-        guard let count = rows.first?.count, UInt64(count.magnitude) >= last.number else {
-            throw file.outdated(rows.first?.count ?? 0)
+        guard let newest = rows.last else {
+            throw file.corrupt("the store \(path) is damaged: the counter of its writes is missing")
         }
-        let records = try whole(rows.filter(\.isRecord).map(\.record))
+        guard newest.count >= Int64(clamping: last.number) else { throw file.outdated(newest.count) }
+        guard newest.revision > 0 else { return ([], ChangePosition(replacements: replacements, revision: last)) }
         return (
-            records, ChangePosition(replacements: replacements, revision: records.last?.revision ?? last)
+            valid(rows.map(\.record)),
+            ChangePosition(replacements: replacements, revision: Revision(UInt64(newest.revision)))
         )
     }
 
@@ -203,9 +211,9 @@ public actor LocalStore: FleetStore {
                 WHERE number > ? AND appended >= ? ORDER BY number LIMIT \(StoreLimits.eventsPerRead)
                 """,
                 .integer(Int64(clamping: number)), .integer(oldest)
-            ) { StoredEvent($0) }
+            ) { StoredEvent.parse($0) }
         }
-        return try whole(events)
+        return valid(events)
     }
 
     // MARK: - Transactions
@@ -270,35 +278,44 @@ public actor LocalStore: FleetStore {
         return file.error(error)
     }
 
-    /// Returns the elements. A nil element means that a row contains a value that no store writes.
-    ///
-    /// - Throws: `corrupt` if an element is nil.
-    private func whole<Element>(_ elements: [Element?]) throws(StoreError) -> [Element] {
-        let whole = elements.compactMap { $0 }
-        guard whole.count == elements.count else {
-            throw file.corrupt("the store \(path) is damaged: it has an invalid name")
+    /// Returns the elements of the valid rows, and reports each invalid row once. One invalid row must not make the others unreadable.
+    private func valid<Element>(_ rows: [Result<Element, InvalidRow>]) -> [Element] {
+        rows.compactMap { row in
+            switch row {
+            case .success(let element): return element
+            case .failure(let row):
+                if skipped.insert(row).inserted { skip(file.invalid(row)) }
+                return nil
+            }
         }
-        return whole
     }
 }
 
 extension StoredRecord {
-    /// Creates the record of a row with the columns name, revision and bytes. Returns nil if the name is not valid.
-    fileprivate init?(_ row: Row, _ bucket: Bucket) {
-        guard let name = RecordName(row.text(0)) else { return nil }
-        self.init(
-            key: RecordKey(bucket, name), revision: Revision(UInt64(row.integer(1).magnitude)), bytes: row.bytes(2))
+    /// Parses a row with the columns rowid, name, revision and bytes.
+    fileprivate static func parse(_ row: Row, _ bucket: Bucket) -> Result<StoredRecord, InvalidRow> {
+        guard let name = RecordName(row.text(1)) else {
+            return .failure(InvalidRow(table: "record", number: row.integer(0), names: [bucket.rawValue, row.text(1)]))
+        }
+        return .success(
+            StoredRecord(
+                key: RecordKey(bucket, name), revision: Revision(UInt64(row.integer(2).magnitude)), bytes: row.bytes(3))
+        )
     }
 }
 
 extension StoredEvent {
-    fileprivate init?(_ row: Row) {
-        let names = [1, 2, 3, 5].compactMap { RecordName(row.text($0)) }
-        guard names.count == 4 else { return nil }
-        self.init(
-            number: UInt64(row.integer(0).magnitude),
-            event: FleetEvent(
-                rollout: names[0], device: names[1], gateway: names[2], attempt: UInt32(clamping: row.integer(4)),
-                kind: names[3], bytes: row.bytes(6)))
+    fileprivate static func parse(_ row: Row) -> Result<StoredEvent, InvalidRow> {
+        let texts = [1, 2, 3, 5].map { row.text($0) }
+        let names = texts.compactMap { RecordName($0) }
+        guard names.count == 4 else {
+            return .failure(InvalidRow(table: "event", number: row.integer(0), names: texts))
+        }
+        return .success(
+            StoredEvent(
+                number: UInt64(row.integer(0).magnitude),
+                event: FleetEvent(
+                    rollout: names[0], device: names[1], gateway: names[2], attempt: UInt32(clamping: row.integer(4)),
+                    kind: names[3], bytes: row.bytes(6))))
     }
 }

@@ -4,6 +4,13 @@ internal import OTASigning
 internal import OTAStore
 internal import SystemPackage
 
+/// A row of the table `record` or `event` with a name that no store writes.
+struct InvalidRow: Error, Hashable {
+    let table: String
+    let number: Int64
+    let names: [String]
+}
+
 /// The file of a store: its creation, its format, and the errors that concern it.
 struct StoreFile: Sendable {
     let path: FilePath
@@ -170,6 +177,15 @@ struct StoreFile: Sendable {
             .unavailable, context,
             hint:
                 "show the rollouts that are left: otaflash rollout list; create a missing rollout again, with a new name"
+        )
+    }
+
+    /// Returns the error for a row that is skipped.
+    func invalid(_ row: InvalidRow) -> StoreError {
+        let names = row.names.joined(separator: "/").prefix(200)
+        return StoreError(
+            .corrupt, "the store \(path) has an \(row.table) with an invalid name, which is ignored: '\(names)'",
+            hint: "delete it: sqlite3 \(path.string.shellQuoted) 'DELETE FROM \(row.table) WHERE rowid = \(row.number)'"
         )
     }
 

@@ -1,3 +1,4 @@
+import DescriptorIO
 import Glibc
 import OTALocalStore
 import OTAStore
@@ -152,8 +153,7 @@ import Testing
     @Test(
         "rows that no store writes are store-corrupt",
         arguments: [
-            "DROP TABLE record", "DELETE FROM counter", "UPDATE record SET name = 'a/b'",
-            "UPDATE counter SET value = 0", "UPDATE event SET device = ''",
+            "DROP TABLE record", "DELETE FROM counter", "UPDATE counter SET value = 0",
         ])
     func foreignRows(statement: String) async throws {
         let folder = try StoreFolder()
@@ -168,6 +168,36 @@ import Testing
             _ = try await store.write([], at: .of(.devices, "b"), expecting: .absent)
         }
         #expect(error.code == .corrupt)
+    }
+
+    @Test("a row with an invalid name is reported once, and does not make the other rows unreadable")
+    func invalidNames() async throws {
+        let folder = try StoreFolder()
+        let reports = Guarded<[StoreError]>([])
+        let store = try await LocalStore(folder.file, skip: { error in reports.with { $0.append(error) } })
+        let (a, b) = (try RecordKey.of(.devices, "a"), try RecordKey.of(.devices, "b"))
+        for key in [a, b] { _ = try await store.write([], at: key, expecting: .absent) }
+        for attempt: UInt32 in 1...2 {
+            try await store.append(StoreContract.event("a", attempt: attempt, "confirmed"))
+        }
+        try await folder.python(
+            "UPDATE record SET name = 'b/c' WHERE name = 'b'", "UPDATE event SET kind = '' WHERE number = 1")
+        for _ in 1...2 {
+            #expect(try await store.records(in: .devices).map(\.key) == [a])
+            #expect(try await store.events(after: 0).map(\.event.attempt) == [2])
+        }
+        try await store.withChanges(of: .devices) { changes in
+            var iterator = changes.makeAsyncIterator()
+            #expect(try await iterator.next()?.key == a)
+            _ = try await store.write([], at: b, expecting: .absent)
+            #expect(try await iterator.next()?.key == b)
+        }
+        let errors = reports.with { $0 }
+        #expect(errors.map(\.code) == [.corrupt, .corrupt])
+        #expect(errors.map { $0.context.contains("'devices/b/c'") } == [true, false])
+        let hints = errors.compactMap(\.hint)
+        #expect(hints.first?.hasSuffix("'DELETE FROM record WHERE rowid = 2'") == true)
+        #expect(hints.last?.hasSuffix("'DELETE FROM event WHERE rowid = 1'") == true)
     }
 
     @Test("a file with a write-ahead log changes back to a rollback journal, and keeps its records")

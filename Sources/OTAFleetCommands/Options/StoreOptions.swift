@@ -38,11 +38,15 @@ struct StoreOptions: ParsableArguments {
 
     /// Opens the store, passes it to `body`, and closes it. A file that does not exist is created.
     ///
+    /// - Parameter console: receives a warning for each invalid row of a file; nil: such rows are ignored without a warning.
     /// - Throws: `StoreError`, `ClientError`; the errors of ``ServerOptions/withClient(unreachable:_:)`` and of `body`.
-    func withStore<Result: Sendable>(_ body: (any FleetStore) async throws -> Result) async throws -> Result {
+    func withStore<Result: Sendable>(
+        for console: Console? = nil, _ body: (any FleetStore) async throws -> Result
+    ) async throws -> Result {
         if isOnServer { return try await server.withClient { try await body(NATSStore($0)) } }
-        if let store { return try await body(LocalStore(FilePath(store))) }
-        return try await body(LocalStore(FleetFolder.path.appending("fleet.db")))
+        let file = try store.map { FilePath($0) } ?? FleetFolder.path.appending("fleet.db")
+        return try await body(
+            LocalStore(file, skip: { error in console?.warn(error.failure.message, hint: error.failure.hint) }))
     }
 
     /// The same for a command that runs until a signal. Such a command often starts before the network, or while the server restarts. So
@@ -51,7 +55,7 @@ struct StoreOptions: ParsableArguments {
         waitingFor console: Console, _ body: (any FleetStore, StoreAccess) async throws -> Result
     ) async throws -> Result {
         let access = StoreAccess()
-        guard isOnServer else { return try await withStore { try await body($0, access) } }
+        guard isOnServer else { return try await withStore(for: console) { try await body($0, access) } }
         var isWarned = false
         return try await server.withClient(
             unreachable: { error in

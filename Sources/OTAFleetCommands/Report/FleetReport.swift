@@ -35,7 +35,7 @@ struct FleetReport: Command {
         // The file is checked before the store is read, which can take a while.
         let output = try output()
         let operators = try operators.keys(console)
-        let snapshot = try await store.withStore { try await FleetSnapshot.read($0, operators, console) }
+        let snapshot = try await store.withStore(for: console) { try await FleetSnapshot.read($0, operators, console) }
         do throws(SigningError) {
             try output.write(Array(ReportPage(snapshot: snapshot, software: Version.number).text.utf8))
             try output.commit()

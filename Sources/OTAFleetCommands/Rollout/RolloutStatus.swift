@@ -55,7 +55,7 @@ struct RolloutStatus: Command {
     func answer(_ console: Console) async throws -> RolloutAnswer {
         let name = try RolloutName(reading: name)
         let operators = try operators.keys(console)
-        return try await store.withStore { store in
+        return try await store.withStore(for: console) { store in
             guard wait else {
                 let rollout = try await store.rollout(name, operators)
                 let devices = try await StoredDevices(store)
@@ -155,7 +155,7 @@ struct RolloutList: Command {
 
     func answer(_ console: Console) async throws -> RolloutListAnswer {
         let operators = try operators.keys(console)
-        return try await store.withStore { store in
+        return try await store.withStore(for: console) { store in
             let devices = try await StoredDevices(store)
             devices.warn(console)
             let rollouts = try await RolloutSummary.all(operators, devices, store, console).map(\.summary)

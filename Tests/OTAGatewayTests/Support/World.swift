@@ -110,7 +110,8 @@ struct World: Sendable {
         let (created, notes) = (fleet.created, notes)
         let gateway = Gateway(
             Gateway.Settings(
-                holder: holder, earlierLives: Set((life / 100 * 100..<life).map { GatewayLife($0) }), operators: fleet.operators, verifier: verifier ?? fleet.verifier,
+                holder: holder, earlierLives: Set((life / 100 * 100..<life).map { GatewayLife($0) }),
+                operators: fleet.operators, verifier: verifier ?? fleet.verifier,
                 memory: SerialMemory(), slots: slots, software: "1.0.0"),
             store: store, devices: devices, clock: time,
             wall: { [time] in created.advanced(by: time.now.offset.components.seconds) },
