@@ -16,8 +16,10 @@ struct ControllerLoop<C: Clock> where C.Duration == Duration {
     /// The machines of the rollouts, if this controller leads. A new leader starts with new machines, because it has not measured the times
     /// of the current stages.
     private var machines: [RolloutName: StageMachine] = [:]
-    /// The records of the devices, if this controller leads. The other controllers do not need them.
-    private var devices: [RecordName: (record: DeviceRecord, revision: Revision)] = [:]
+    /// The records of the devices, if this controller leads. The other controllers do not need them. A record that cannot be read is nil.
+    private var devices: [DeviceID: (record: DeviceRecord?, revision: Revision)] = [:]
+    /// The devices whose record could not be read, and that were reported.
+    private var reported: Set<DeviceID> = []
     /// Ends the watch of the devices; nil if this controller does not lead.
     private var devicesWatch: AsyncStream<Void>.Continuation?
     private var revisions: [RolloutName: Revision] = [:]
@@ -140,7 +142,8 @@ struct ControllerLoop<C: Clock> where C.Duration == Duration {
     private mutating func step(_ group: inout DiscardingTaskGroup) {
         let moment = timer.moment
         nextStep = moment.now + .seconds(2)
-        let records = devices.values.map(\.record)
+        let records = devices.values.compactMap(\.record)
+        let unreadable = devices.count - records.count
         for rollout in wishes.rollouts where rollout.value.controllers.contains(controller.signer.publicKey) {
             let name = rollout.value.name
             guard !busy.contains(name) else { continue }
@@ -148,7 +151,7 @@ struct ControllerLoop<C: Clock> where C.Duration == Duration {
                 machines[name]
                 ?? StageMachine(rollout, progress: wishes.progress(of: name), memory: wishes.memory)
             machine.update(rollout)
-            if let next = machine.step(records, at: moment) { write(next, &group) }
+            if let next = machine.step(records, unreadable: unreadable, at: moment) { write(next, &group) }
             machines[name] = machine
             controller.report(.counted(name, machine.counts))
         }
@@ -241,12 +244,36 @@ struct ControllerLoop<C: Clock> where C.Duration == Duration {
                 }
                 try accept(progress: stored, of: rollout)
             case .devices:
-                guard stored.revision >= devices[name]?.revision ?? .absent else { return }
-                devices[name] = (try DeviceRecord(parsing: stored.bytes), stored.revision)
+                guard let device = DeviceID(name.description),
+                    stored.revision >= devices[device]?.revision ?? .absent
+                else { return }
+                devices[device] = (parse(stored, of: device), stored.revision)
             case .releases, .sightings, .gateways: return
             }
         } catch {
             refused(error.naming(stored))
+        }
+    }
+
+    /// Returns nil if the record cannot be read, and reports this once for each device.
+    private mutating func parse(_ stored: StoredRecord, of device: DeviceID) -> DeviceRecord? {
+        do throws(FleetError) {
+            let record = try DeviceRecord(parsing: stored.bytes)
+            guard record.device == device else {
+                throw FleetError(.malformed, "it is the record of the device \(record.device)")
+            }
+            reported.remove(device)
+            return record
+        } catch {
+            guard reported.insert(device).inserted else { return nil }
+            let hint = error.code == .tooNew ? error.hint : "replace the record: otaflash device release \(device)"
+            controller.report(
+                .refused(
+                    FleetError(
+                        error.code,
+                        "the record of the device \(device) cannot be read, so the device counts as waiting: \(error.context)",
+                        hint: hint)))
+            return nil
         }
     }
 

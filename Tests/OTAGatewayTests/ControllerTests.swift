@@ -123,6 +123,33 @@ import Testing
         }
     }
 
+    @Test(
+        "a device whose record cannot be read counts as waiting, and is reported once",
+        arguments: ["{}", #"{"schema":1,"device":"sim-1","state":"done"}"#])
+    func unreadableDevice(_ text: String) throws {
+        let world = try World()
+        let rollout = try world.fleet.rollout()
+        try world.run {
+            try await world.fleet.write(rollout, to: world.memory)
+            let key = RecordKey(.devices, try #require(RecordName("sim-2")))
+            guard case .written(let first) = try await world.memory.write(Array(text.utf8), at: key, expecting: .absent)
+            else { throw World.TimedOut() }
+            let controller = world.controller()
+            try await world.wait("a count") { try await world.progress(of: rollout)?.counts.waiting == 1 }
+            let second = try await world.memory.write(Array(text.utf8), at: key, expecting: first)
+            try await world.time.sleep(for: .seconds(60))
+            #expect(try await world.progress(of: rollout)?.counts.waiting == 1)
+            let reports = world.notes.all.filter { $0.contains("sim-2 cannot be read") }
+            #expect(reports.count == 1 && reports.allSatisfy { $0.contains("otaflash device release sim-2") })
+
+            guard case .written(let revision) = second else { throw World.TimedOut() }
+            let record = try DeviceRecord(device: #require(DeviceID("sim-2"))).encoded()
+            _ = try await world.memory.write(record, at: key, expecting: revision)
+            try await world.wait("no count") { try await world.progress(of: rollout)?.counts.waiting == 0 }
+            await controller.kill()
+        }
+    }
+
     @Test("a controller reads the records of the devices only while it leads")
     func followerReadsNoDevices() throws {
         let reads = Guarded(0)

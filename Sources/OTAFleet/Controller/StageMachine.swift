@@ -61,11 +61,15 @@ public struct StageMachine: Sendable {
     ///
     /// The machine keeps its current progress until the caller reports with `wrote(_:at:)` that the store has acknowledged the new
     /// progress.
-    public mutating func step(_ records: some Sequence<DeviceRecord>, at moment: Moment) -> RolloutProgress? {
+    ///
+    /// - Parameter unreadable: the number of records that cannot be read (``Tally``).
+    public mutating func step(
+        _ records: some Sequence<DeviceRecord>, unreadable: Int = 0, at moment: Moment
+    ) -> RolloutProgress? {
         let plan = rollout.value
         var next = progress
         next.rolloutSerial = max(plan.serial, progress.rolloutSerial)
-        let tally = Tally(records, of: plan, stage: next.stage)
+        let tally = Tally(records, unreadable: unreadable, of: plan, stage: next.stage)
         next.counts = tally.all
         counts = tally.all
         if next.state != .running, plan.state == .running, plan.serial > progress.rolloutSerial {

@@ -7,7 +7,12 @@ public struct Tally: Sendable, Hashable {
     /// The devices that the current stage admits, without the devices that an earlier stage admits.
     public private(set) var stage = RolloutProgress.Counts()
 
-    public init(_ records: some Sequence<DeviceRecord>, of rollout: Rollout, stage current: Int) {
+    /// - Parameter unreadable: the number of records that cannot be read. Each counts as a waiting device of all stages, because its device
+    ///   can belong to each rollout, and a rollout must not be complete without it.
+    public init(
+        _ records: some Sequence<DeviceRecord>, unreadable: Int = 0, of rollout: Rollout, stage current: Int
+    ) {
+        all.waiting = unreadable
         for record in records {
             guard let count = Self.count(of: record, rollout),
                 let first = rollout.firstStage(for: record.device, groups: record.groups), first <= current

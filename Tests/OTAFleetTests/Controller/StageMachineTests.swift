@@ -179,6 +179,24 @@ import Testing
         #expect(try rig.step(at: 100)?.stage == 0 && rig.step(at: 160)?.stage == 1)
     }
 
+    @Test("a rollout is not complete while the record of a device cannot be read")
+    func unreadable() throws {
+        let rig = try Rig()
+        try rig.end(rig.records.indices)
+        func step(_ time: Int, unreadable: Int) -> RolloutProgress? {
+            let moment = Moment(.seconds(time))
+            let progress = rig.machine.step(rig.records, unreadable: unreadable, at: moment)
+            if let progress { rig.machine.wrote(progress, at: moment) }
+            return progress
+        }
+        for minute in 0..<3000 { _ = step(60 * minute, unreadable: 1) }
+        #expect(rig.machine.progress.stage == 2)
+        #expect(rig.machine.progress.state == .running)
+        #expect((rig.machine.counts.done, rig.machine.counts.waiting) == (100, 1))
+        _ = step(180_000, unreadable: 0)
+        #expect(step(180_000 + 86_400, unreadable: 0)?.state == .complete)
+    }
+
     @Test(
         "the rollout is complete after 24 h without an unfinished device, and halts if devices that appear later fail")
     func completes() throws {
