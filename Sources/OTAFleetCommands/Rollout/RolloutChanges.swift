@@ -25,7 +25,7 @@ struct RolloutChangeOptions: ParsableArguments {
     ) async throws -> RolloutAnswer {
         let name = try RolloutName(reading: name)
         let (signer, operators) = try signing.keys(console)
-        return try await store.withStore { store in
+        return try await store.withStore(for: console) { store in
             let record = try await RolloutRecord(name, in: store)
             if state == .running { try await requireUnfinished(try record.rollout(operators), store) }
             let next = try await record.changed(to: state, release: release, operators, signer, in: store).encoded()
