@@ -33,6 +33,7 @@ def options():
     parser.add_argument("--calm", action="store_true", help="no faults")
     parser.add_argument("--kill-every", type=float, default=0.5, help="the mean time between two killed gateways in s; default: 0.5")
     parser.add_argument("--pause-every", type=float, default=3, help="the mean time between two paused gateways in s; default: 3")
+    parser.add_argument("--server-kills", type=int, default=3, help="how often the server and a controller are killed; default: 3")
     parser.add_argument("--size", type=int, default=10_000, help="the size of the image in bytes; default: 10000")
     parser.add_argument("--answer-delay", type=int, default=50, help="the time of a device for an answer in ms; default: 50")
     parser.add_argument("--limit", type=float, default=600, help="fail after this time in s; default: 600")
@@ -144,7 +145,7 @@ class Run:
             kill, pause, look = (begun + 2 + self.random.expovariate(1 / every) for every in (chosen.kill_every, chosen.pause_every, 2))
             # A killed controller delays a stage by 45 s. In a short run, the faults begin with the last stage.
             confirmed, calm = 0, chosen.calm or chosen.short
-            servers = [] if chosen.calm or chosen.store else [0.5] if chosen.short else [0.2, 0.45, 0.7]
+            servers = [] if chosen.calm or chosen.store else [0.5] if chosen.short else self.server_kills()
             while status.poll() is None:
                 now = time.monotonic()
                 while later and later[0][0] <= now:
@@ -184,6 +185,11 @@ class Run:
             status.kill()
         self.figures["seconds"] = round(time.monotonic() - begun, 1)
         return status.wait()
+
+    def server_kills(self):
+        """Returns the shares of confirmed devices at which the server is killed."""
+        count = self.chosen.server_kills
+        return [0.9 * number / (count + 1) for number in range(1, count + 1)]
 
     def kill(self, later, now):
         running = [process for process in self.gateways if process.runs]
