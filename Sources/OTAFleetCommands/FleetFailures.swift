@@ -7,7 +7,7 @@ extension StoreError: FailureCause {
     package var failure: Failure {
         let exit: ExitStatus =
             switch code {
-            case .unavailable: .unavailable
+            case .unavailable, .recordsLost: .unavailable
             case .accessRefused, .untrustedServer: .refused
             case .full: .inputOutput
             case .corrupt, .tooNew, .recordTooLarge, .objectDamaged: .malformed
@@ -15,6 +15,7 @@ extension StoreError: FailureCause {
         let advice =
             switch code {
             case .unavailable: "run the command again; check the file of --store, or the server of --server"
+            case .recordsLost: "show the rollouts that are left: otaflash rollout list"
             case .accessRefused: "check the user of --credentials in the configuration of the server"
             case .untrustedServer: "give the certificate of the server's CA: --ca FILE.pem"
             case .full: "free space on the disk of the store"

@@ -150,7 +150,12 @@ extension GatewayLoop {
 
     mutating func watched(_ message: WatchMessage, _ group: inout DiscardingTaskGroup) {
         switch message {
-        case .failed(_, let error): failed(error)
+        case .failed(let bucket, let error):
+            failed(error)
+            // The next changes can have lower revisions than the known records, which the machines of the devices ignore.
+            if bucket == .devices, error.code == .recordsLost {
+                for device in units.keys.sorted() { readAgain(device, at: timer.moment.now) }
+            }
         case .changed(let record):
             guard record.key.bucket != .devices else { return observe(record, &group) }
             accept(record)

@@ -91,7 +91,7 @@ public actor LocalStore: FleetStore {
     /// Returns the records of a bucket whose last write is later than a position, in the order of their revisions, and the new position.
     ///
     /// - Parameter position: the result of the last call; nil: all records are returned.
-    /// - Throws: `unavailable` if the file was replaced or has lost its newest records since the last call.
+    /// - Throws: `recordsLost` if the file was replaced or has lost its newest records since the last call.
     func changes(
         in bucket: Bucket, after position: ChangePosition?
     ) throws(StoreError) -> ([StoredRecord], ChangePosition) {

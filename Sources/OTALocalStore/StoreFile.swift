@@ -174,7 +174,7 @@ struct StoreFile: Sendable {
 
     private func lost(_ context: String) -> StoreError {
         StoreError(
-            .unavailable, context,
+            .recordsLost, context,
             hint:
                 "show the rollouts that are left: otaflash rollout list; create a missing rollout again, with a new name"
         )

@@ -172,7 +172,7 @@ private struct RevisionLedger {
     private mutating func lose(_ key: String, _ known: UInt64, _ present: UInt64?) {
         let state = present.map { "has the revision \($0)" } ?? "does not exist"
         loss = StoreError(
-            .unavailable,
+            .recordsLost,
             "the NATS store has lost records: '\(key)' in the bucket \(bucket.rawValue) had the revision \(known), and "
                 + "now it \(state)",
             hint:

@@ -106,7 +106,7 @@ public actor MemoryStore: FleetStore {
     package func snapshot() -> Contents { contents }
 
     /// Replaces the contents with an earlier copy. This simulates a server that lost its last writes in a power cut. Later writes use the
-    /// revisions of the lost writes again. Each watch ends with `unavailable`.
+    /// revisions of the lost writes again. Each watch ends with `recordsLost`.
     ///
     /// - Parameter last: the expected revision of the last write. If the last write has another revision, this method restores nothing. If
     ///   this parameter is nil, this method always restores the copy.
@@ -114,7 +114,7 @@ public actor MemoryStore: FleetStore {
         guard last == nil || last == contents.revision else { return }
         contents = earlier
         for (_, feed) in watchers {
-            feed.yield(.failure(StoreError(.unavailable, "the store has lost its newest records")))
+            feed.yield(.failure(StoreError(.recordsLost, "the store has lost its newest records")))
             feed.finish()
         }
         watchers = []

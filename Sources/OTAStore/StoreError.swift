@@ -3,6 +3,8 @@ public struct StoreError: Error, Sendable, Equatable {
     public enum Code: String, Sendable, CaseIterable {
         /// The store cannot be reached or opened, or another process has locked it for too long. A later try can succeed.
         case unavailable = "store-unavailable"
+        /// The store does not have records any more that this process has read, for example because an older copy was restored.
+        case recordsLost = "store-records-lost"
         /// The server of the store refused the credentials, or does not permit this user the operation.
         case accessRefused = "store-access-refused"
         /// The TLS connection to the server of the store failed: the server's certificate is not from a trusted CA, or has another name.

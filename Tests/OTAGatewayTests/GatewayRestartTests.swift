@@ -46,6 +46,28 @@ import Testing
         #expect(try await world.memory.write(record.encoded(), at: key, expecting: .absent) != .conflict)
     }
 
+    @Test("a gateway updates its devices again after the store has lost their records", arguments: [true, false])
+    func lostRecords(isOlder: Bool) throws {
+        let world = try World()
+        let (device, rollout) = (try world.device(1), try world.fleet.rollout())
+        let memory = try #require(world.memory as? MemoryStore)
+        try world.run {
+            try await world.fleet.publish(in: memory)
+            try await world.fleet.write(rollout, to: memory)
+            try await world.fleet.admit(rollout, in: memory)
+            if isOlder {
+                let key = RecordKey(.devices, try #require(RecordName(device.text)))
+                _ = try await memory.write(DeviceRecord(device: device).encoded(), at: key, expecting: .absent)
+            }
+            let earlier = await memory.snapshot()
+            let gateway = try world.gateway("a", hears: [device: -50])
+            try await world.wait("the device is done") { try await world.record(device)?.state == .done }
+            await memory.restore(earlier)
+            try await world.wait("the device is done again") { try await world.record(device)?.state == .done }
+            try await gateway.stop()
+        }
+    }
+
     @Test("a gateway hears a device that it has updated without reading its version, and pushes a newer rollout to it")
     func updated() throws {
         let world = try World()

@@ -236,7 +236,7 @@ import Testing
     }
 
     @Test(
-        "a watch ends with store-unavailable after the file was deleted or replaced, and the process uses the new file",
+        "a watch ends with store-records-lost after the file was deleted or replaced, and the process uses the new file",
         .timeLimit(.minutes(1)), arguments: ["deleted", "replaced", "overwritten"])
     func replaced(_ how: String) async throws {
         let folder = try StoreFolder()
@@ -253,7 +253,7 @@ import Testing
                 }
             }
         }
-        #expect(error.code == .unavailable)
+        #expect(error.code == .recordsLost)
         #expect(error.context.hasSuffix(how == "overwritten" ? "has read a later write" : "while this process used it"))
         #expect(error.hint?.contains("otaflash rollout list") == true)
         #expect(try await store.records(in: .devices).map(\.key) == (how == "deleted" ? [] : [a]))

@@ -48,7 +48,7 @@ import Testing
     }
 
     @Test(
-        "a watch ends with store-unavailable after the server was restored from an older copy",
+        "a watch ends with store-records-lost after the server was restored from an older copy",
         arguments: [true, false])
     func restored(hasConsumer: Bool) async throws {
         let users = """

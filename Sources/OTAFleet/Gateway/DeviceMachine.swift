@@ -40,8 +40,7 @@ public struct DeviceMachine: Sendable {
 
     /// If the result of a write is unknown, the machine reads the record after this time.
     private static let retryTime = Duration.seconds(2)
-    /// The maximum time between two events during a push, because `deadline` requests a call of `tick(at:)` after this time. A longer time
-    /// without an event means that this process was paused, for example because the computer was suspended.
+    /// The maximum time between two events during a push. A longer time means that this process was paused, for example by a suspend.
     private static let longestTick = Duration.seconds(5)
     /// If this process was paused for this total time or longer during a trial, a failed trial does not show that the image is bad.
     private static let acceptedPause = Duration.seconds(5)
@@ -56,8 +55,7 @@ public struct DeviceMachine: Sendable {
     private var isHeard = false
     /// The waiting time of this gateway before it takes the lease (``Contention``).
     private var delay = Duration.zero
-    /// The rollout of the current wish, and the time at which this rollout became the current one. The waiting time starts then. Nil if
-    /// there is no wish.
+    /// The rollout of the current wish, and the start of its waiting time; nil if there is no wish.
     private var candidate: (rollout: RolloutName, since: Duration)?
     private var job: Job?
     private var pending: Pending?
@@ -80,8 +78,7 @@ public struct DeviceMachine: Sendable {
         var end: PushEnd?
         /// True if this gateway lost the lease or did not get it.
         var isLost = false
-        /// True if this attempt has reached the phase `transfer`. If so, this attempt started the trial that follows, not an earlier
-        /// attempt.
+        /// True if this attempt has reached the phase `transfer`, so that it started the trial that follows.
         var hasTransferred = false
         /// The sum of the pauses of this process during the trial.
         var paused = Duration.zero
@@ -206,7 +203,11 @@ public struct DeviceMachine: Sendable {
 
     /// Records the answer to the action `read`.
     public mutating func readBack(_ stored: DeviceRecord?, revision: UInt64, at moment: Moment) -> [Action] {
-        guard let pending else { return observe(stored, revision: revision, at: moment) }
+        guard let pending else {
+            // A store that has lost its newest records returns an older one. If another read was late, the next write finds a conflict.
+            if job == nil { self.revision = min(self.revision, revision) }
+            return observe(stored, revision: revision, at: moment)
+        }
         note(moment)
         if let stored, stored.isSameWrite(as: pending.record) {
             return acknowledged(stored, revision, pending, at: moment)
@@ -220,8 +221,7 @@ public struct DeviceMachine: Sendable {
         return proceed(at: moment)
     }
 
-    /// Records that the read failed. If the result of a write is still unknown, the machine reads again after 2 s. The machine does not
-    /// repeat other reads.
+    /// Records that the read failed. If the result of a write is still unknown, the machine reads again after 2 s.
     public mutating func readFailed(at moment: Moment) {
         note(moment)
         pending?.readTime = moment.now + Self.retryTime

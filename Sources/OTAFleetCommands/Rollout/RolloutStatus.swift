@@ -83,7 +83,7 @@ struct RolloutStatus: Command {
                 devices.warn(console, except: &warned)
                 summary = try await RolloutSummary.read(rollout, devices, store, console)
                 last = .now
-            } catch let error as StoreError where error.code == .unavailable {
+            } catch let error as StoreError where [.unavailable, .recordsLost].contains(error.code) {
                 // A restart of the server must not end the wait.
                 guard let last, last.duration(to: .now) < Self.absence else { throw error }
                 try await Task.sleep(for: .seconds(2))
