@@ -58,7 +58,7 @@ extension DeviceRecord {
     /// - Throws: `FleetError` if the record is not valid, or if it is the record of another device.
     init(_ stored: StoredRecord) throws(FleetError) {
         let name = stored.key.name.description
-        let hint = "replace the record: otaflash device release \(name)"
+        let hint = DeviceRecord.replacementHint(name)
         let record: DeviceRecord
         do { record = try DeviceRecord(parsing: stored.bytes) } catch {
             throw FleetError(error.code, error.context, hint: error.code == .tooNew ? nil : hint)

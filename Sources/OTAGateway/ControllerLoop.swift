@@ -266,7 +266,7 @@ struct ControllerLoop<C: Clock> where C.Duration == Duration {
             return record
         } catch {
             guard reported.insert(device).inserted else { return nil }
-            let hint = error.code == .tooNew ? error.hint : "replace the record: otaflash device release \(device)"
+            let hint = error.code == .tooNew ? error.hint : DeviceRecord.replacementHint(device.text)
             controller.report(
                 .refused(
                     FleetError(

@@ -65,7 +65,7 @@ extension GatewayLoop {
         let attempt = unit.machine.record.attempt
         units[device]?.interrupt = interrupt
         units[device]?.attempt = (wish.rollout.value.name, attempt)
-        if unit.rssi == nil { awaitAnswer(of: device, until: timer.moment.now + .seconds(10)) }
+        if !device.isBluetooth { awaitAnswer(of: device, until: timer.moment.now + .seconds(10)) }
         gateway.report(.pushing(device, wish.rollout.value.name, attempt: attempt))
         let (devices, post) = (gateway.devices, post)
         group.addTask {

@@ -8,12 +8,13 @@ import Testing
 
 @Suite("Attempts of a gateway that end without a result") struct AttemptTests {
     @Test(
-        "a device that does not answer gives its place to a waiting device after 10 s, unless it has a radio",
-        arguments: [(false, 2, 11), (true, 2, 64), (false, 1, 64)])
-    func silentDevice(isRadio: Bool, devices: Int, seconds: Int) throws {
+        "a device that does not answer gives its place to a waiting device after 10 s, unless it is a Bluetooth device",
+        arguments: [("udp", 2, 11), ("ble", 2, 64), ("udp", 1, 64)])
+    func silentDevice(kind: String, devices: Int, seconds: Int) throws {
         let world = try World()
-        let hears = try Dictionary(uniqueKeysWithValues: (1...devices).map { (try world.device($0), -50) })
-        let radio = Radio(air: world.air, hears: hears, product: world.fleet.product, isRadio: isRadio)
+        let hears = try Dictionary(
+            uniqueKeysWithValues: (1...devices).map { (try #require(DeviceID("\(kind)-AABBCCDDEE0\($0)")), -50) })
+        let radio = Radio(air: world.air, hears: hears, product: world.fleet.product, isRadio: false)
         try world.run(attempts: 3) { _, _ in
             for device in hears.keys { await world.air.silence(device) }
             let gateway = try world.gateway("a", life: 1, devices: radio, slots: 1)

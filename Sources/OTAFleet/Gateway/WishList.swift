@@ -117,7 +117,12 @@ public struct WishList: Sendable {
     {
         let key = "progress \(name)"
         guard let entry = entries[name], accepted[key] != bytes else { return false }
-        let progress = try OperatorKeys.progress(bytes, of: entry.rollout)
+        let progress: Verified<RolloutProgress>
+        do throws(FleetError) { progress = try OperatorKeys.progress(bytes, of: entry.rollout) } catch {
+            // An aborted rollout needs no progress. If the abort replaced a damaged record, it does not name the earlier controllers.
+            if entry.rollout.value.state == .aborted, error.code == .untrusted { return false }
+            throw error
+        }
         let changes = try memory.accept(progress)
         accepted[key] = bytes
         entries[name]?.progress = progress

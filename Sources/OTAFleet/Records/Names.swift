@@ -32,6 +32,8 @@ public struct DeviceID: FleetName {
         guard Self.isName(text) else { return nil }
         self.text = String(text)
     }
+
+    public var isBluetooth: Bool { text.hasPrefix("ble-") }
 }
 
 /// The name of a gateway, such as `berlin-7`. It is unique in the fleet.

@@ -46,23 +46,21 @@ struct LivesFile {
 
     /// Adds the life of this process. Returns the earlier lives.
     ///
-    /// A line that is not a life is ignored. For the records of an unknown life, a gateway waits as for the records of another gateway.
+    /// A line that is not a life, or a file that cannot be read, is ignored. For the records of an unknown life, a gateway waits as for the records of another gateway.
     func begin(_ life: GatewayLife) throws -> Set<GatewayLife> {
-        var text: [UInt8] = []
-        do {
-            let file = try FileDescriptor.open(path, .readOnly, options: [.closeOnExec, .noFollow])
-            text = try file.closeAfter {
-                try Array(unsafeUninitializedCapacity: 4096) {
-                    $1 = try file.read(into: UnsafeMutableRawBufferPointer($0))
-                }
-            }
-        } catch Errno.noSuchFileOrDirectory {}
-        let earlier = text.split(separator: UInt8(ascii: "\n")).compactMap {
+        let earlier = ((try? text()) ?? []).split(separator: UInt8(ascii: "\n")).compactMap {
             GatewayLife(String(decoding: $0, as: UTF8.self))
         }
         let file = try OutputFile(path, replaces: true, permissions: .ownerReadWrite)
         try file.write((earlier + [life]).suffix(Self.maximumLives).flatMap { Array("\($0.text)\n".utf8) })
         try file.commit()
         return Set(earlier)
+    }
+
+    private func text() throws -> [UInt8] {
+        let file = try FileDescriptor.open(path, .readOnly, options: [.closeOnExec, .noFollow])
+        return try file.closeAfter {
+            try Array(unsafeUninitializedCapacity: 4096) { $1 = try file.read(into: UnsafeMutableRawBufferPointer($0)) }
+        }
     }
 }

@@ -125,7 +125,8 @@ struct RolloutCreate: Command {
         return try await store.withStore { store in
             let (release, _) = try await store.release(id, operators)
             let created = try Self.created(
-                after: try await store.rollouts(operators).filter { $0.selection.product == selection.product }, now)
+                after: try await store.rollouts(operators).filter { $0.selection.product == selection.product }, now,
+                console)
             let rollout = try Rollout(
                 name: name, release: release, selection: selection, stages: stages, halt: halt, attempts: attempts,
                 controllers: controllers, created: created, expires: created.advanced(by: Int64(lifetime)))
@@ -142,20 +143,30 @@ struct RolloutCreate: Command {
     }
 
     /// Returns the creation time of a new rollout: now, or 1 s after the newest of the other rollouts. A device that an earlier rollout has
-    /// updated accepts only a rollout with a later creation time, and the clock of another operator can be ahead.
+    /// updated accepts only a rollout with a later creation time, and the clock of another operator can be ahead. Gateways start no update of
+    /// a rollout that is too far ahead, so it is ignored after its abort.
     ///
-    /// - Throws: `clock-not-set` if a rollout is so far ahead that gateways would refuse the new one.
-    private static func created(after others: [Rollout], _ now: Timestamp) throws(FleetError) -> Timestamp {
-        guard let newest = others.max(by: { $0.created < $1.created }), newest.created >= now else { return now }
-        let created = newest.created.advanced(by: 1)
+    /// - Throws: `clock-not-set` if a rollout that is not aborted is so far ahead that gateways would refuse the new one.
+    private static func created(
+        after others: [Rollout], _ now: Timestamp, _ console: Console
+    ) throws(FleetError) -> Timestamp {
         let tolerance = Rollout.clockTolerance
-        guard created <= now.advanced(by: tolerance) else {
+        let latest = now.advanced(by: tolerance)
+        for other in others where other.state == .aborted && other.created >= latest {
+            console.warn(
+                "the aborted rollout \(other.name) was created at \(other.created), which is in the future; a device that it "
+                    + "has updated would ignore the new rollout")
+        }
+        let newest = others.filter { $0.state != .aborted || $0.created < latest }.max { $0.created < $1.created }
+        guard let newest, newest.created >= now else { return now }
+        let created = newest.created.advanced(by: 1)
+        guard created <= latest else {
             throw FleetError(
                 .clockNotSet,
                 "the clock of this machine shows \(now), but the rollout \(newest.name) of the same product was "
                     + "created at \(newest.created): its devices would ignore the new rollout",
-                hint: "set the clock of this machine: timedatectl set-ntp true; if it is right, create the rollout "
-                    + "after \(created.advanced(by: -tolerance))")
+                hint: "set the clock of this machine: timedatectl set-ntp true; if it is right, end the other rollout: "
+                    + "otaflash rollout abort \(newest.name) --key KEY.pem")
         }
         return created
     }
