@@ -19,7 +19,9 @@ import Testing
         let wins = try await withThrowingTaskGroup { group in
             for _ in 0..<2 {
                 group.addTask {
-                    try await folder.runWriter("race", ["--rounds", String(rounds)]).compactMap { Int($0) }
+                    try await folder.runWriter("race", ["--rounds", String(rounds), "--processes", "2"]).compactMap {
+                        Int($0)
+                    }
                 }
             }
             return try await group.reduce(into: []) { $0.append($1) }

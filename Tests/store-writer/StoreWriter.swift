@@ -72,10 +72,21 @@ extension StoreWriter {
         @Argument(help: "The file of the store.") var file: String
         @Option var writers = 6
         @Option var rounds = 100
+        @Option(help: "The number of processes that compete.") var processes = 1
 
         func run() async throws {
             let store = try await LocalStore(FilePath(file), waiting: .seconds(60))
+            try await awaitOthers()
             try await race(for: .of(.devices, "raced"), in: store, writers: writers, rounds: rounds) { report("\($0)") }
+        }
+
+        /// Waits until all processes have started. A process that starts late would find no round left.
+        private func awaitOthers() async throws {
+            let path = FilePath(file + ".started")
+            let started = try FileDescriptor.open(
+                path, .writeOnly, options: [.create, .append], permissions: .ownerReadWrite)
+            _ = try started.closeAfter { try started.writeAll([1]) }
+            while try path.stat().size < processes { try await Task.sleep(for: .milliseconds(1)) }
         }
     }
 }
