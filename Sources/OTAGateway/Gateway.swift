@@ -166,6 +166,6 @@ enum GatewayMessage: Sendable {
     case bundle(Verified<FleetRelease>, Result<VerifiedBundle, BundleShelf.Failure>)
     case saved((any Error)?)
     case appended(FleetEvent, StoreError?)
-    /// The gateway has written its own record. The value is the life of another process that also writes it; nil if there is none.
+    /// The gateway wrote its own record. If another process also writes this record, the value identifies the run of that process.
     case present(Result<GatewayLife?, StoreError>)
 }

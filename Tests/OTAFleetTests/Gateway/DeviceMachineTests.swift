@@ -12,22 +12,7 @@ import Testing
 
         init(attempts: Int = 3) throws {
             fixtures = try Fixtures()
-            var list = WishList(operators: fixtures.operators, memory: SerialMemory())
-            let rollout = try fixtures.rollout(stages: [#require(Stage(.percent(100)))], attempts: attempts)
-            let verified = try fixtures.verified(rollout)
-            var controller = StageMachine(verified, progress: nil, memory: SerialMemory())
-            let step = controller.step([], at: .at(0))
-            let release = try fixtures.release().value
-            _ = try list.add(
-                release: SignedRecord(signing: release, with: fixtures.operatorKey).encoded(), named: release.id)
-            _ = try list.add(
-                rollout: SignedRecord(signing: rollout, with: fixtures.operatorKey).encoded(), named: rollout.name)
-            _ = try list.add(
-                progress: SignedRecord(signing: #require(step), with: fixtures.controllerKey).encoded(),
-                of: rollout.name,
-                at: .at(0))
-            let wish = list.wish(for: try fixtures.record(), at: .at(0))
-            self.wish = try #require(wish)
+            wish = try fixtures.wish(attempts: attempts)
             machine = DeviceMachine(device: fixtures.device, holder: fixtures.a, earlierLives: [GatewayLife(7)])
             machine.hear(product: fixtures.product, version: SemanticVersion("1.3.0"), delay: .at(0.5))
         }

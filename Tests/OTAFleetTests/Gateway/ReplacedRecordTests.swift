@@ -5,23 +5,6 @@ import Testing
 
 /// `device release` replaces a damaged record after it was unchanged for `LeaseWatch.takeoverAge`.
 @Suite("A device's record that is overwritten and replaced during a push") struct ReplacedRecordTests {
-    private static func wish(_ fixtures: Fixtures) throws -> Wish {
-        var list = WishList(operators: fixtures.operators, memory: SerialMemory())
-        let rollout = try fixtures.rollout(stages: [#require(Stage(.percent(100)))])
-        var controller = StageMachine(try fixtures.verified(rollout), progress: nil, memory: SerialMemory())
-        let step = controller.step([], at: .at(0))
-        let release = try fixtures.release().value
-        _ = try list.add(
-            release: SignedRecord(signing: release, with: fixtures.operatorKey).encoded(), named: release.id)
-        _ = try list.add(
-            rollout: SignedRecord(signing: rollout, with: fixtures.operatorKey).encoded(), named: rollout.name)
-        _ = try list.add(
-            progress: SignedRecord(signing: #require(step), with: fixtures.controllerKey).encoded(), of: rollout.name,
-            at: .at(0))
-        let wish = list.wish(for: try fixtures.record(), at: .at(0))
-        return try #require(wish)
-    }
-
     private static func machine(_ holder: Holder, _ fixtures: Fixtures) -> DeviceMachine {
         var machine = DeviceMachine(device: fixtures.device, holder: holder, earlierLives: [])
         machine.hear(product: fixtures.product, version: SemanticVersion("1.3.0"), delay: .zero)
@@ -31,7 +14,7 @@ import Testing
     @Test("the holder stops before the record is replaced, and the next gateway starts after it")
     func onePush() throws {
         let fixtures = try Fixtures()
-        let wish = try Self.wish(fixtures)
+        let wish = try fixtures.wish()
         var first = Self.machine(fixtures.a, fixtures)
         _ = first.observe(nil, revision: 0, at: .at(0))
         _ = first.readiness(for: wish, at: .at(0))

@@ -78,6 +78,22 @@ struct Fixtures {
         try OperatorKeys.progress(SignedRecord(signing: progress, with: controllerKey).encoded(), of: rollout)
     }
 
+    /// The job of a device from a rollout with one stage, whose progress admits all devices.
+    func wish(attempts: Int = 3) throws -> Wish {
+        var list = WishList(operators: operators, memory: SerialMemory())
+        let rollout = try rollout(stages: [#require(Stage(.percent(100)))], attempts: attempts)
+        var controller = StageMachine(try verified(rollout), progress: nil, memory: SerialMemory())
+        let step = controller.step([], at: .at(0))
+        let release = try release().value
+        _ = try list.add(release: SignedRecord(signing: release, with: operatorKey).encoded(), named: release.id)
+        _ = try list.add(rollout: SignedRecord(signing: rollout, with: operatorKey).encoded(), named: rollout.name)
+        _ = try list.add(
+            progress: SignedRecord(signing: #require(step), with: controllerKey).encoded(), of: rollout.name, at: .at(0)
+        )
+        let wish = list.wish(for: try record(), at: .at(0))
+        return try #require(wish)
+    }
+
     /// The record of a device that runs version 1.3.0.
     func record(_ id: String? = nil) throws -> DeviceRecord {
         var record = DeviceRecord(device: try id.map { try #require(DeviceID($0)) } ?? device)
