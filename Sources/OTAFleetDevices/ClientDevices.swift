@@ -51,9 +51,9 @@ public struct ClientDevices<C: Clock>: GatewayDevices where C.Duration == Durati
     }
 
     public func hear(
-        isUpdated: @escaping @Sendable (DeviceID) async -> Bool, report: @escaping @Sendable (Sighting) -> Void
+        record: @escaping @Sendable (DeviceID) async -> RecordedUse, report: @escaping @Sendable (Sighting) -> Void
     ) async {
-        let finder = DeviceFinder(addresses, clock: clock, isUpdated: isUpdated) { [options] in
+        let finder = DeviceFinder(addresses, clock: clock, record: record) { [options] in
             try await Updater($0, options).status().report.device
         }
         await withDiscardingTaskGroup { group in

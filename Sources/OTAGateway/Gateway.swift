@@ -89,7 +89,7 @@ public struct Gateway<C: Clock, Devices: GatewayDevices>: Sendable where C.Durat
             }
             group.addTask {
                 await devices.hear {
-                    await isUpdated($0, post)
+                    await recordedUse(of: $0, post)
                 } report: {
                     post.yield(.sighting($0))
                 }
@@ -106,19 +106,23 @@ public struct Gateway<C: Clock, Devices: GatewayDevices>: Sendable where C.Durat
         DeviceMachine(device: device, holder: settings.holder, earlierLives: settings.earlierLives)
     }
 
-    /// Returns true if this gateway performed the last update of the device, and the update was successful. If another gateway performed it,
-    /// the device may be out of range of this gateway.
+    /// Reads the record of a device, and returns what it shows. If another gateway performed the last update, the device may be out of range
+    /// of this gateway, so the record does not replace a request.
     ///
     /// The method passes the record to the loop, so the loop does not read it again when it hears the device.
-    private func isUpdated(
-        _ device: DeviceID, _ post: AsyncStream<GatewayMessage>.Continuation
-    ) async -> Bool {
+    private func recordedUse(
+        of device: DeviceID, _ post: AsyncStream<GatewayMessage>.Continuation
+    ) async -> RecordedUse {
         guard let name = RecordName(device.text), let stored = try? await store.read(RecordKey(.devices, name)),
             let record = try? DeviceRecord(parsing: stored.bytes)
-        else { return false }
+        else { return .free }
         post.yield(.read(device, .success(stored)))
-        return record.state == .done && record.holder?.gateway == settings.holder.gateway
-            && record.product != nil && record.version != nil
+        let isOwn = record.holder?.gateway == settings.holder.gateway
+        return switch record.state {
+        case .done where isOwn && record.product != nil && record.version != nil: .updatedHere
+        case .running where !isOwn: .inUse(revision: stored.revision.number)
+        default: .free
+        }
     }
 }
 

@@ -8,11 +8,10 @@ public protocol GatewayDevices: Sendable {
     /// the devices in range at that time stay in range for the gateway.
     ///
     /// - Parameters:
-    ///   - isUpdated: reads the record of a device from the store. Returns true if the device's last update was successful, and this gateway
-    ///     performed it. The record then has the product and the version of the device, so they need not be read again.
+    ///   - record: reads the record of a device from the store, and returns what it shows.
     ///   - report: called for each change.
     func hear(
-        isUpdated: @escaping @Sendable (DeviceID) async -> Bool, report: @escaping @Sendable (Sighting) -> Void
+        record: @escaping @Sendable (DeviceID) async -> RecordedUse, report: @escaping @Sendable (Sighting) -> Void
     ) async
 
     /// Pushes a bundle to a device, and confirms the image after the restart. If the task is cancelled, the push ends as soon as possible.
@@ -29,6 +28,18 @@ public protocol GatewayDevices: Sendable {
         _ bundle: VerifiedBundle, to device: DeviceID, onlyConfirms: Bool, interrupts: AsyncStream<Void>,
         report: @escaping @Sendable (PushStep) -> Void
     ) async -> PushEnd
+}
+
+/// What the record of a device shows before the gateway asks the device for its product and version.
+public enum RecordedUse: Sendable, Hashable {
+    /// The device's last update was successful, and this gateway performed it. The record has the product and the version of the device, so
+    /// the gateway need not ask the device.
+    case updatedHere
+    /// An attempt of another gateway is under way. A request would disturb it: for example, Zephyr's server has few buffers, and drops a chunk
+    /// if a request occupies one of them. While the other gateway runs, the revision changes every 10 s (`Lease`).
+    case inUse(revision: UInt64)
+    /// No other gateway updates the device, or the record could not be read.
+    case free
 }
 
 /// A change of the devices in range.

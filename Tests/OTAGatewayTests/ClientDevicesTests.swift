@@ -89,7 +89,7 @@ import Testing
         }
         let missing = try DeviceID(of: DeviceAddress("sim:0"))
         let (asked, underWay, most) = (Guarded(0), Guarded(0), Guarded(0))
-        let finder = DeviceFinder(addresses, clock: time, isUpdated: { _ in false }) { address in
+        let finder = DeviceFinder(addresses, clock: time, record: { _ in .free }) { address in
             underWay.with { $0 += 1 }
             defer { underWay.with { $0 -= 1 } }
             most.with { most in most = max(most, underWay.with { $0 }) }
@@ -131,7 +131,8 @@ import Testing
         }
         let updated = Set(addresses.keys.filter { $0.text.hasSuffix("7") })
         let asked = Guarded<Set<String>>([])
-        let finder = DeviceFinder(addresses, clock: time, isUpdated: { updated.contains($0) }) { address in
+        let finder = DeviceFinder(addresses, clock: time, record: { updated.contains($0) ? .updatedHere : .free }) {
+            address in
             asked.with { _ = $0.insert(address.text) }
             return DeviceDescription(product: "lamp", state: .idle, runningVersion: "1.3.0")
         }
@@ -148,6 +149,37 @@ import Testing
         #expect(heard.with { $0 } == expected)
         let others = addresses.filter { !updated.contains($0.key) }.values.map(\.text)
         #expect(asked.with { $0 } == Set(others))
+    }
+
+    // A device in use answers its gateway only. If that gateway is gone, the record stays as it is.
+    @Test(
+        "a device that another gateway updates is asked after the update, or when its record does not change for 20 s")
+    func devicesInUse() throws {
+        let time = VirtualTime()
+        var addresses: [OTAFleet.DeviceID: DeviceAddress] = [:]
+        for name in ["busy", "gone", "free"] {
+            let address = try DeviceAddress("sim:\(name)")
+            addresses[try DeviceID(of: address)] = address
+        }
+        let record: @Sendable (OTAFleet.DeviceID) async -> RecordedUse = { device in
+            switch device.text {
+            case "sim-busy":
+                time.now.offset < .seconds(50) ? .inUse(revision: 7 + UInt64(time.now.offset / .seconds(10))) : .free
+            case "sim-gone": .inUse(revision: 5)
+            default: .free
+            }
+        }
+        let finder = DeviceFinder(addresses, clock: time, record: record) { _ in
+            DeviceDescription(product: "lamp", state: .idle, runningVersion: "1.3.0")
+        }
+        let heard = Guarded<[String: Duration]>([:])
+        try time.run {
+            await finder.run { sighting in
+                guard case .heard(let device, _, _, _) = sighting else { return }
+                heard.with { $0[device.text] = time.now.offset }
+            }
+        }
+        #expect(heard.with { $0 } == ["sim-free": .zero, "sim-gone": .seconds(20), "sim-busy": .seconds(60)])
     }
 
     @Test(

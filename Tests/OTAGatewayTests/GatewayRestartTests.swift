@@ -10,15 +10,15 @@ import Testing
     /// The devices of a restarted gateway. It reports only the devices that the gateway has updated, without their product and version.
     private struct UpdatedDevices: GatewayDevices {
         let radio: Radio
-        let answers = Guarded<[DeviceID: Bool]>([:])
+        let answers = Guarded<[DeviceID: RecordedUse]>([:])
 
         func hear(
-            isUpdated: @escaping @Sendable (DeviceID) async -> Bool, report: @escaping @Sendable (Sighting) -> Void
+            record: @escaping @Sendable (DeviceID) async -> RecordedUse, report: @escaping @Sendable (Sighting) -> Void
         ) async {
             for device in radio.hears.keys.sorted() {
-                let answer = await isUpdated(device)
+                let answer = await record(device)
                 answers.with { $0[device] = answer }
-                if answer { report(.heard(device, product: nil, version: nil, rssi: nil)) }
+                if answer == .updatedHere { report(.heard(device, product: nil, version: nil, rssi: nil)) }
             }
         }
 
@@ -71,7 +71,7 @@ import Testing
     @Test("a gateway hears a device that it has updated without reading its version, and pushes a newer rollout to it")
     func updated() throws {
         let world = try World()
-        let devices = try (1...6).map { try world.device($0) }
+        let devices = try (1...7).map { try world.device($0) }
         let hears = Dictionary(uniqueKeysWithValues: devices.map { ($0, -50) })
         let radio = UpdatedDevices(radio: Radio(air: world.air, hears: hears, product: world.fleet.product))
         let (product, version) = (world.fleet.product, SemanticVersion("1.3.0"))
@@ -82,6 +82,7 @@ import Testing
             try await write(devices[2], by: "a", product: product, in: world) { .giveUp(.rolledBack, by: $0) }
             try await write(devices[3], by: "a", product: product, in: world) { _ in nil }
             try await write(devices[4], by: "a", product: nil, in: world) { .finish(version: version, by: $0) }
+            try await write(devices[5], by: "b", product: product, in: world) { _ in nil }
             try await world.fleet.publish(in: world.memory)
             try await world.fleet.write(rollout, to: world.memory)
             try await world.fleet.admit(rollout, in: world.memory)
@@ -92,7 +93,8 @@ import Testing
             }
             try await world.time.sleep(for: .seconds(120))
             try await gateway.stop()
-            let expected = Dictionary(uniqueKeysWithValues: devices.map { ($0, $0 == devices[0]) })
+            let uses: [RecordedUse] = [.updatedHere, .free, .free, .free, .free, .inUse(revision: 6), .free]
+            let expected = Dictionary(uniqueKeysWithValues: zip(devices, uses))
             #expect(radio.answers.with { $0 } == expected)
             #expect(await world.air.started == [devices[0]])
             let text = try String(
@@ -131,10 +133,10 @@ import Testing
         let radio: Radio
 
         func hear(
-            isUpdated: @escaping @Sendable (DeviceID) async -> Bool, report: @escaping @Sendable (Sighting) -> Void
+            record: @escaping @Sendable (DeviceID) async -> RecordedUse, report: @escaping @Sendable (Sighting) -> Void
         ) async {
-            for device in radio.hears.keys.sorted() { _ = await isUpdated(device) }
-            await radio.hear(isUpdated: isUpdated, report: report)
+            for device in radio.hears.keys.sorted() { _ = await record(device) }
+            await radio.hear(record: record, report: report)
         }
 
         func push(

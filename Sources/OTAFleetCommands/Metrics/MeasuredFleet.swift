@@ -83,9 +83,9 @@ struct MeasuredDevices<Devices: GatewayDevices>: GatewayDevices {
     let metrics: Guarded<FleetMetrics>
 
     func hear(
-        isUpdated: @escaping @Sendable (DeviceID) async -> Bool, report: @escaping @Sendable (Sighting) -> Void
+        record: @escaping @Sendable (DeviceID) async -> RecordedUse, report: @escaping @Sendable (Sighting) -> Void
     ) async {
-        await devices.hear(isUpdated: isUpdated) { [metrics] sighting in
+        await devices.hear(record: record) { [metrics] sighting in
             metrics.with { $0.saw(sighting) }
             report(sighting)
         }

@@ -124,7 +124,7 @@ struct Radio: GatewayDevices {
     var losesAll = false
 
     func hear(
-        isUpdated: @escaping @Sendable (DeviceID) async -> Bool, report: @escaping @Sendable (Sighting) -> Void
+        record: @escaping @Sendable (DeviceID) async -> RecordedUse, report: @escaping @Sendable (Sighting) -> Void
     ) async {
         for (device, rssi) in hears.sorted(by: { $0.key < $1.key }) {
             report(.heard(device, product: product, version: SemanticVersion("1.3.0"), rssi: isRadio ? rssi : nil))
