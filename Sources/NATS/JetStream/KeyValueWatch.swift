@@ -1,8 +1,10 @@
 /// A change of a bucket.
 public enum KeyValueChange: Sendable, Equatable {
     /// A snapshot starts: all present values follow, and then `snapshotEnded`. A watch starts with a snapshot. The watch starts a new
-    /// snapshot after the connection or a message was lost. If the new snapshot does not contain a key of an earlier snapshot, this key no
-    /// longer exists.
+    /// snapshot after the connection or a message was lost.
+    ///
+    /// A value that is replaced before the server has sent it arrives with the later values of the snapshot. If the new snapshot does not
+    /// contain a key of an earlier snapshot, this key no longer exists, except if it was replaced without a pause (`Consumer`).
     case started
     case entry(KeyValueEntry)
     case snapshotEnded
@@ -111,8 +113,13 @@ private struct Consumer {
     private var silentTicks = 0
     /// The number of received values. The server numbers the messages of a consumer from 1, so a missing number shows a lost message.
     private var received: UInt64 = 0
-    /// The number of present values when the consumer was created.
-    private let pending: UInt64
+    /// The snapshot ends when the server has no further value to send. Under uninterrupted writes this may never happen, so the snapshot
+    /// also ends when this number of values was received, and this number was increased `mostExtensions` times. At first it is the number of
+    /// present values when the consumer was created. A value that is replaced before it is sent follows after these values, so each extension
+    /// adds the values that wait at that time.
+    private var goal: UInt64
+    private var extensions = 0
+    private static let mostExtensions = 8
     private var isSnapshotEnded = false
     private var next: KeyValueChange?
 
@@ -130,13 +137,13 @@ private struct Consumer {
                 headers_only: watch.headersOnly))
         let answer: ConsumerAnswer = try await watch.bucket.stream.call(
             "CONSUMER.CREATE.\(name)", request, "cannot watch bucket \(watch.bucket.name)")
-        pending = answer.pending
+        goal = answer.pending
         ticker = Ticker(client.connection, inbox)
     }
 
     /// Returns the next change; nil if the consumer is lost.
     mutating func next(isolation actor: isolated (any Actor)?) async throws(NATSError) -> KeyValueChange? {
-        if !isSnapshotEnded, next == nil, received >= pending { return endSnapshot() }
+        if !isSnapshotEnded, next == nil, goal == 0 { return endSnapshot() }
         while true {
             if let next {
                 self.next = nil
@@ -152,6 +159,12 @@ private struct Consumer {
                 silentTicks = 0
                 if let status = message.status {
                     guard try await answer(message, status) else { return nil }
+                    // The server sends this heartbeat if it has no value to send. It can have removed values that had expired.
+                    if !isSnapshotEnded, message.headers["Nats-Last-Consumer"] != nil,
+                        message.headers["Nats-Consumer-Stalled"] == nil
+                    {
+                        return endSnapshot()
+                    }
                 } else {
                     return try entry(message)
                 }
@@ -185,8 +198,16 @@ private struct Consumer {
         else { throw .malformed("change of bucket \(watch.bucket.name)") }
         guard position.consumer == received &+ 1 else { return nil }
         received = position.consumer
-        if !isSnapshotEnded, received >= pending || position.pending == 0 { next = endSnapshot() }
+        if !isSnapshotEnded, position.pending == 0 || isGoalReached(position.pending) { next = endSnapshot() }
         return .entry(entry)
+    }
+
+    private mutating func isGoalReached(_ pending: UInt64) -> Bool {
+        guard received >= goal else { return false }
+        guard extensions < Self.mostExtensions else { return true }
+        extensions += 1
+        goal = received + min(pending, UInt64(KeyValueWatch.limit))
+        return false
     }
 }
 
