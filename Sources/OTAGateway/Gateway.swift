@@ -164,7 +164,9 @@ enum GatewayMessage: Sendable {
     case stop
     case woken(Duration)
     case wrote(DeviceID, DeviceMachine.WriteResult, StoreError?)
+    /// The result of a read of the loop, and the answer to a read that the machine of the device has requested.
     case read(DeviceID, Result<StoredRecord?, StoreError>)
+    case readBack(DeviceID, Result<StoredRecord?, StoreError>)
     case step(DeviceID, PushStep)
     case pushed(DeviceID, PushEnd)
     case bundle(Verified<FleetRelease>, Result<VerifiedBundle, BundleShelf.Failure>)

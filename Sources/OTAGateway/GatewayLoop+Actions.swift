@@ -18,7 +18,7 @@ extension GatewayLoop {
         var isSlotFree = false
         for action in actions {
             switch action {
-            case .read: read(device, &group)
+            case .read: read(device, &group) { .readBack(device, $0) }
             case .write(let record, let revision): write(record, expecting: revision, &group)
             case .push(let wish): push(wish, to: device, &group)
             case .interrupt: units[device]?.interrupt?.yield()
@@ -30,14 +30,18 @@ extension GatewayLoop {
         if isSlotFree { considerAll(&group) } else { consider(device, &group) }
     }
 
-    func read(_ device: DeviceID, _ group: inout DiscardingTaskGroup) {
+    /// Reads the record of a device, and posts the result.
+    func read(
+        _ device: DeviceID, _ group: inout DiscardingTaskGroup,
+        _ message: @escaping @Sendable (Result<StoredRecord?, StoreError>) -> GatewayMessage
+    ) {
         guard let name = RecordName(device.text) else { return }
         let (store, post) = (gateway.store, post)
         group.addTask {
             do throws(StoreError) {
-                post.yield(.read(device, .success(try await store.read(RecordKey(.devices, name)))))
+                post.yield(message(.success(try await store.read(RecordKey(.devices, name)))))
             } catch {
-                post.yield(.read(device, .failure(error)))
+                post.yield(message(.failure(error)))
             }
         }
     }
@@ -101,28 +105,42 @@ extension GatewayLoop {
 
     // MARK: - Records of devices
 
+    /// Handles a record that the loop has read: at first, and after the store has lost records.
     mutating func received(
         _ result: Result<StoredRecord?, StoreError>, of device: DeviceID, _ group: inout DiscardingTaskGroup
     ) {
+        guard let (record, revision) = parsed(result, device) else {
+            if units[device]?.machine.isBusy == false { readAgain(device, at: timer.moment.now + .seconds(5)) }
+            return
+        }
+        // The record of a device can arrive before the device is heard.
+        if units[device] == nil { units[device] = Unit(machine: gateway.machine(for: device), isHeard: false) }
+        perform(device, &group) { $0.observe(record, revision: revision, afterRead: true, at: $1) }
+    }
+
+    /// Handles the answer to a read that the machine of the device has requested. Only such an answer is newer than the machine's last write.
+    mutating func receivedBack(
+        _ result: Result<StoredRecord?, StoreError>, of device: DeviceID, _ group: inout DiscardingTaskGroup
+    ) {
+        let answer = parsed(result, device)
+        perform(device, &group) { machine, moment in
+            if let answer { return machine.readBack(answer.record, revision: answer.revision, at: moment) }
+            machine.readFailed(at: moment)
+            return []
+        }
+    }
+
+    /// Returns the record and its revision; nil if the read failed or the record is not valid. In this case, reports the error.
+    private mutating func parsed(
+        _ result: Result<StoredRecord?, StoreError>, _ device: DeviceID
+    ) -> (record: DeviceRecord?, revision: UInt64)? {
         do {
             let stored = try result.get()
-            let record = try stored.map { try parse($0, device) }
-            // The record of a device can arrive before the device is heard.
-            if units[device] == nil {
-                let machine = gateway.machine(for: device)
-                units[device] = Unit(machine: machine, isHeard: false)
-            }
-            perform(device, &group) { $0.readBack(record, revision: stored?.revision.number ?? 0, at: $1) }
+            return (try stored.map { try parse($0, device) }, stored?.revision.number ?? 0)
         } catch {
             if let error = error as? StoreError { failed(error) }
             if let error = error as? FleetError { refused(error) }
-            perform(device, &group) { machine, moment in
-                machine.readFailed(at: moment)
-                return []
-            }
-            // The machine repeats only the reads that it has requested. It has not requested the first read of a device, so this code
-            // plans the repetition.
-            if units[device]?.machine.isBusy == false { readAgain(device, at: timer.moment.now + .seconds(5)) }
+            return nil
         }
     }
 

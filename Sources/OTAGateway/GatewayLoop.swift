@@ -84,6 +84,7 @@ struct GatewayLoop<C: Clock, Devices: GatewayDevices> where C.Duration == Durati
             perform(device, &group) { $0.wrote(result, at: $1) }
             interruptIfAborted(device, &group)
         case .read(let device, let result): received(result, of: device, &group)
+        case .readBack(let device, let result): receivedBack(result, of: device, &group)
         case .step(let device, let step):
             units[device]?.answerTime = nil
             perform(device, &group) { $0.progress(step.phase, offset: step.offset, total: step.total, at: $1) }
@@ -142,7 +143,7 @@ struct GatewayLoop<C: Clock, Devices: GatewayDevices> where C.Duration == Durati
             if let time = units[device]?.readTime {
                 if time <= now {
                     units[device]?.readTime = nil
-                    read(device, &group)
+                    read(device, &group) { .read(device, $0) }
                 } else {
                     note(deadline: time)
                 }
@@ -259,7 +260,7 @@ struct GatewayLoop<C: Clock, Devices: GatewayDevices> where C.Duration == Durati
             unit.machine.hear(
                 product: product, version: version, delay: Contention.delay(rssi: rssi, jitter: jitter))
             units[device] = unit
-            if isNew { read(device, &group) }
+            if isNew { read(device, &group) { .read(device, $0) } }
         }
         consider(sighting.device, &group)
     }

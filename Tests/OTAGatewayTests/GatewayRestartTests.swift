@@ -4,6 +4,7 @@ import OTAFleet
 import OTAGateway
 import OTASigning
 import OTAStore
+import OTAUpdate
 import Testing
 
 @Suite("Restarted gateway") struct GatewayRestartTests {
@@ -65,6 +66,39 @@ import Testing
             await memory.restore(earlier)
             try await world.wait("the device is done again") { try await world.record(device)?.state == .done }
             try await gateway.stop()
+        }
+    }
+
+    // A gateway reads all records again after a loss. Such an answer can be older than a write that is under way.
+    @Test("a device has one result, also if the store reports losses and answers late", arguments: 1...8)
+    func lateAnswers(seed: UInt64) throws {
+        let random = Guarded(SplitMix64(seed: seed))
+        let world = try World { time, memory in
+            PatchedStore(
+                store: memory,
+                onAnswer: {
+                    let delay = random.with { Double.random(in: 0...6, using: &$0) }
+                    try? await time.sleep(for: .seconds(delay))
+                })
+        }
+        let devices = try (1...10).map { try world.device($0) }
+        let rollout = try world.fleet.rollout()
+        let memory = try #require(world.memory as? MemoryStore)
+        try world.run {
+            try await world.fleet.publish(in: memory)
+            try await world.fleet.write(rollout, to: memory)
+            try await world.fleet.admit(rollout, in: memory)
+            let hears = Dictionary(uniqueKeysWithValues: devices.map { ($0, -50) })
+            let gateway = try world.gateway("a", hears: hears, slots: 10)
+            try await world.wait("all devices are done") {
+                // No record is lost, but each watch ends with the error.
+                await memory.restore(await memory.snapshot())
+                return try await world.records().count { $0.state == .done } == devices.count
+            }
+            try await world.time.sleep(for: .seconds(120))
+            try await gateway.stop()
+            let events = try await world.events()
+            #expect(events.sorted() == devices.map { "\($0) 1 updated" }.sorted())
         }
     }
 

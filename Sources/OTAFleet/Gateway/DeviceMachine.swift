@@ -191,23 +191,23 @@ public struct DeviceMachine: Sendable {
 
     // MARK: - Store
 
-    /// Records the device's record that a watch of the store has reported. A watch may report a record late or several times.
-    public mutating func observe(_ stored: DeviceRecord?, revision: UInt64, at moment: Moment) -> [Action] {
+    /// Records the device's record that a watch of the store has reported, or that the caller has read without the action `read`. A watch may
+    /// report a record late or several times.
+    ///
+    /// - Parameter afterRead: true if the caller has read the record. A store that has lost its newest records returns an older one.
+    public mutating func observe(
+        _ stored: DeviceRecord?, revision: UInt64, afterRead: Bool = false, at moment: Moment
+    ) -> [Action] {
         note(moment)
-        guard revision >= self.revision || watch == nil else { return [] }
-        // While a write of this machine is under way, the machine ignores the watch, and waits for the result of the write.
-        guard pending == nil else { return [] }
+        // While a write is under way, the machine waits for the result of the write, because the record can be older than the write.
+        guard pending == nil, revision >= self.revision || watch == nil || afterRead && job == nil else { return [] }
         adopt(stored, revision, at: moment)
         return proceed(at: moment)
     }
 
     /// Records the answer to the action `read`.
     public mutating func readBack(_ stored: DeviceRecord?, revision: UInt64, at moment: Moment) -> [Action] {
-        guard let pending else {
-            // A store that has lost its newest records returns an older one. If another read was late, the next write finds a conflict.
-            if job == nil { self.revision = min(self.revision, revision) }
-            return observe(stored, revision: revision, at: moment)
-        }
+        guard let pending else { return observe(stored, revision: revision, at: moment) }
         note(moment)
         if let stored, stored.isSameWrite(as: pending.record) {
             return acknowledged(stored, revision, pending, at: moment)

@@ -89,6 +89,13 @@ final class ModelGateway {
         for device in hears.keys.sorted() {
             let found = world.store.devices[device]
             observe(device, found?.record, found?.revision ?? 0)
+            // A gateway also reads the records if it believes that the store has lost some. An answer can arrive late.
+            world.store.read(device, from: self) { [self] answer in
+                guard let answer else { return }
+                perform(device) {
+                    $0.observe(answer.record, revision: answer.revision, afterRead: true, at: world.moment)
+                }
+            }
         }
     }
 

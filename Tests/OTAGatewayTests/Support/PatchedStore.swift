@@ -1,17 +1,21 @@
 import OTAFirmware
 import OTAStore
 
-/// A store that refuses some calls.
+/// A store that refuses some calls, or answers them late.
 struct PatchedStore: FleetStore {
     let store: any FleetStore
     var onRead: @Sendable (RecordKey) -> Void = { _ in }
     var onRecords: @Sendable (Bucket) throws(StoreError) -> Void = { _ throws(StoreError) in }
     var onWrite: @Sendable (RecordKey) async throws(StoreError) -> Void = { _ throws(StoreError) in }
+    /// Called between the read or write of a record and its answer.
+    var onAnswer: @Sendable () async -> Void = {}
     var onAppend: @Sendable (FleetEvent) throws(StoreError) -> Void = { _ throws(StoreError) in }
 
     func read(_ key: RecordKey) async throws(StoreError) -> StoredRecord? {
         onRead(key)
-        return try await store.read(key)
+        let stored = try await store.read(key)
+        await onAnswer()
+        return stored
     }
 
     func records(in bucket: Bucket) async throws(StoreError) -> [StoredRecord] {
@@ -23,7 +27,9 @@ struct PatchedStore: FleetStore {
         _ bytes: [UInt8], at key: RecordKey, expecting expected: Revision
     ) async throws(StoreError) -> WriteOutcome {
         try await onWrite(key)
-        return try await store.write(bytes, at: key, expecting: expected)
+        let outcome = try await store.write(bytes, at: key, expecting: expected)
+        await onAnswer()
+        return outcome
     }
 
     func withChanges<Result>(
