@@ -3,6 +3,14 @@ internal import OTAStore
 
 /// Reads the values of a bucket without a consumer: one value with each request.
 struct DirectReader {
+    /// The maximum number of requests at the same time. With one at a time, a list of 10,000 devices would last 400 s over a connection with a
+    /// round trip of 40 ms.
+    private static let atOnce = 32
+    /// The maximum number of ranges of revisions that are read separately, and the minimum length of a range.
+    private static let (mostRanges, shortestRange): (UInt64, UInt64) = (512, 64)
+    /// The maximum number of rounds that read all values. Under uninterrupted writes, each round can find a value of a new key.
+    private static let mostRounds = 4
+
     private let bucket: KeyValueBucket
     /// The last value that was read.
     private var last: KeyValueEntry?
@@ -15,14 +23,6 @@ struct DirectReader {
     /// the stream. `DIRECT.GET` can still be permitted, because the accounts share it.
     static func replacesConsumer(after error: NATSError) -> Bool {
         [.permissionDenied, .notFound].contains(error.code)
-    }
-
-    /// Returns the next value; nil if no value is newer than the last one.
-    private mutating func next() async throws(NATSError) -> KeyValueEntry? {
-        let revision = last?.revision ?? 0
-        guard revision < .max, let entry = try await bucket.next(from: revision + 1) else { return nil }
-        last = entry
-        return entry
     }
 
     /// Returns the newest value of each key that has changed since the last call, in the order of their revisions. The first call returns
@@ -42,8 +42,53 @@ struct DirectReader {
         }
         let isComplete = last == nil
         var entries: [String: KeyValueEntry] = [:]
-        while let entry = try await next() { entries[entry.key] = entry }
+        for _ in 0..<(isComplete ? Self.mostRounds : 1) {
+            let known = entries.count
+            for entry in try await newer() { entries[entry.key] = entry }
+            // A value that was replaced before it was read has a new revision, which the next round reads.
+            guard entries.count > known else { break }
+        }
         return (entries.values.sorted { $0.revision < $1.revision }, isComplete)
+    }
+
+    /// Returns the values that are newer than the last one, in the order of their revisions. Values that are written in the meantime can be
+    /// missing.
+    private mutating func newer() async throws(NATSError) -> [KeyValueEntry] {
+        let start = (last?.revision ?? 0) + 1
+        guard let newest = try await bucket.newest()?.revision, newest >= start, newest < 1 << 62 else { return [] }
+        let length = max(Self.shortestRange, (newest - start) / Self.mostRanges + 1)
+        let bucket = bucket
+        let results = await withTaskGroup(of: Result<[KeyValueEntry], NATSError>.self) { group in
+            var results: [Result<[KeyValueEntry], NATSError>] = []
+            for (index, first) in stride(from: start, through: newest, by: Int(length)).enumerated() {
+                if index >= Self.atOnce, let result = await group.next() { results.append(result) }
+                group.addTask { await Self.entries(of: bucket, in: first...min(newest, first + length - 1)) }
+            }
+            for await result in group { results.append(result) }
+            return results
+        }
+        var entries: [KeyValueEntry] = []
+        for result in results { entries += try result.get() }
+        entries.sort { $0.revision < $1.revision }
+        last = entries.last ?? last
+        return entries
+    }
+
+    private static func entries(
+        of bucket: KeyValueBucket, in revisions: ClosedRange<UInt64>
+    ) async -> Result<[KeyValueEntry], NATSError> {
+        var (entries, next) = ([KeyValueEntry](), revisions.lowerBound)
+        do throws(NATSError) {
+            while revisions.contains(next), let entry = try await bucket.next(from: next),
+                revisions.contains(entry.revision)
+            {
+                entries.append(entry)
+                next = entry.revision + 1
+            }
+            return .success(entries)
+        } catch {
+            return .failure(error)
+        }
     }
 
     /// Starts again with the oldest value.
@@ -95,11 +140,31 @@ actor ChangeSource {
                 ledger.add(entry)
                 guard ledger.loss == nil, let record = StoredRecord(entry, bucket) else { break }
                 return .success([record])
-            case .snapshotEnded: ledger.end()
+            case .snapshotEnded: try await confirm(ledger.end())
             }
             if let error = ledger.loss { return .failure(error) }
         }
         return nil
+    }
+
+    /// Reads the keys that the last snapshot did not contain. A key can be missing because its value was replaced several times while the
+    /// snapshot was read. In a cluster, a server that is late can answer a request, so a loss counts only if three requests find it.
+    private func confirm(_ missing: [(key: String, revision: UInt64)]) async throws(NATSError) {
+        for (key, revision) in missing where ledger.loss == nil {
+            for attempt in 1...3 {
+                let entry: KeyValueEntry?
+                // Without an answer, the next snapshot shows whether the key exists.
+                do throws(NATSError) { entry = try await stored.get(key) } catch { break }
+                if let entry, entry.revision >= revision {
+                    ledger.add(entry)
+                    break
+                }
+                if attempt == 3 { ledger.lose(key, revision, entry?.revision) }
+                do { try await Task.sleep(for: .milliseconds(500), clock: .continuous) } catch {
+                    throw NATSError(.cancelled, "the task was cancelled")
+                }
+            }
+        }
     }
 
     private func read() async throws(NATSError) -> RecordChanges.Batch? {
@@ -112,7 +177,7 @@ actor ChangeSource {
                 var next = ledger
                 if isComplete { next.begin() }
                 for entry in entries { next.add(entry) }
-                if isComplete { next.end() }
+                if isComplete, let missing = next.end().first { next.lose(missing.key, missing.revision, nil) }
                 if let error = next.loss {
                     // In a cluster, a server that is late can answer one request. So a loss counts only if the next search finds it, too.
                     guard !isLossSeen else { return .failure(error) }
@@ -159,17 +224,19 @@ private struct RevisionLedger {
         snapshot?[entry.key] = entry.revision
     }
 
-    /// Records the end of a snapshot. Each key that was read must be in the snapshot, unless the values of the bucket expire: a deleted key
-    /// has a marker.
-    mutating func end() {
-        guard let snapshot else { return }
-        if bucket.maximumAge == nil, let lost = revisions.first(where: { snapshot[$0.key] == nil }) {
-            lose(lost.key, lost.value, nil)
+    /// Records the end of a snapshot, and returns the missing keys. Each key that was read must be in the snapshot, unless the values of the
+    /// bucket expire: a deleted key has a marker.
+    mutating func end() -> [(key: String, revision: UInt64)] {
+        defer { snapshot = nil }
+        guard let snapshot else { return [] }
+        guard bucket.maximumAge == nil else {
+            revisions = snapshot
+            return []
         }
-        (revisions, self.snapshot) = (snapshot, nil)
+        return revisions.filter { snapshot[$0.key] == nil }.map { (key: $0.key, revision: $0.value) }
     }
 
-    private mutating func lose(_ key: String, _ known: UInt64, _ present: UInt64?) {
+    mutating func lose(_ key: String, _ known: UInt64, _ present: UInt64?) {
         let state = present.map { "has the revision \($0)" } ?? "does not exist"
         loss = StoreError(
             .recordsLost,

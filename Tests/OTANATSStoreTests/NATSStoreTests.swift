@@ -47,6 +47,43 @@ import Testing
         }
     }
 
+    @Test("a list without a consumer has all records, also those that are replaced while it is read")
+    func listWithoutConsumer() async throws {
+        let users = """
+            authorization { users: [{ user: reader, password: secret, permissions: {
+                publish: { deny: ["$JS.API.CONSUMER.>"] } } }] }
+            """
+        try await withStores(.newest, users, login: "reader:secret@") { writer, reader in
+            let keys = try (0..<1_000).map { try RecordKey.of(.devices, "device-\($0)") }
+            var revisions: [RecordKey: Revision] = [:]
+            for key in keys + keys.shuffled() {
+                guard
+                    case .written(let next) = try await writer.write([1], at: key, expecting: revisions[key] ?? .absent)
+                else { throw StoreError(.unavailable, "not written") }
+                revisions[key] = next
+            }
+            let written = revisions
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                group.addTask {
+                    var revisions = written
+                    while !Task.isCancelled, let key = keys.randomElement(), let revision = revisions[key] {
+                        guard case .written(let next) = try await writer.write([2], at: key, expecting: revision) else {
+                            return
+                        }
+                        revisions[key] = next
+                    }
+                }
+                for _ in 0..<3 {
+                    let records = try await reader.records(in: .devices)
+                    #expect(Set(records.map(\.key)) == Set(keys) && records.count == keys.count)
+                    #expect(records.allSatisfy { $0.revision >= written[$0.key] ?? .absent })
+                }
+                group.cancelAll()
+                try? await group.waitForAll()
+            }
+        }
+    }
+
     @Test(
         "a watch ends with store-records-lost after the server was restored from an older copy",
         arguments: [true, false])

@@ -69,6 +69,13 @@ public struct KeyValueBucket: Sendable {
         return try entry(message)
     }
 
+    /// Returns the newest stored value of the bucket, of any key; nil if the bucket is empty. The user needs no permission to create
+    /// consumers.
+    public func newest() async throws(NATSError) -> KeyValueEntry? {
+        guard let message = try await stream.newest(filter: "\(prefix)>") else { return nil }
+        return try entry(message)
+    }
+
     /// Returns the stored values of a key, the oldest one first.
     public func history(_ key: String) async throws(NATSError) -> [KeyValueEntry] {
         let subject = try subject(key)

@@ -4,7 +4,7 @@ public enum KeyValueChange: Sendable, Equatable {
     /// snapshot after the connection or a message was lost.
     ///
     /// A value that is replaced before the server has sent it arrives with the later values of the snapshot. If the new snapshot does not
-    /// contain a key of an earlier snapshot, this key no longer exists, except if it was replaced without a pause (`Consumer`).
+    /// contain a key of an earlier snapshot, this key no longer exists, or it was replaced several times while the snapshot was read.
     case started
     case entry(KeyValueEntry)
     case snapshotEnded
@@ -113,15 +113,16 @@ private struct Consumer {
     private var silentTicks = 0
     /// The number of received values. The server numbers the messages of a consumer from 1, so a missing number shows a lost message.
     private var received: UInt64 = 0
-    /// The snapshot ends when the server has no further value to send. Under uninterrupted writes this may never happen, so the snapshot
-    /// also ends when this number of values was received, and this number was increased `mostExtensions` times. At first it is the number of
-    /// present values when the consumer was created. A value that is replaced before it is sent follows after these values, so each extension
-    /// adds the values that wait at that time.
-    private var goal: UInt64
-    private var extensions = 0
-    private static let mostExtensions = 8
+    /// The sequence number of the last received value.
+    private var lastSequence: UInt64 = 0
+    /// The number of present values when the consumer was created.
+    private let present: UInt64
+    /// True after the server has sent this number of values, or has reported that no value waits. Values can still follow: a value that was
+    /// replaced before it was sent follows after the others, and the server's count can be too low while values are replaced.
+    private var isListed: Bool
+    /// The sequence number of the newest value after `isListed` became true. The snapshot ends with this value or a newer one.
+    private var newest: UInt64?
     private var isSnapshotEnded = false
-    private var next: KeyValueChange?
 
     init(_ watch: KeyValueWatch) async throws(NATSError) {
         self.watch = watch
@@ -137,18 +138,18 @@ private struct Consumer {
                 headers_only: watch.headersOnly))
         let answer: ConsumerAnswer = try await watch.bucket.stream.call(
             "CONSUMER.CREATE.\(name)", request, "cannot watch bucket \(watch.bucket.name)")
-        goal = answer.pending
+        present = answer.pending
+        isListed = present == 0
         ticker = Ticker(client.connection, inbox)
     }
 
     /// Returns the next change; nil if the consumer is lost.
     mutating func next(isolation actor: isolated (any Actor)?) async throws(NATSError) -> KeyValueChange? {
-        if !isSnapshotEnded, next == nil, goal == 0 { return endSnapshot() }
+        if isListed, !isSnapshotEnded {
+            if newest == nil { newest = try await newestSequence() }
+            if let newest, newest <= lastSequence { return endSnapshot() }
+        }
         while true {
-            if let next {
-                self.next = nil
-                return next
-            }
             switch try await events.nextEvent(isolation: actor) {
             case .failed(let error): throw error
             case .reconnected: return nil
@@ -169,6 +170,16 @@ private struct Consumer {
                     return try entry(message)
                 }
             }
+        }
+    }
+
+    /// Returns the sequence number of the newest value; 0 if there is none or the server does not send it.
+    private func newestSequence() async throws(NATSError) -> UInt64 {
+        do throws(NATSError) {
+            return try await watch.bucket.stream.newest(filter: watch.bucket.prefix + watch.filter)?.sequence ?? 0
+        } catch {
+            guard error.code != .cancelled else { throw error }
+            return 0
         }
     }
 
@@ -197,17 +208,9 @@ private struct Consumer {
                 prefix: watch.bucket.prefix)
         else { throw .malformed("change of bucket \(watch.bucket.name)") }
         guard position.consumer == received &+ 1 else { return nil }
-        received = position.consumer
-        if !isSnapshotEnded, position.pending == 0 || isGoalReached(position.pending) { next = endSnapshot() }
+        (received, lastSequence) = (position.consumer, position.stream)
+        if received >= present || position.pending == 0 { isListed = true }
         return .entry(entry)
-    }
-
-    private mutating func isGoalReached(_ pending: UInt64) -> Bool {
-        guard received >= goal else { return false }
-        guard extensions < Self.mostExtensions else { return true }
-        extensions += 1
-        goal = received + min(pending, UInt64(KeyValueWatch.limit))
-        return false
     }
 }
 

@@ -90,6 +90,12 @@ public struct StoredStream: Sendable {
         return message
     }
 
+    /// Returns the newest message whose subject matches `filter`, which may contain wildcards; nil if the stream has no such message.
+    func newest(filter: String) async throws(NATSError) -> Message? {
+        struct Request: Encodable { var last_by_subj: String }
+        return try await direct(name, try JetStreamJSON.encode(Request(last_by_subj: filter)), matching: filter)
+    }
+
     private func direct(_ subject: String, _ request: [UInt8], matching filter: String) async throws(NATSError)
         -> Message?
     {
