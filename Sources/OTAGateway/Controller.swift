@@ -9,6 +9,7 @@ public import OTAStore
 public struct Controller<C: Clock>: Sendable where C.Duration == Duration {
     let signer: any Signer
     let life: GatewayLife
+    let earlierLives: Set<GatewayLife>
     let operators: OperatorKeys
     let memory: SerialMemory
     let store: any FleetStore
@@ -20,6 +21,8 @@ public struct Controller<C: Clock>: Sendable where C.Duration == Duration {
     /// - Parameters:
     ///   - signer: the key that signs the progress. The key can be outside this process, so a signature can take time.
     ///   - life: the identifier of this run of the process.
+    ///   - earlierLives: the identifiers of the earlier runs of the process with the same state folder. If one of them led, this run leads at
+    ///     once.
     ///   - operators: the keys that verify rollouts.
     ///   - memory: the highest accepted serial numbers, read from the disk.
     ///   - clock: a monotonic clock that also counts the time in which the machine sleeps, such as `ContinuousClock`.
@@ -27,13 +30,14 @@ public struct Controller<C: Clock>: Sendable where C.Duration == Duration {
     ///   - save: writes the accepted serial numbers to the disk. Until `save` returns, the controller writes no progress.
     ///   - report: receives messages for the user.
     public init(
-        signer: any Signer, life: GatewayLife, operators: OperatorKeys, memory: SerialMemory, store: any FleetStore,
-        clock: C, wall: @escaping @Sendable () -> Timestamp?,
+        signer: any Signer, life: GatewayLife, earlierLives: Set<GatewayLife> = [], operators: OperatorKeys,
+        memory: SerialMemory, store: any FleetStore, clock: C, wall: @escaping @Sendable () -> Timestamp?,
         save: @escaping @Sendable (SerialMemory) async throws -> Void,
         report: @escaping @Sendable (ControllerNote) -> Void = { _ in }
     ) {
         self.signer = signer
         self.life = life
+        self.earlierLives = earlierLives
         self.operators = operators
         self.memory = memory
         self.store = store

@@ -39,7 +39,8 @@ struct ControllerLoop<C: Clock> where C.Duration == Duration {
         self.post = post
         timer = LoopTimer(controller.clock, wall: controller.wall)
         wishes = WishList(operators: controller.operators, memory: controller.memory)
-        leadership = Leadership(controller: controller.signer.publicKey.id, life: controller.life)
+        leadership = Leadership(
+            controller: controller.signer.publicKey.id, life: controller.life, earlierLives: controller.earlierLives)
     }
 
     mutating func run(_ mailbox: AsyncStream<ControllerMessage>, in group: inout DiscardingTaskGroup) async {
@@ -238,8 +239,9 @@ struct ControllerLoop<C: Clock> where C.Duration == Duration {
                     return see(leader: stored) { $0.observe($1, revision: $2, at: now) }
                 }
                 guard wishes.rollouts.contains(where: { $0.value.name == rollout }) else {
-                    // The size of `earlyProgress` is limited, because an untrusted store must not fill the memory with unknown names.
-                    guard earlyProgress.count < 64 else { return }
+                    // After the rollouts were read, the size of `earlyProgress` is limited, because an untrusted store must not fill the
+                    // memory with unknown names.
+                    guard earlyProgress.count < 64 || !known.contains(.rollouts) else { return }
                     return earlyProgress[rollout] = stored
                 }
                 try accept(progress: stored, of: rollout)

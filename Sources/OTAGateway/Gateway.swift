@@ -113,10 +113,12 @@ public struct Gateway<C: Clock, Devices: GatewayDevices>: Sendable where C.Durat
     private func recordedUse(
         of device: DeviceID, _ post: AsyncStream<GatewayMessage>.Continuation
     ) async -> RecordedUse {
-        guard let name = RecordName(device.text), let stored = try? await store.read(RecordKey(.devices, name)),
-            let record = try? DeviceRecord(parsing: stored.bytes)
-        else { return .free }
+        post.yield(.reading(device))
+        guard let name = RecordName(device.text) else { return .free }
+        let stored: StoredRecord?
+        do throws(StoreError) { stored = try await store.read(RecordKey(.devices, name)) } catch { return .free }
         post.yield(.read(device, .success(stored)))
+        guard let stored, let record = try? DeviceRecord(parsing: stored.bytes) else { return .free }
         let isOwn = record.holder?.gateway == settings.holder.gateway
         return switch record.state {
         case .done where isOwn && record.product != nil && record.version != nil: .updatedHere
@@ -164,6 +166,8 @@ enum GatewayMessage: Sendable {
     case stop
     case woken(Duration)
     case wrote(DeviceID, DeviceMachine.WriteResult, StoreError?)
+    /// The device finder reads the record of a device that the loop may not know yet.
+    case reading(DeviceID)
     /// The result of a read of the loop, and the answer to a read that the machine of the device has requested.
     case read(DeviceID, Result<StoredRecord?, StoreError>)
     case readBack(DeviceID, Result<StoredRecord?, StoreError>)

@@ -65,8 +65,13 @@ extension GatewayLoop {
 
     private mutating func push(_ wish: Wish, to device: DeviceID, _ group: inout DiscardingTaskGroup) {
         guard let unit = units[device], let bundle = unit.bundle else { return }
+        let record = unit.machine.record
+        guard let wish = wishes.renewed(wish, for: record, at: timer.moment) else {
+            let reason = wishes.isAborted(record) ? Reason.aborted : .notRunning
+            return perform(device, &group) { $0.end(.retry(reason), at: $1) }
+        }
         let (interrupts, interrupt) = AsyncStream.makeStream(of: Void.self)
-        let attempt = unit.machine.record.attempt
+        let attempt = record.attempt
         units[device]?.interrupt = interrupt
         units[device]?.attempt = (wish.rollout.value.name, attempt)
         if !device.isBluetooth { awaitAnswer(of: device, until: timer.moment.now + .seconds(10)) }
@@ -80,10 +85,11 @@ extension GatewayLoop {
         }
     }
 
-    /// Interrupts the push to a device if its rollout is aborted. The operator may have aborted the rollout while the write of the lease was
-    /// under way, or before a write has shown that the device is not on trial any more.
+    /// Interrupts the push to a device if its rollout is aborted. The operator may have aborted the rollout before the push has shown that the
+    /// device is not on trial any more.
     mutating func interruptIfAborted(_ device: DeviceID, _ group: inout DiscardingTaskGroup) {
-        guard let unit = units[device], wishes.mustInterrupt(unit.machine.record) else { return }
+        guard let machine = units[device]?.machine, wishes.mustInterrupt(machine.record, isOnTrial: machine.isOnTrial)
+        else { return }
         perform(device, &group) { $0.stop(.aborted, at: $1) }
     }
 
@@ -105,43 +111,54 @@ extension GatewayLoop {
 
     // MARK: - Records of devices
 
+    /// Creates the machine of a device that is not heard yet.
+    mutating func know(_ device: DeviceID) {
+        if units[device] == nil { units[device] = Unit(machine: gateway.machine(for: device), isHeard: false) }
+    }
+
     /// Handles a record that the loop has read: at first, and after the store has lost records.
     mutating func received(
         _ result: Result<StoredRecord?, StoreError>, of device: DeviceID, _ group: inout DiscardingTaskGroup
     ) {
-        guard let (record, revision) = parsed(result, device) else {
+        do {
+            let stored = try result.get()
+            let record = try stored.map { try parse($0, device) }
+            let afterLoss = units[device]?.hasLostRecord ?? false
+            units[device]?.hasLostRecord = false
+            perform(device, &group) {
+                $0.observe(record, revision: stored?.revision.number ?? 0, afterLoss: afterLoss, at: $1)
+            }
+        } catch {
+            report(error)
             if units[device]?.machine.isBusy == false { readAgain(device, at: timer.moment.now + .seconds(5)) }
-            return
         }
-        // The record of a device can arrive before the device is heard.
-        if units[device] == nil { units[device] = Unit(machine: gateway.machine(for: device), isHeard: false) }
-        perform(device, &group) { $0.observe(record, revision: revision, afterRead: true, at: $1) }
     }
 
     /// Handles the answer to a read that the machine of the device has requested. Only such an answer is newer than the machine's last write.
     mutating func receivedBack(
         _ result: Result<StoredRecord?, StoreError>, of device: DeviceID, _ group: inout DiscardingTaskGroup
     ) {
-        let answer = parsed(result, device)
-        perform(device, &group) { machine, moment in
-            if let answer { return machine.readBack(answer.record, revision: answer.revision, at: moment) }
-            machine.readFailed(at: moment)
-            return []
+        do {
+            let stored = try result.get()
+            let record = try stored.map { try parse($0, device) }
+            perform(device, &group) { $0.readBack(record, revision: stored?.revision.number ?? 0, at: $1) }
+            interruptIfAborted(device, &group)
+        } catch {
+            report(error)
+            guard error is FleetError else {
+                return perform(device, &group) { machine, moment in
+                    machine.readFailed(at: moment)
+                    return []
+                }
+            }
+            units[device]?.blocked = timer.moment.now + .seconds(60)
+            perform(device, &group) { $0.readDamaged(at: $1) }
         }
     }
 
-    /// Returns the record and its revision; nil if the read failed or the record is not valid. In this case, reports the error.
-    private mutating func parsed(
-        _ result: Result<StoredRecord?, StoreError>, _ device: DeviceID
-    ) -> (record: DeviceRecord?, revision: UInt64)? {
-        do {
-            let stored = try result.get()
-            return (try stored.map { try parse($0, device) }, stored?.revision.number ?? 0)
-        } catch {
-            if let error = error as? StoreError { failed(error) }
-            if let error = error as? FleetError { refused(error) }
-            return nil
-        }
+    private mutating func report(_ error: any Error) {
+        if let error = error as? StoreError { failed(error) }
+        if let error = error as? FleetError { refused(error) }
     }
 
     private mutating func observe(_ stored: StoredRecord, _ group: inout DiscardingTaskGroup) {
@@ -172,7 +189,10 @@ extension GatewayLoop {
             failed(error)
             // The next changes can have lower revisions than the known records, which the machines of the devices ignore.
             if bucket == .devices, error.code == .recordsLost {
-                for device in units.keys.sorted() { readAgain(device, at: timer.moment.now) }
+                for device in units.keys.sorted() {
+                    units[device]?.hasLostRecord = true
+                    readAgain(device, at: timer.moment.now)
+                }
             }
         case .changed(let record):
             guard record.key.bucket != .devices else { return observe(record, &group) }

@@ -16,6 +16,8 @@ struct GatewayLoop<C: Clock, Devices: GatewayDevices> where C.Duration == Durati
         var bundle: VerifiedBundle?
         var attempt: (rollout: RolloutName, number: Int)?
         var interrupt: AsyncStream<Void>.Continuation?
+        /// True if the store may have lost the record, so that an older revision counts.
+        var hasLostRecord = false
         /// The time at which the machine must be called again, and the time at which a failed read of the record is repeated. Each is nil
         /// if no such call or read is planned.
         var deadline, readTime: Duration?
@@ -83,11 +85,14 @@ struct GatewayLoop<C: Clock, Devices: GatewayDevices> where C.Duration == Durati
             if let error { failed(error, device) }
             perform(device, &group) { $0.wrote(result, at: $1) }
             interruptIfAborted(device, &group)
+        // From now on, the machine sees each change. A late answer to the read does not replace a newer record.
+        case .reading(let device): know(device)
         case .read(let device, let result): received(result, of: device, &group)
         case .readBack(let device, let result): receivedBack(result, of: device, &group)
         case .step(let device, let step):
             units[device]?.answerTime = nil
             perform(device, &group) { $0.progress(step.phase, offset: step.offset, total: step.total, at: $1) }
+            interruptIfAborted(device, &group)
         case .pushed(let device, let end): perform(device, &group) { $0.end(end, at: $1) }
         case .bundle(let release, let result): loaded(result, of: release, &group)
         case .saved(let error):
@@ -252,7 +257,6 @@ struct GatewayLoop<C: Clock, Devices: GatewayDevices> where C.Duration == Durati
             units[device]?.isHeard = false
             units[device]?.machine.lose()
         case .heard(let device, let product, let version, let rssi):
-            let isNew = units[device] == nil
             var unit = units[device] ?? Unit(machine: gateway.machine(for: device))
             unit.rssi = rssi
             unit.isHeard = true
@@ -260,7 +264,7 @@ struct GatewayLoop<C: Clock, Devices: GatewayDevices> where C.Duration == Durati
             unit.machine.hear(
                 product: product, version: version, delay: Contention.delay(rssi: rssi, jitter: jitter))
             units[device] = unit
-            if isNew { read(device, &group) { .read(device, $0) } }
+            if !unit.machine.hasRead { read(device, &group) { .read(device, $0) } }
         }
         consider(sighting.device, &group)
     }

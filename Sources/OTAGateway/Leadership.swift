@@ -17,6 +17,7 @@ struct Leadership: Sendable {
 
     private let controller: KeyID
     private let life: GatewayLife
+    private let earlierLives: Set<GatewayLife>
     private var record: LeaderRecord?
     private var watch: LeaseWatch?
     private var lease: Lease?
@@ -27,9 +28,11 @@ struct Leadership: Sendable {
     /// The time of the next write after a conflict; nil if the last write had no conflict.
     private var retry: Duration?
 
-    init(controller: KeyID, life: GatewayLife) {
+    /// - Parameter earlierLives: the identifiers of the earlier runs of the process with the same state folder. They have ended.
+    init(controller: KeyID, life: GatewayLife, earlierLives: Set<GatewayLife>) {
         self.controller = controller
         self.life = life
+        self.earlierLives = earlierLives
     }
 
     /// Returns true if this controller leads at this time.
@@ -46,7 +49,9 @@ struct Leadership: Sendable {
     private var writeTime: Duration? {
         guard pending == nil, !isReading, let watch else { return nil }
         if let lease { return retry ?? lease.nextBeat }
-        return max(retry ?? .zero, watch.revision == 0 ? .zero : watch.takeoverTime)
+        let isFree =
+            record.map { $0.controller == controller && earlierLives.contains($0.life) } ?? (watch.revision == 0)
+        return max(retry ?? .zero, isFree ? .zero : watch.takeoverTime)
     }
 
     /// Records the leader's record that a watch has reported.

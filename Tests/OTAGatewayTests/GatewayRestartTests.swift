@@ -76,7 +76,7 @@ import Testing
         let world = try World { time, memory in
             PatchedStore(
                 store: memory,
-                onAnswer: {
+                onAnswer: { _, _ in
                     let delay = random.with { Double.random(in: 0...6, using: &$0) }
                     try? await time.sleep(for: .seconds(delay))
                 })

@@ -185,6 +185,30 @@ import Testing
 
     // MARK: - Stop and abort
 
+    @Test(
+        "a rollout that is paused or aborted during the write of the lease starts no push",
+        arguments: [Rollout.State.paused, .aborted], [true, false])
+    func stopsDuringLease(state: Rollout.State, isAcknowledged: Bool) throws {
+        let world = try World { time, memory in
+            PatchedStore(
+                store: memory,
+                onAnswer: { access, key throws(StoreError) in
+                    guard access == .write, key.bucket == .devices else { return }
+                    try? await time.sleep(for: .seconds(4))
+                    if !isAcknowledged { throw StoreError(.unavailable, "the answer is lost") }
+                })
+        }
+        try run(world) { device, rollout in
+            let gateway = try world.gateway("a", hears: [device: -50])
+            try await world.wait("the lease") { try await world.record(device)?.state == .running }
+            let stopped = try world.fleet.operators.change(rollout, to: state, with: world.fleet.operatorKey)
+            try await world.fleet.write(stopped, .rollouts, rollout.value.name, to: world.memory)
+            try await world.time.sleep(for: .seconds(60))
+            #expect(await world.air.started.isEmpty)
+            try await gateway.stop()
+        }
+    }
+
     @Test("a stopped gateway interrupts a transfer, writes 'waiting', and ends within 2 s")
     func stops() throws {
         let world = try World()

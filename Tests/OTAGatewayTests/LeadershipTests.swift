@@ -41,6 +41,25 @@ import Testing
         }
     }
 
+    @Test("a restarted controller leads at once, and another one waits 45 s", arguments: [true, false])
+    func restart(isSame: Bool) throws {
+        let world = try World()
+        try world.run {
+            try await world.fleet.write(try world.fleet.rollout(), to: world.memory)
+            let first = world.controller(life: 1)
+            try await world.wait("the first controller leads") { world.leading == ["controller 1"] }
+            await first.kill()
+            let second = world.controller(life: 2, earlierLives: isSame ? [1] : [])
+            let start = world.time.now
+            try await world.wait("the second controller leads") {
+                world.notes.all.contains("controller 2: leads(true)")
+            }
+            let time = start.duration(to: world.time.now)
+            #expect(isSame ? time <= .seconds(2) : time >= .seconds(44))
+            await second.kill()
+        }
+    }
+
     @Test(
         "a controller leads on after its store has lost its newest records, and does not write without a pause",
         arguments: [true, false])

@@ -50,7 +50,9 @@ public struct StageMachine: Sendable {
 
     /// Records the progress that another controller wrote. Progress that is not newer is ignored.
     public mutating func observe(_ other: Verified<RolloutProgress>) {
-        guard other.value.rollout == progress.rollout, other.value.serial >= nextSerial else { return }
+        // A machine without progress knows only the serial number of the last progress.
+        let oldest = isStored ? nextSerial : nextSerial - 1
+        guard other.value.rollout == progress.rollout, other.value.serial >= oldest else { return }
         if other.value.stage != progress.stage || other.value.state != progress.state { restartTimes() }
         progress = other.value
         isStored = true
@@ -75,21 +77,29 @@ public struct StageMachine: Sendable {
         if next.state != .running, plan.state == .running, plan.serial > progress.rolloutSerial {
             // The operator has resumed a rollout that was halted or complete, and so accepts the failures until now.
             next.state = .running
-            next.excused = RolloutProgress.Excused(ended: tally.all.ended, failed: tally.all.failed)
+            next.excused = RolloutProgress.Excused(
+                ended: tally.all.ended, failed: tally.all.failed, stage: next.stage)
             restartTimes()
         } else if let excused = next.excused {
             // Held devices are not counted. If they had ended before the operator resumed, they must not hide as many later failures.
             next.excused = RolloutProgress.Excused(
-                ended: min(excused.ended, tally.all.ended), failed: min(excused.failed, tally.all.failed))
+                ended: min(excused.ended, tally.all.ended), failed: min(excused.failed, tally.all.failed),
+                stage: excused.stage)
         }
         // A complete rollout also updates devices that a gateway finds later.
         if next.state != .halted {
-            if shouldHalt(tally, next.excused) {
+            if shouldHalt(tally, next) {
                 next.state = .halted
             } else if next.state == .complete {
                 restartTimes()
             } else if plan.state == .running {
                 advance(&next, tally, at: moment)
+                // The devices of the new stage can already have failed, for example if the store has lost the progress.
+                if next.stage > progress.stage,
+                    shouldHalt(Tally(records, unreadable: unreadable, of: plan, stage: next.stage), next)
+                {
+                    next.state = .halted
+                }
             } else {
                 // The time in a pause is not soak time: the conditions were not checked during the pause.
                 restartTimes()
@@ -121,17 +131,19 @@ public struct StageMachine: Sendable {
         finished = nil
     }
 
-    private func shouldHalt(_ tally: Tally, _ excused: RolloutProgress.Excused?) -> Bool {
+    /// - Parameter tally: the counts of the stage in `progress`.
+    private func shouldHalt(_ tally: Tally, _ progress: RolloutProgress) -> Bool {
         let halt = rollout.value.halt
         func exceeds(ended: Int, failed: Int) -> Bool {
             ended >= halt.minimum && failed * 100 > halt.failedPercent * ended
         }
-        if let excused {
-            return exceeds(ended: tally.all.ended - excused.ended, failed: tally.all.failed - excused.failed)
-        }
         // The current stage is also checked alone, because many updated devices of earlier stages could hide the failures of this stage.
-        return exceeds(ended: tally.all.ended, failed: tally.all.failed)
-            || exceeds(ended: tally.stage.ended, failed: tally.stage.failed)
+        let isStageBad = exceeds(ended: tally.stage.ended, failed: tally.stage.failed)
+        guard let excused = progress.excused else {
+            return isStageBad || exceeds(ended: tally.all.ended, failed: tally.all.failed)
+        }
+        return isStageBad && progress.stage > excused.stage
+            || exceeds(ended: tally.all.ended - excused.ended, failed: tally.all.failed - excused.failed)
     }
 
     private mutating func advance(_ next: inout RolloutProgress, _ tally: Tally, at moment: Moment) {

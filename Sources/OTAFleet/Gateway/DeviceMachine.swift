@@ -10,8 +10,8 @@ public struct DeviceMachine: Sendable {
         case read
         /// Write the record by compare-and-set, and pass the result to `wrote(_:at:)`.
         case write(DeviceRecord, expecting: UInt64)
-        /// Push the bundle of the wish, and pass the progress and the end of the push to the machine. The operator may have aborted the
-        /// rollout since `start(_:at:)`, so first call `WishList.mustInterrupt(_:)` again.
+        /// Push the bundle of the wish, and pass the progress and the end of the push to the machine. The operator may have paused or aborted
+        /// the rollout since `start(_:at:)`, so first call `WishList.renewed(_:for:at:)`. If it returns nil, only pass the end of the push.
         case push(Wish)
         /// Interrupt the push. The caller then also passes the end of the push to the machine.
         case interrupt
@@ -41,9 +41,9 @@ public struct DeviceMachine: Sendable {
     /// If the result of a write is unknown, the machine reads the record after this time.
     private static let retryTime = Duration.seconds(2)
     /// The maximum time between two events during a push. A longer time means that this process was paused, for example by a suspend.
-    private static let longestTick = Duration.seconds(5)
+    static let longestTick = Duration.seconds(5)
     /// If this process was paused for this total time or longer during a trial, a failed trial does not show that the image is bad.
-    private static let acceptedPause = Duration.seconds(5)
+    static let acceptedPause = Duration.seconds(5)
 
     public let holder: Holder
     private let earlierLives: Set<GatewayLife>
@@ -57,11 +57,13 @@ public struct DeviceMachine: Sendable {
     private var delay = Duration.zero
     /// The rollout of the current wish, and the start of its waiting time; nil if there is no wish.
     private var candidate: (rollout: RolloutName, since: Duration)?
-    private var job: Job?
-    private var pending: Pending?
-    private var lastEvent = Duration.zero
+    var job: Job?
+    var pending: Pending?
+    /// The newest record that the watch reported while a write was under way; nil if there is none.
+    private var missed: (record: DeviceRecord?, revision: UInt64)?
+    var lastEvent = Duration.zero
 
-    private struct Job: Sendable {
+    struct Job: Sendable {
         let wish: Wish
         /// True if the device may be on trial with the image of the rollout: an earlier attempt or this attempt has marked the image for
         /// boot, and this attempt has not seen the end of the trial.
@@ -84,7 +86,7 @@ public struct DeviceMachine: Sendable {
         var paused = Duration.zero
     }
 
-    private struct Pending: Sendable {
+    struct Pending: Sendable {
         let record: DeviceRecord
         let sent: Duration
         /// The time of the next read that finds out the result of the write. Nil while the write or this read is under way.
@@ -100,6 +102,10 @@ public struct DeviceMachine: Sendable {
 
     /// True while an attempt of this gateway is under way. An attempt lasts from the write of the lease to the write of the result.
     public var isBusy: Bool { job != nil }
+    /// True after the first record of the device was observed.
+    public var hasRead: Bool { watch != nil }
+    /// True if the device may be on trial, so that it must be confirmed even after an abort.
+    public var isOnTrial: Bool { job?.isOnTrial ?? record.isOnTrial }
     /// True while the push of the attempt is under way.
     public var isPushing: Bool { job?.isPushing ?? false }
 
@@ -168,8 +174,8 @@ public struct DeviceMachine: Sendable {
 
     /// A device on trial gets up to as many further attempts, because the last step of its update is only to confirm the image. Without any
     /// maximum, a device that does not return would never be finished.
-    private func hasAttempt(for wish: Wish) -> Bool {
-        record.attempt < wish.rollout.value.attempts * (job?.isOnTrial ?? record.isOnTrial ? 2 : 1)
+    func hasAttempt(for wish: Wish) -> Bool {
+        record.attempt < wish.rollout.value.attempts * (isOnTrial ? 2 : 1)
     }
 
     /// Starts an attempt: takes the lease. If the holder is gone, and `wish` is nil or no attempt is left, this method instead ends the
@@ -194,13 +200,17 @@ public struct DeviceMachine: Sendable {
     /// Records the device's record that a watch of the store has reported, or that the caller has read without the action `read`. A watch may
     /// report a record late or several times.
     ///
-    /// - Parameter afterRead: true if the caller has read the record. A store that has lost its newest records returns an older one.
+    /// - Parameter afterLoss: true if the store may have lost its newest records, so that an older record counts.
     public mutating func observe(
-        _ stored: DeviceRecord?, revision: UInt64, afterRead: Bool = false, at moment: Moment
+        _ stored: DeviceRecord?, revision: UInt64, afterLoss: Bool = false, at moment: Moment
     ) -> [Action] {
         note(moment)
         // While a write is under way, the machine waits for the result of the write, because the record can be older than the write.
-        guard pending == nil, revision >= self.revision || watch == nil || afterRead && job == nil else { return [] }
+        guard pending == nil else {
+            if revision > missed?.revision ?? self.revision { missed = (stored, revision) }
+            return []
+        }
+        guard revision >= self.revision || watch == nil || afterLoss && job == nil else { return [] }
         adopt(stored, revision, at: moment)
         return proceed(at: moment)
     }
@@ -212,12 +222,19 @@ public struct DeviceMachine: Sendable {
         if let stored, stored.isSameWrite(as: pending.record) {
             return acknowledged(stored, revision, pending, at: moment)
         }
-        self.pending = nil
         // The pending write is not in the store. If this attempt has no lease yet, the pending write was the request for the lease, so the
         // attempt ends. If the attempt has a lease, the machine writes its newest progress or its result again.
         if job?.lease == nil { job?.isLost = true }
         job?.hasNews = true
-        adopt(stored, revision, at: moment)
+        settle(stored, revision, isOwn: false, at: moment)
+        return proceed(at: moment)
+    }
+
+    /// Records that the answer to the action `read` is not a valid record. The attempt ends, and its place becomes free.
+    public mutating func readDamaged(at moment: Moment) -> [Action] {
+        note(moment)
+        (pending, missed) = (nil, nil)
+        job?.isLost = true
         return proceed(at: moment)
     }
 
@@ -245,29 +262,35 @@ public struct DeviceMachine: Sendable {
     private mutating func acknowledged(
         _ stored: DeviceRecord, _ revision: UInt64, _ write: Pending, at moment: Moment
     ) -> [Action] {
-        adopt(stored, revision, at: moment)
-        pending = nil
-        guard job != nil else { return [] }
+        let isFirst = job?.lease == nil
+        if isFirst { job?.lease = Lease(sent: write.sent) } else { job?.lease?.acknowledge(sent: write.sent) }
+        settle(stored, revision, isOwn: true, at: moment)
+        guard let job else { return [] }
         guard stored.state == .running else { return finish(stored: true) }
-        if job?.lease != nil {
-            job?.lease?.acknowledge(sent: write.sent)
+        guard isFirst, !job.isLost, let lease = job.lease else { return proceed(at: moment) }
+        guard moment.now < lease.stopTime, job.interruption == nil else {
+            self.job?.end = .retry(job.interruption ?? .leaseLost)
             return proceed(at: moment)
         }
-        let lease = Lease(sent: write.sent)
-        job?.lease = lease
-        guard let wish = job?.wish, moment.now < lease.stopTime, job?.interruption == nil else {
-            let reason = job?.interruption ?? .leaseLost
-            job?.end = .retry(reason)
-            return proceed(at: moment)
-        }
-        job?.isPushing = true
-        return [.push(wish)]
+        self.job?.isPushing = true
+        return [.push(job.wish)]
     }
 
-    private mutating func adopt(_ stored: DeviceRecord?, _ revision: UInt64, at moment: Moment) {
+    /// Adopts the record that ends the wait for the pending write, and then a newer record of another writer, such as an operator.
+    private mutating func settle(_ stored: DeviceRecord?, _ revision: UInt64, isOwn: Bool, at moment: Moment) {
+        pending = nil
+        adopt(stored, revision, isOwn: isOwn, at: moment)
+        if let missed, missed.revision > revision { adopt(missed.record, missed.revision, at: moment) }
+        missed = nil
+    }
+
+    /// - Parameter isOwn: true if this machine wrote the record. If another record of another attempt is in the store, another process has
+    ///   ended or taken over the attempt. If there is no record, the store has lost it.
+    private mutating func adopt(
+        _ stored: DeviceRecord?, _ revision: UInt64, isOwn: Bool = false, at moment: Moment
+    ) {
         let (product, version) = (record.product, record.version)
-        // If this condition is true, another process has ended or taken over the attempt, or the store has lost the record.
-        if job?.lease != nil, pending == nil, stored?.state != .running || stored?.isSameAttempt(as: record) != true {
+        if job?.lease != nil, !isOwn, stored?.state != .running || stored?.isSameAttempt(as: record) != true {
             job?.isLost = true
         }
         record = stored ?? DeviceRecord(device: record.device)
@@ -280,7 +303,7 @@ public struct DeviceMachine: Sendable {
         watch?.see(revision: revision, at: moment.now)
     }
 
-    private mutating func send(_ change: DeviceChange, at moment: Moment) -> [Action] {
+    mutating func send(_ change: DeviceChange, at moment: Moment) -> [Action] {
         guard let next = try? record.changed(change, at: moment.wall) else {
             guard job != nil else { return [] }
             job?.isLost = true
@@ -290,111 +313,9 @@ public struct DeviceMachine: Sendable {
         return [.write(next, expecting: revision)]
     }
 
-    private mutating func finish(stored: Bool) -> [Action] {
+    mutating func finish(stored: Bool) -> [Action] {
         let end = job?.end
         job = nil
         return [.ended(end, stored: stored)]
-    }
-
-    // MARK: - Push
-
-    /// Records the progress of the push: its phase, the number of received bytes (`offset`), and the size of the image (`total`).
-    ///
-    /// Before the phase `trial`, a push reports the phase `transfer`, even if the device already has all bytes. Only a push that finds the
-    /// device on trial reports `trial` without `transfer`.
-    public mutating func progress(
-        _ phase: DeviceRecord.Phase, offset: Int?, total: Int?, at moment: Moment
-    ) -> [Action] {
-        note(moment)
-        guard job?.isPushing == true else { return [] }
-        if phase == .transfer { job?.hasTransferred = true }
-        if phase != .connect { job?.isOnTrial = phase == .trial }
-        if job?.phase != phase {
-            job?.phase = phase
-            job?.hasNews = true
-        }
-        if let offset { job?.offset = offset }
-        if let total { job?.total = total }
-        return proceed(at: moment)
-    }
-
-    /// Records the end of the push.
-    public mutating func end(_ end: PushEnd, at moment: Moment) -> [Action] {
-        note(moment)
-        guard job?.isPushing == true else { return [] }
-        job?.isPushing = false
-        job?.end = end
-        if end == .failed(.rolledBack) || end == .retry(.notInTrial) { job?.isOnTrial = false }
-        if case .failed(let reason) = end, reason == .rolledBack || reason == .didNotReturn, !watchedWholeTrial {
-            job?.end = .retry(.trialUnattended)
-        }
-        if case .retry = end, let reason = job?.interruption { job?.end = .retry(reason) }
-        return proceed(at: moment)
-    }
-
-    /// True if this gateway saw the whole trial, without a long pause of its process. If false, the trial may have failed only because no
-    /// gateway confirmed the image in time. A failed trial then does not show that the image is bad.
-    private var watchedWholeTrial: Bool {
-        guard let job else { return false }
-        return job.hasTransferred && job.paused < Self.acceptedPause
-    }
-
-    /// Interrupts the attempt if it is not in the phase `trial` yet. In the phase `trial`, the push continues, because an image on trial
-    /// must be confirmed even after an abort or the loss of the lease.
-    public mutating func stop(_ reason: Reason, at moment: Moment) -> [Action] {
-        note(moment)
-        guard let job, job.interruption == nil, job.phase != .trial, job.end == nil else { return [] }
-        self.job?.interruption = reason
-        return job.isPushing ? [.interrupt] : []
-    }
-
-    /// Performs what is due at this time. Call it at the time of `deadline`.
-    public mutating func tick(at moment: Moment) -> [Action] {
-        note(moment)
-        var actions: [Action] = []
-        if let job, let lease = job.lease, job.isPushing, moment.now >= lease.stopTime {
-            actions += stop(.leaseLost, at: moment)
-        }
-        if let time = pending?.readTime, time <= moment.now {
-            pending?.readTime = nil
-            actions.append(.read)
-        }
-        return actions + proceed(at: moment)
-    }
-
-    /// Records the time of an event, and adds up the pauses of this process during a trial. After a long pause, the device may have rolled
-    /// back only because no gateway confirmed the image.
-    private mutating func note(_ moment: Moment) {
-        let gap = moment.now - lastEvent - Self.longestTick
-        if job?.isPushing == true, job?.phase == .trial, gap > .zero { job?.paused += gap }
-        lastEvent = moment.now
-    }
-
-    /// Returns the next action of the attempt if one is due: the write of a beat or of the result. If the lease is lost, the action
-    /// interrupts the push (except in the phase `trial`), or ends the attempt after the push.
-    private mutating func proceed(at moment: Moment) -> [Action] {
-        guard let job else { return [] }
-        if job.isLost {
-            guard job.isPushing else { return pending == nil ? finish(stored: false) : [] }
-            return stop(.leaseLost, at: moment)
-        }
-        guard pending == nil, let lease = job.lease else { return [] }
-        if !job.isPushing, let end = job.end { return send(result(of: end, job), at: moment) }
-        guard job.hasNews || lease.nextBeat <= moment.now else { return [] }
-        self.job?.hasNews = false
-        self.job?.lease?.send(at: moment.now)
-        return send(.beat(job.phase, offset: job.offset, total: job.total, by: holder), at: moment)
-    }
-
-    private func result(of end: PushEnd, _ job: Job) -> DeviceChange {
-        switch end {
-        case .updated: .finish(version: job.wish.release.value.version, by: holder)
-        case .refused(let reason), .failed(let reason): .giveUp(reason, by: holder)
-        case .retry(let reason):
-            hasAttempt(for: job.wish)
-                ? .wait(
-                    reason, after: DeviceRecord.pause(afterAttempt: record.attempt), onTrial: job.isOnTrial, by: holder)
-                : .giveUp(reason, by: holder)
-        }
     }
 }

@@ -44,6 +44,8 @@ public struct WishList: Sendable {
     private var entries: [RolloutName: Entry] = [:]
     private var releases: [ReleaseID: Verified<FleetRelease>] = [:]
     private var badReleases: Set<Verified<FleetRelease>> = []
+    /// The releases for which the store contains a record that was not accepted. It may have replaced a withdrawal.
+    private var replacedReleases: Set<ReleaseID> = []
     /// The last accepted bytes of each record, so that a repeated record is not verified again.
     private var accepted: [String: [UInt8]] = [:]
     /// The highest accepted serial numbers. If an `add` method returns true, write this value to the disk before the next push starts.
@@ -94,8 +96,19 @@ public struct WishList: Sendable {
         return changes
     }
 
-    /// Adds a release, or a newer version of it. The result and the errors are those of `add(rollout:named:)`.
+    /// Adds a release, or a newer version of it. The result, the errors and their consequences are those of `add(rollout:named:)`.
     public mutating func add(release bytes: [UInt8], named id: ReleaseID) throws(FleetError) -> Bool {
+        do throws(FleetError) {
+            let changes = try addCurrent(release: bytes, named: id)
+            replacedReleases.remove(id)
+            return changes
+        } catch {
+            if error.code != .rollbackSeen { replacedReleases.insert(id) }
+            throw error
+        }
+    }
+
+    private mutating func addCurrent(release bytes: [UInt8], named id: ReleaseID) throws(FleetError) -> Bool {
         let key = "release \(id)"
         guard accepted[key] != bytes else { return false }
         let release = try operators.release(bytes)
@@ -175,7 +188,7 @@ public struct WishList: Sendable {
             guard let release = release(for: entry.rollout) else { continue }
             let isOwn = record.rollout == rollout.name && (record.state == .running || record.state == .waiting)
             guard entry.isCurrent, rollout.state == .running, release.value.state == .published,
-                !badReleases.contains(release),
+                !badReleases.contains(release), !replacedReleases.contains(release.value.id),
                 // A device that has a job of this rollout may already run the version of the release, for example after a trial. So the
                 // condition for the running version does not apply to this device.
                 rollout.selection.includes(
@@ -197,10 +210,26 @@ public struct WishList: Sendable {
         return nil
     }
 
-    /// Returns true if the push to the device must be interrupted: the operator has aborted its rollout, and the device is not on trial.
-    public func mustInterrupt(_ record: DeviceRecord) -> Bool {
-        guard record.state == .running, record.phase != .trial, let rollout = record.rollout else { return false }
-        return entries[rollout]?.rollout.value.state == .aborted
+    /// Returns the job of a device whose lease was taken for `wish`, as it may start now; nil if no push may start any more. The write of the
+    /// lease can last for seconds, in which an operator or the controller stops the rollout. A device that may be on trial gets a push that
+    /// only confirms.
+    public func renewed(_ wish: Wish, for record: DeviceRecord, at moment: Moment) -> Wish? {
+        guard let own = entries[wish.rollout.value.name] else { return nil }
+        let newest = newestWish(of: [own], for: record, at: moment) { _ in }
+        if let newest, newest.release == wish.release { return newest }
+        return record.isOnTrial ? Wish(rollout: own.rollout, release: wish.release, onlyConfirms: true) : nil
+    }
+
+    /// Returns true if the push to the device must be interrupted: the operator has aborted its rollout, and the device cannot be on trial.
+    ///
+    /// - Parameter isOnTrial: `DeviceMachine.isOnTrial`. The record can still be that of the earlier attempt's trial.
+    public func mustInterrupt(_ record: DeviceRecord, isOnTrial: Bool) -> Bool {
+        record.state == .running && !isOnTrial && isAborted(record)
+    }
+
+    /// Returns true if the operator has aborted the rollout of the record.
+    public func isAborted(_ record: DeviceRecord) -> Bool {
+        record.rollout.flatMap { entries[$0] }?.rollout.value.state == .aborted
     }
 
     private func release(for rollout: Verified<Rollout>) -> Verified<FleetRelease>? {

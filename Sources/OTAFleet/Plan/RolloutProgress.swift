@@ -31,10 +31,13 @@ public struct RolloutProgress: SignedPayload {
     public struct Excused: Sendable, Hashable {
         public let ended: Int
         public let failed: Int
+        /// The stage in which the operator resumed the rollout. Each later stage is also checked alone.
+        public let stage: Int
 
-        init(ended: Int, failed: Int) {
+        init(ended: Int, failed: Int, stage: Int) {
             self.ended = ended
             self.failed = failed
+            self.stage = stage
         }
     }
 
@@ -98,7 +101,9 @@ public struct RolloutProgress: SignedPayload {
         counts.waiting = try count(numbers, "waiting")
         self.counts = counts
         if let excused = try fields.fields("excused") {
-            self.excused = Excused(ended: try count(excused, "ended"), failed: try count(excused, "failed"))
+            self.excused = Excused(
+                ended: try count(excused, "ended"), failed: try count(excused, "failed"),
+                stage: try count(excused, "stage"))
         }
         at = try fields.value("at") { Timestamp($0) }
         unknown = fields.removing(Self.known)
@@ -122,6 +127,7 @@ public struct RolloutProgress: SignedPayload {
             var numbers = RecordFields.nested("the excused failures")
             numbers.set("ended", excused.ended)
             numbers.set("failed", excused.failed)
+            numbers.set("stage", excused.stage)
             fields.set("excused", numbers)
         }
         fields.set("at", at)

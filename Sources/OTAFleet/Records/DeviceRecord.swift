@@ -152,9 +152,9 @@ public struct DeviceRecord: Sendable, Hashable {
         rollout == other.rollout && attempt == other.attempt && holder == other.holder
     }
 
-    /// True if both records are from the same write: they have the same attempt, beat and state.
+    /// True if both records are from the same write: they have the same attempt, beat, state and phase.
     public func isSameWrite(as other: DeviceRecord) -> Bool {
-        isSameAttempt(as: other) && beat == other.beat && state == other.state
+        isSameAttempt(as: other) && beat == other.beat && state == other.state && phase == other.phase
     }
 }
 

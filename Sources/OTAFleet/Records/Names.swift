@@ -111,6 +111,8 @@ public struct Reason: FleetName {
     public static let leaseLost = Reason(code: "lease-lost")
     /// The operator aborted the rollout.
     public static let aborted = Reason(code: "rollout-aborted")
+    /// The rollout was paused or halted, or has expired, before the push started.
+    public static let notRunning = Reason(code: "rollout-not-running")
     /// The gateway did not see the whole trial, so the end of the trial does not show that the image is bad.
     public static let trialUnattended = Reason(code: "trial-unattended")
     /// A push that may only confirm the image on trial found another image (``Wish/onlyConfirms``).

@@ -132,9 +132,9 @@ struct GatewayRun: Command {
             self.store.isOnServer
             ? nil
             : Controller(
-                signer: try FleetFolder.controllerKey(), life: holder.life, operators: operators,
-                memory: try serials.read(),
-                store: store, clock: ContinuousClock(), wall: WallClock.now, save: { try serials.write($0) },
+                signer: try FleetFolder.controllerKey(), life: holder.life, earlierLives: earlierLives,
+                operators: operators, memory: try serials.read(), store: store, clock: ContinuousClock(),
+                wall: WallClock.now, save: { try serials.write($0) },
                 report: { notes.report($0) })
         let others = search.all ? " and all Bluetooth devices in range" : ""
         console.note(

@@ -157,6 +157,42 @@ import Testing
         #expect(try rig.step(at: 50)?.state == .halted)
     }
 
+    @Test("after a resume, many updated devices do not hide the failures of a later stage")
+    func laterStageAfterResume() throws {
+        let rig = try Rig()
+        let canary = rig.devices(in: 0)
+        try rig.end(canary.prefix(4), .giveUp(.rolledBack, by: rig.fixtures.a))
+        #expect(try rig.step(at: 0)?.state == .halted)
+        try rig.change(to: .paused)
+        try rig.change(to: .running)
+        try rig.end(canary)
+        #expect(try rig.step(at: 10)?.excused?.stage == 0)
+        #expect(try rig.step(at: 20)?.stage != 1 && rig.step(at: 80)?.stage == 1)
+        try rig.end(rig.devices(in: 1))
+        #expect(try rig.step(at: 90)?.stage == 2)
+        let last = rig.devices(in: 2)
+        try rig.end(last.prefix(1), .giveUp(.didNotReturn, by: rig.fixtures.a))
+        try rig.end(last.dropFirst().prefix(3))
+        #expect(try rig.step(at: 110)?.state == .halted)
+    }
+
+    @Test("a controller that has lost the progress halts with the step to the stage that failed")
+    func lostProgress() throws {
+        let rig = try Rig()
+        try rig.end(rig.devices(in: 0))
+        try rig.end(rig.devices(in: 1))
+        let last = rig.devices(in: 2)
+        try rig.end(last.prefix(1), .giveUp(.didNotReturn, by: rig.fixtures.a))
+        try rig.end(last.dropFirst().prefix(3))
+        rig.machine = StageMachine(rig.rollout, progress: nil, memory: rig.memory)
+        var states: [Int: RolloutProgress.State] = [:]
+        for time in stride(from: 0.0, to: 200, by: 2) {
+            guard let progress = try rig.step(at: time) else { continue }
+            states[progress.stage] = states[progress.stage] ?? progress.state
+        }
+        #expect(states[2] == .halted)
+    }
+
     @Test("a paused or aborted rollout does not start the next stage")
     func paused() throws {
         let rig = try Rig()

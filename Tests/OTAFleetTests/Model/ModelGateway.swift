@@ -93,7 +93,7 @@ final class ModelGateway {
             world.store.read(device, from: self) { [self] answer in
                 guard let answer else { return }
                 perform(device) {
-                    $0.observe(answer.record, revision: answer.revision, afterRead: true, at: world.moment)
+                    $0.observe(answer.record, revision: answer.revision, afterLoss: true, at: world.moment)
                 }
             }
         }
@@ -115,7 +115,7 @@ final class ModelGateway {
             } ?? false
         }
         for device in machines.keys.sorted() {
-            if let machine = machines[device], wishes.mustInterrupt(machine.record) {
+            if let machine = machines[device], wishes.mustInterrupt(machine.record, isOnTrial: machine.isOnTrial) {
                 perform(device) { $0.stop(.aborted, at: world.moment) }
             } else {
                 consider(device)
@@ -194,15 +194,14 @@ final class ModelGateway {
     // MARK: - Pushes
 
     private func startPush(to device: DeviceID, _ wish: Wish) {
-        guard let target = world.devices[device] else { return }
+        guard let target = world.devices[device], let record = machines[device]?.record else { return }
+        guard let wish = wishes.renewed(wish, for: record, at: moment) else {
+            return perform(device) { $0.end(.retry(.notRunning), at: world.moment) }
+        }
         world.checkStart(of: wish, device, on: self)
         let push = ModelPush(world.nextPush(), target, onlyConfirms: wish.onlyConfirms, on: self, in: world)
         pushes[device] = push
         push.start()
-        // The operator may have aborted the rollout while the write of the lease was under way.
-        if let machine = machines[device], wishes.mustInterrupt(machine.record) {
-            perform(device) { $0.stop(.aborted, at: world.moment) }
-        }
     }
 
     func progress(_ push: ModelPush, _ phase: DeviceRecord.Phase, _ offset: Int) {

@@ -3,18 +3,20 @@ import OTAStore
 
 /// A store that refuses some calls, or answers them late.
 struct PatchedStore: FleetStore {
+    enum Access { case read, write }
+
     let store: any FleetStore
     var onRead: @Sendable (RecordKey) -> Void = { _ in }
     var onRecords: @Sendable (Bucket) throws(StoreError) -> Void = { _ throws(StoreError) in }
     var onWrite: @Sendable (RecordKey) async throws(StoreError) -> Void = { _ throws(StoreError) in }
     /// Called between the read or write of a record and its answer.
-    var onAnswer: @Sendable () async -> Void = {}
+    var onAnswer: @Sendable (Access, RecordKey) async throws(StoreError) -> Void = { _, _ throws(StoreError) in }
     var onAppend: @Sendable (FleetEvent) throws(StoreError) -> Void = { _ throws(StoreError) in }
 
     func read(_ key: RecordKey) async throws(StoreError) -> StoredRecord? {
         onRead(key)
         let stored = try await store.read(key)
-        await onAnswer()
+        try await onAnswer(.read, key)
         return stored
     }
 
@@ -28,7 +30,7 @@ struct PatchedStore: FleetStore {
     ) async throws(StoreError) -> WriteOutcome {
         try await onWrite(key)
         let outcome = try await store.write(bytes, at: key, expecting: expected)
-        await onAnswer()
+        try await onAnswer(.write, key)
         return outcome
     }
 

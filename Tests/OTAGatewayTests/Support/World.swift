@@ -119,10 +119,13 @@ struct World: Sendable {
         return Running(time) { try await gateway.run(stops: $0) }
     }
 
-    func controller(life: UInt32 = 1) -> Running {
+    /// - Parameter earlierLives: the numbers of the earlier runs with the same state folder.
+    func controller(life: UInt32 = 1, earlierLives: [UInt32] = []) -> Running {
         let (created, notes) = (fleet.created, notes)
         let controller = Controller(
-            signer: fleet.controllerKey, life: GatewayLife(life), operators: fleet.operators, memory: SerialMemory(),
+            signer: fleet.controllerKey, life: GatewayLife(life),
+            earlierLives: Set(earlierLives.map { GatewayLife($0) }),
+            operators: fleet.operators, memory: SerialMemory(),
             store: store, clock: time,
             wall: { [time] in created.advanced(by: time.now.offset.components.seconds) }, save: { _ in },
             report: { notes.add("controller \(life): \($0)") })
