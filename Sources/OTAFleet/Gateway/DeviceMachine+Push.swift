@@ -93,7 +93,7 @@ extension DeviceMachine {
         case .updated: .finish(version: job.wish.release.value.version, by: holder)
         case .refused(let reason), .failed(let reason): .giveUp(reason, by: holder)
         case .retry(let reason):
-            hasAttempt(for: job.wish)
+            hasAttempt(for: job.wish, isInterrupted: reason.isInterruption)
                 ? .wait(
                     reason, after: DeviceRecord.pause(afterAttempt: record.attempt), onTrial: job.isOnTrial, by: holder)
                 : .giveUp(reason, by: holder)

@@ -172,10 +172,17 @@ public struct DeviceMachine: Sendable {
         other.gateway == holder.gateway && (other.life == holder.life || earlierLives.contains(other.life))
     }
 
+    /// Returns whether an attempt is left. An attempt that a gateway, the store or an operator ended does not count, but there are never more
+    /// than ten times the number of attempts: the update of a device could end its gateway each time.
+    ///
     /// A device on trial gets up to as many further attempts, because the last step of its update is only to confirm the image. Without any
     /// maximum, a device that does not return would never be finished.
-    func hasAttempt(for wish: Wish) -> Bool {
-        record.attempt < wish.rollout.value.attempts * (isOnTrial ? 2 : 1)
+    ///
+    /// - Parameter isInterrupted: true if the last attempt was ended in this way, and the record does not show this yet.
+    func hasAttempt(for wish: Wish, isInterrupted: Bool = false) -> Bool {
+        let limit = wish.rollout.value.attempts * (isOnTrial ? 2 : 1)
+        let counted = record.attempt - record.interruptedAttempts - (isInterrupted ? 1 : 0)
+        return counted < limit && record.attempt < limit * 10
     }
 
     /// Starts an attempt: takes the lease. If the holder is gone, and `wish` is nil or no attempt is left, this method instead ends the
@@ -184,7 +191,7 @@ public struct DeviceMachine: Sendable {
         guard readiness(for: wish, at: moment) == .now else { return [] }
         lastEvent = moment.now
         let isTakeover = record.state == .running
-        guard let wish, !isTakeover || hasAttempt(for: wish) else {
+        guard let wish, !isTakeover || hasAttempt(for: wish, isInterrupted: true) else {
             return send(.abandon(isLast: wish != nil), at: moment)
         }
         let (name, created) = (wish.rollout.value.name, wish.rollout.value.created)

@@ -50,9 +50,11 @@ extension DeviceRecord {
                 throw stale("takeover")
             }
             next.startAttempt(of: rollout, created, by: holder)
+            if next.attempt > 1 { next.interruptedAttempts += 1 }
         case .abandon(let isLast):
             guard state == .running else { throw stale("abandon") }
             next.endAttempt(isLast ? .givenUp : .waiting, .holderGone, onTrial: !isLast && isOnTrial)
+            next.interruptedAttempts += 1
         case .beat(let phase, let offset, let total, let holder):
             try expect(holder, "beat")
             // The phase `connect` does not replace `trial`, because a push that connects does not know yet whether the device is on trial.
@@ -67,6 +69,7 @@ extension DeviceRecord {
         case .wait(let reason, let seconds, let isOnTrial, let holder):
             try expect(holder, "wait")
             next.endAttempt(.waiting, reason, onTrial: isOnTrial)
+            if reason.isInterruption { next.interruptedAttempts += 1 }
             next.retryAfter = max(0, min(seconds, Self.longestWait))
         case .giveUp(let reason, let holder):
             try expect(holder, "give-up")
@@ -104,6 +107,7 @@ extension DeviceRecord {
     private mutating func startAttempt(of rollout: RolloutName, _ created: Timestamp, by holder: Holder) {
         let isSame = self.rollout == rollout
         attempt = isSame ? attempt + 1 : 1
+        if !isSame { interruptedAttempts = 0 }
         phase = isSame && isOnTrial ? .trial : .connect
         self.rollout = rollout
         rolloutCreated = created

@@ -49,6 +49,9 @@ public struct DeviceRecord: Sendable, Hashable {
     public internal(set) var rolloutCreated: Timestamp?
     /// The number of the current or last attempt in this rollout, from 1; 0 before the first attempt.
     public internal(set) var attempt: Int
+    /// The number of attempts in this rollout that ended because of a gateway, the store or an operator. They do not count for
+    /// `Rollout.attempts`, so that outages do not give up a device.
+    public internal(set) var interruptedAttempts: Int
     /// The gateway of the current or last attempt.
     public internal(set) var holder: Holder?
     /// The number of the holder's writes in this attempt, from 1; 0 before the first attempt.
@@ -76,6 +79,7 @@ public struct DeviceRecord: Sendable, Hashable {
         state = .idle
         groups = []
         attempt = 0
+        interruptedAttempts = 0
         beat = 0
         fields = RecordFields(new: Self.what)
     }
@@ -96,6 +100,7 @@ public struct DeviceRecord: Sendable, Hashable {
         rollout = try fields.value("rollout") { RolloutName($0) }
         rolloutCreated = try fields.value("rollout_created") { Timestamp($0) }
         attempt = try fields.integer("attempt") ?? 0
+        interruptedAttempts = try fields.integer("interrupted_attempts") ?? 0
         beat = try fields.integer("beat") ?? 0
         let gateway = try fields.value("gateway") { GatewayName($0) }
         let life = try fields.value("life") { GatewayLife($0) }
@@ -115,6 +120,9 @@ public struct DeviceRecord: Sendable, Hashable {
         guard attempt < 1 << 31, beat < 1 << 31, (retryAfter ?? 0) < 1 << 31 else {
             throw .malformed("\(Self.what) has a number above \(1 << 31)")
         }
+        guard interruptedAttempts <= attempt else {
+            throw .malformed("\(Self.what) has more interrupted attempts than attempts")
+        }
     }
 
     /// Returns the record as JSON, with the unknown members of the parsed record.
@@ -131,6 +139,7 @@ public struct DeviceRecord: Sendable, Hashable {
         fields.set("held_state", heldState?.rawValue)
         fields.set("phase", phase?.rawValue)
         fields.set("attempt", attempt == 0 ? nil : attempt)
+        fields.set("interrupted_attempts", interruptedAttempts == 0 ? nil : interruptedAttempts)
         fields.set("gateway", holder?.gateway)
         fields.set("life", holder?.life)
         fields.set("beat", beat == 0 ? nil : beat)

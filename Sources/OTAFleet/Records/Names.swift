@@ -124,6 +124,11 @@ public struct Reason: FleetName {
     /// The gateway stops.
     public static let stopped = Reason(code: "gateway-stopped")
 
+    /// True if a gateway, the store or an operator ended the attempt, and not the device or the link to the device.
+    public var isInterruption: Bool {
+        [.leaseLost, .holderGone, .stopped, .aborted, .notRunning, .trialUnattended].contains(self)
+    }
+
     /// True if the image can be the cause of this failure. Only such failures count for the halt of a rollout. Radio problems and refusals
     /// do not count.
     public var blamesImage: Bool { Self.imageFailures.contains(text) }

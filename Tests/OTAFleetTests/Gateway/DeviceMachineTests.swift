@@ -243,14 +243,39 @@ import Testing
     func abandon() throws {
         for (attempts, state) in [(3, DeviceRecord.State.waiting), (1, .givenUp)] {
             let rig = try Rig(attempts: attempts)
-            let foreign = try rig.fixtures.record().changed(
-                .lease(rollout: rig.fixtures.name, created: rig.fixtures.created, holder: rig.fixtures.b), at: nil)
+            let (name, created, holder) = (rig.fixtures.name, rig.fixtures.created, rig.fixtures.b)
+            var foreign = try rig.fixtures.record().changed(
+                .lease(rollout: name, created: created, holder: holder), at: nil)
+            // Gone gateways do not use up the attempts of a device, but ten times as many attempts are the maximum.
+            for _ in 1..<10 {
+                foreign = try foreign.changed(.takeOver(rollout: name, created: created, holder: holder), at: nil)
+            }
             _ = rig.observe(foreign, 5, at: 0)
             let wish = attempts == 1 ? rig.wish : nil
             _ = rig.machine.readiness(for: wish, at: .at(46))
             let actions = rig.machine.start(wish, at: .at(46))
             #expect(actions.written?.state == state && actions.written?.reason == .holderGone && !rig.machine.isBusy)
         }
+    }
+
+    @Test("outages do not use up the attempts of a device")
+    func outages() throws {
+        let rig = try Rig(attempts: 2)
+        _ = rig.observe(nil, 0, at: 0)
+        var (time, revision, states) = (0.0, UInt64(0), [DeviceRecord.State]())
+        for end in [Reason.leaseLost, .linkLost, .stopped, .leaseLost, .linkLost] {
+            time += 5_000
+            _ = rig.ready(at: time)
+            #expect(rig.start(at: time + 1).written?.attempt == Int(revision / 2) + 1)
+            #expect(rig.wrote(.written(revision: revision + 1), at: time + 1) == [.push(rig.wish)])
+            let result = try #require(rig.end(.retry(end), at: time + 2).written)
+            states.append(result.state)
+            _ = rig.wrote(.written(revision: revision + 2), at: time + 3)
+            revision += 2
+        }
+        #expect(states == [.waiting, .waiting, .waiting, .waiting, .givenUp])
+        #expect(rig.machine.record.attempt == 5 && rig.machine.record.interruptedAttempts == 3)
+        #expect(try DeviceRecord(parsing: rig.machine.record.encoded()).interruptedAttempts == 3)
     }
 
     @Test(
