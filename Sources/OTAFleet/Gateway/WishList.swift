@@ -44,7 +44,7 @@ public struct WishList: Sendable {
     private var entries: [RolloutName: Entry] = [:]
     private var releases: [ReleaseID: Verified<FleetRelease>] = [:]
     private var badReleases: Set<Verified<FleetRelease>> = []
-    /// The releases for which the store contains a record that was not accepted. It may have replaced a withdrawal.
+    /// The releases whose record in the store was not accepted. This record may have replaced a withdrawal.
     private var replacedReleases: Set<ReleaseID> = []
     /// The last accepted bytes of each record, so that a repeated record is not verified again.
     private var accepted: [String: [UInt8]] = [:]
