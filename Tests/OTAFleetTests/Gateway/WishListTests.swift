@@ -52,6 +52,17 @@ import Testing
         #expect(try !rig.add(rollout) && rig.wish() == "t-140")
     }
 
+    // Another program may have overwritten the withdrawal of the release.
+    @Test("a damaged record of a release stops further pushes until the store has an accepted record again")
+    func damagedRelease() throws {
+        let rig = try Rig()
+        let (rollout, release) = (try rig.fixtures.rollout(), try rig.fixtures.release().value)
+        #expect(try rig.add(rollout) && rig.add(release) && rig.progress(of: rollout) && rig.wish() == "t-140")
+        #expect(throws: FleetError.self) { try rig.list.add(release: [1], named: release.id) }
+        #expect(try rig.wish() == nil)
+        #expect(try !rig.add(release) && rig.wish() == "t-140")
+    }
+
     @Test("a record of a stranger or with a lower serial is refused, and a stranger's rollout stops further pushes")
     func refusals() throws {
         let rig = try Rig()
