@@ -93,9 +93,9 @@ struct RolloutCreate: Command {
         help: ArgumentHelp(
             "The public key of a controller that may start the stages of this rollout, and halt it; 1 to 8 keys: repeat the option. "
                 + "Default: the public key that belongs to the private key of this machine's controller, "
-                + "\(FleetFolder.controllerKeyHelp). If the store is on a server, first start "
-                + "'otaflash fleet run' without --key on this machine. Give --controller if the controller has a --key or runs on another "
-                + "machine.",
+                + "\(FleetFolder.controllerKeyHelp). If the store is on a server, this key must be the key of the "
+                + "controller that leads: first start 'otaflash fleet run' without --key on this machine. Give --controller if the "
+                + "controller has a --key or runs on another machine.",
             valueName: "file"),
         completion: .file())
     var controller: [String] = []
@@ -121,8 +121,9 @@ struct RolloutCreate: Command {
         }
         guard let now = WallClock.now() else { throw FleetError(.clockNotSet, "the clock of this machine is not set") }
         let (signer, operators) = try signing.keys(console)
-        let controllers = try controllers()
-        return try await store.withStore { store in
+        let named = try namedControllers()
+        return try await self.store.withStore { store in
+            let controllers = named.isEmpty ? [try await defaultController(in: store)] : named
             let (release, _) = try await store.release(id, operators)
             let created = try Self.created(
                 after: try await store.rollouts(operators).filter { $0.selection.product == selection.product }, now,
@@ -171,23 +172,43 @@ struct RolloutCreate: Command {
         return created
     }
 
-    private func controllers() throws -> [PublicKey] {
-        guard !controller.isEmpty else {
-            // On a server, the gateways are not controllers. Without a running controller, the rollout would wait for ever.
-            if store.isOnServer, try !FleetFolder.hasControllerKey() {
-                throw Failure.usage(
-                    "the rollout needs a controller, and no controller has run on this machine",
-                    hint: "name the key of the controller (fleet run --key): --controller KEY.pub.pem; "
-                        + "or first start a controller on this machine: otaflash fleet run")
-            }
-            return [try FleetFolder.controllerKey().publicKey]
-        }
-        return try controller.map { path in
+    /// The keys of `--controller`.
+    private func namedControllers() throws -> [PublicKey] {
+        try controller.map { path in
             guard let key = try KeyFile.publicKey(at: FilePath(path), option: "--controller").bundleKey else {
                 throw Failure.usage("\(path) is not an Ed25519 key", hint: "create one: otaflash keygen controller")
             }
             return key
         }
+    }
+
+    /// Returns the key of this machine's controller, for a rollout without `--controller`.
+    ///
+    /// On a server, the gateways are not controllers, and the key can be from a gateway with another store. Then the rollout would wait for
+    /// ever. So the leader's record on the server must name this key.
+    ///
+    /// - Throws: `usage` if this machine's controller was not the last leader on the server; `StoreError`, `KeyError`.
+    private func defaultController(in store: some FleetStore) async throws -> PublicKey {
+        guard self.store.isOnServer else { return try FleetFolder.controllerKey().publicKey }
+        let hint =
+            "name the public key of the controller (fleet run --key): --controller KEY.pub.pem; "
+            + "or first start a controller on this machine: otaflash fleet run"
+        guard try FleetFolder.hasControllerKey() else {
+            throw Failure.usage("the rollout needs a controller, and no controller has run on this machine", hint: hint)
+        }
+        let key = try FleetFolder.controllerKey().publicKey
+        let leader = try await store.read(RecordKey(.progress, "_leader")).flatMap {
+            try? LeaderRecord(parsing: $0.bytes).controller
+        }
+        guard leader == key.id else {
+            let other =
+                leader.map { "the controller that leads on the server has the key \($0)" }
+                ?? "no controller has run on the server"
+            throw Failure.usage(
+                "the rollout needs a controller: \(other), but the key of this machine's controller is \(key.id)",
+                hint: hint)
+        }
+        return key
     }
 
     /// Warns if a stage admits fewer known devices than it needs to start the next stage.
