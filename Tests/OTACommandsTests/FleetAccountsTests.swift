@@ -87,6 +87,23 @@ import Testing
         }
     }
 
+    @Test("a gateway with the credentials of another one ends with store-access-refused (77), and updates no device")
+    func otherName() async throws {
+        try await FleetServer.run(.newest) { sandbox, server in
+            let fleet = try await Fleet(in: sandbox, devices: 1, server: server.url)
+            try await fleet.create("spring")
+            let run = try await fleet.run(
+                ["gateway", "run", "--name", "dsk", "--device-file", "list", "--trust", "release.pub.pem"]
+                    + ["--operators", "ops.pub.pem", "--format", "json"], as: .gateway)
+            #expect(run.exit == 77, "\(run.err)")
+            let error = try run.json().error
+            #expect(error?.code?.string == "store-access-refused", "\(run.out)")
+            #expect(error?.message?.string?.contains("may not write as the gateway 'dsk'") == true, "\(run.out)")
+            #expect(error?.hint?.string?.contains("--name NAME --credentials gateway-NAME.nk") == true, "\(run.out)")
+            #expect(try await fleet.json("fleet", "devices").devices?.array?.isEmpty == true)
+        }
+    }
+
     @Test(
         "after 'fleet init --force' and 'nats-server --signal reload', the server accepts the user of a new gateway",
         arguments: TestServer.Version.allCases)

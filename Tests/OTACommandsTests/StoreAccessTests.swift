@@ -32,7 +32,23 @@ import Testing
         #expect(access(refusals.map { ($0.seconds, $0.operation, StoreError(.unavailable, "")) }) == nil)
     }
 
-    @Test("a refused read or write of a record counts, and a refused event or presence of the gateway does not")
+    @Test("a refused first presence ends the command at once, and a later refusal or an absent server does not")
+    func presence() throws {
+        let desk = try #require(RecordName("desk"))
+        func access(_ answers: StoreError?...) -> StoreError? {
+            let access = StoreAccess()
+            for answer in answers { access.wrotePresence(of: desk, answer) }
+            return access.end
+        }
+        let absent = StoreError(.unavailable, "away")
+        #expect(access(absent, Self.refused)?.code == .accessRefused)
+        #expect(access(Self.refused)?.context.contains("may not write as the gateway 'desk'") == true)
+        #expect(access(Self.refused)?.hint?.contains("give the name that belongs to the credentials") == true)
+        #expect(access(absent, absent) == nil)
+        #expect(access(absent, nil, Self.refused) == nil)
+    }
+
+    @Test("a refused read or write of a record counts, also of the gateway's own one, and a refused event does not")
     func operations() async throws {
         let name = try #require(RecordName("a"))
         let key = { (bucket: Bucket) in RecordKey(bucket, name) }
@@ -40,8 +56,8 @@ import Testing
         let calls: [(count: Int, body: (MeasuredStore) async throws -> Void)] = [
             (1, { _ = try await $0.write([1], at: key(.devices), expecting: .absent) }),
             (1, { _ = try await $0.read(key(.progress)) }), (1, { _ = try await $0.records(in: .rollouts) }),
-            (0, { _ = try await $0.write([1], at: key(.gateways), expecting: .absent) }),
-            (0, { try await $0.append(event) }),
+            (1, { _ = try await $0.write([1], at: key(.gateways), expecting: .absent) }),
+            (0, { _ = try await $0.read(key(.gateways)) }), (0, { try await $0.append(event) }),
         ]
         for call in calls {
             let access = StoreAccess(patience: .zero)

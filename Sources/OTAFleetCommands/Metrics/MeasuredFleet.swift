@@ -27,11 +27,18 @@ package struct MeasuredStore: FleetStore {
     package func write(
         _ bytes: [UInt8], at key: RecordKey, expecting expected: Revision
     ) async throws(StoreError) -> WriteOutcome {
-        let outcome = try await measured(.write, key.bucket) { () throws(StoreError) in
-            try await store.write(bytes, at: key, expecting: expected)
+        let isPresence = key.bucket == .gateways
+        do throws(StoreError) {
+            let outcome = try await measured(.write, key.bucket) { () throws(StoreError) in
+                try await store.write(bytes, at: key, expecting: expected)
+            }
+            metrics.with { $0.wrote(outcome) }
+            if isPresence, outcome != .unknown { access.wrotePresence(of: key.name, nil) }
+            return outcome
+        } catch {
+            if isPresence { access.wrotePresence(of: key.name, error) }
+            throw error
         }
-        metrics.with { $0.wrote(outcome) }
-        return outcome
     }
 
     /// Not measured, because a watch lasts as long as its caller wants.
@@ -56,7 +63,7 @@ package struct MeasuredStore: FleetStore {
     }
 
     /// - Parameter bucket: the bucket of the operation. Without the records of this bucket, the command cannot work; nil: it can. The record
-    ///   of the gateway itself is only for people.
+    ///   of the gateway itself is only for people, and ``write(_:at:expecting:)`` passes its result to ``StoreAccess``.
     private func measured<Result>(
         _ operation: FleetMetrics.Operation, _ bucket: Bucket?, _ body: () async throws(StoreError) -> Result
     ) async throws(StoreError) -> Result {

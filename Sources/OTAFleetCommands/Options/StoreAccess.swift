@@ -6,13 +6,16 @@ package import OTAStore
 /// Watches whether the store still accepts the user of a command that runs until a signal. If the store does not, the command must stop:
 /// only a person can change the users of a server, so the command would otherwise print warnings for ever and do nothing.
 ///
-/// There are two cases. libnats ends the connection for good after the server has refused the credentials twice, for example because the
+/// There are three cases. libnats ends the connection for good after the server has refused the credentials twice, for example because the
 /// user was removed. Or the server refuses single operations, because the permissions of the user were changed. An operator can correct
-/// this while the command runs, so the command stops only after 5 minutes.
+/// this while the command runs, so the command stops only after 5 minutes. Or the server refuses the first presence of a gateway: its
+/// name is not the name of its user. Then the history would have none of its events, so the command stops at once.
 package final class StoreAccess: Sendable {
     private struct State {
         /// The first and the last refusal of each kind of operation that has not succeeded since then.
         var refusals: [String: (first: ContinuousClock.Instant, last: ContinuousClock.Instant)] = [:]
+        /// Whether the server has permitted a write of the gateway's own record.
+        var hasPresence = false
         var end: StoreError?
     }
 
@@ -55,6 +58,23 @@ package final class StoreAccess: Sendable {
                 .accessRefused, "the server has refused '\(operation)' for 5 minutes: \(ending.context)",
                 hint: "correct the permissions of this user in the server's configuration, and start the command again",
                 cause: ending.cause))
+    }
+
+    /// Records the result of a write of a gateway's own record. If the server refuses the first one, the command stops.
+    ///
+    /// - Parameter error: the error; nil if the server permitted the write.
+    package func wrotePresence(of gateway: RecordName, _ error: StoreError?) {
+        let isFirst = state.with { state in
+            if error == nil { state.hasPresence = true }
+            return !state.hasPresence
+        }
+        guard let error, error.code == .accessRefused, isFirst else { return }
+        stop(
+            StoreError(
+                .accessRefused, "the user of the server may not write as the gateway '\(gateway)': \(error.context)",
+                hint: "give the name that belongs to the credentials: --name NAME --credentials gateway-NAME.nk; "
+                    + "for a new gateway, first write the configuration with its name: otaflash fleet init --gateway \(gateway)",
+                cause: error.cause))
     }
 
     /// Waits until the connection has ended for good. If the connection was not closed by this program, the command must stop.
