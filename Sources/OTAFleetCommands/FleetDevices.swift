@@ -92,12 +92,14 @@ struct DeviceChangeOptions: ParsableArguments {
 
     @OptionGroup var store: StoreOptions
 
-    /// Writes the record after the change. A record that is not valid is replaced.
+    /// Writes the record after the change. A record that is not valid is replaced. A device without a record gets one: an operator can hold
+    /// a device before a gateway has found it.
     func perform(_ change: DeviceChange, _ console: Console) async throws -> FleetDeviceAnswer {
         let device = try DeviceID(reading: id)
         let key = try RecordKey(.devices, device.text)
         return try await store.withStore { store in
             let stored = try await store.read(key)
+            if stored == nil { try await warnOfUnknown(device, change, in: store, console) }
             let next: DeviceRecord
             do throws(FleetError) {
                 let record = if let stored { try DeviceRecord(stored) } else { DeviceRecord(device: device) }
@@ -109,6 +111,32 @@ struct DeviceChangeOptions: ParsableArguments {
             try await store.put(next.encoded(), at: key, expecting: stored?.revision ?? .absent)
             return FleetDeviceAnswer(device: FleetDevice(next))
         }
+    }
+
+    /// Warns that the store has no record of the device, because its ID can be mistyped.
+    ///
+    /// - Throws: `stale-record` for the release of such a device: it is not held.
+    private func warnOfUnknown(
+        _ device: DeviceID, _ change: DeviceChange, in store: some FleetStore, _ console: Console
+    ) async throws {
+        // A failure of this read must not prevent the change.
+        let nearest = (try? await StoredDevices(store))?.nearest(to: device)
+        let list = "list the known devices: otaflash fleet devices"
+        let text = "the store has no record of the device \(device)"
+        let undo: String
+        switch change {
+        case .unhold:
+            throw FleetError(
+                .staleRecord, "\(text), so the device is not held",
+                hint: nearest.map { "did you mean: otaflash device release \($0)" } ?? list)
+        case .group(let groups): undo = groups.isEmpty ? "" : "otaflash device group \(device) --none"
+        default: undo = "otaflash device release \(device)"
+        }
+        let other =
+            nearest.map { "did you mean \($0)? then repeat the command with this ID" } ?? "if the ID is wrong, \(list)"
+        console.warn(
+            "\(text): no gateway has updated it yet; the command creates the record",
+            hint: undo.isEmpty ? other : "\(other); to undo this one: \(undo)")
     }
 
     /// Waits, and returns the new record for a device whose record is not valid.

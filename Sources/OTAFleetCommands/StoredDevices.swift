@@ -21,6 +21,13 @@ struct StoredDevices: Sendable {
         records.sort { $0.device < $1.device }
     }
 
+    /// Returns the known ID that is most similar to an ID without a record; nil if no ID is similar. An ID can be mistyped, or without its
+    /// start: `hall` instead of `sim-hall`.
+    func nearest(to device: DeviceID) -> String? {
+        let known = records.map(\.device.text)
+        return known.first { $0.hasSuffix("-\(device)") } ?? Suggestion.nearest(to: device.text, in: known)
+    }
+
     /// Prints a warning for each record that is not valid.
     ///
     /// - Parameter known: the records that already have a warning. The method adds the others.

@@ -166,6 +166,27 @@ import Testing
         #expect(try released.json().device?.state?.string == "idle")
     }
 
+    @Test("a change of a device without a record creates the record with a warning, and names the nearest known device")
+    func unknownDevice() async throws {
+        let sandbox = try Sandbox()
+        let first = try await sandbox.run("device", "hold", "sim-hall")
+        #expect(first.exit == 0 && first.err.contains("no record of the device sim-hall"), "\(first.err)")
+        #expect(first.err.contains("list the known devices: otaflash fleet devices"), "\(first.err)")
+        for (words, undo) in [
+            (["hold", "hall"], "device release hall"), (["group", "sim-hal", "lab"], "device group sim-hal --none"),
+        ] {
+            let run = try await sandbox.run(["device"] + words)
+            #expect(run.exit == 0 && run.err.contains("no record of the device \(words[1])"), "\(run.err)")
+            #expect(run.err.contains("did you mean sim-hall?") && run.err.contains("otaflash \(undo)"), "\(run.err)")
+            #expect(try await sandbox.run(["device"] + words).err.contains("no record") == false)
+        }
+        let released = try await sandbox.run("device", "release", "simhall")
+        #expect(released.exit == 75 && released.err.contains("so the device is not held"), "\(released.err)")
+        #expect(released.err.contains("did you mean: otaflash device release sim-hall"), "\(released.err)")
+        let json = try await sandbox.run("fleet", "devices", "--format", "json").json()
+        #expect(json.devices?.array?.map { $0.id?.string } == ["hall", "sim-hal", "sim-hall"])
+    }
+
     @Test(
         "values that are not a plan are refused with the expected format",
         arguments: [

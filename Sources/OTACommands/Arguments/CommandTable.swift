@@ -156,12 +156,12 @@ extension CommandTable.Reading {
 }
 
 /// Finds the known word that is most similar to a mistyped word.
-enum Suggestion {
+package enum Suggestion {
     /// Returns the word with the fewest changes from `text`; nil if no word is similar.
     ///
     /// A word of n letters is similar if it differs from `text` in at most n / 3 changes. For a word of 2 to 5 letters, the limit is one
     /// change. A change is a wrong, missing or added letter, or two letters in the wrong order. A word of one letter is never similar.
-    static func nearest(to text: String, in words: [String]) -> String? {
+    package static func nearest(to text: String, in words: [String]) -> String? {
         let distances = words.map { (word: $0, distance: distance(text, $0)) }
         guard let best = distances.min(by: { $0.distance < $1.distance }) else { return nil }
         let letters = best.word.filter(\.isLetter).count
