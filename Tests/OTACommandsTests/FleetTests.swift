@@ -221,6 +221,25 @@ import Testing
         #expect(run.err.contains("stage 1 needs 20 finished devices for the next stage, but it admits only 1"))
     }
 
+    @Test("a warning about a stage names its devices without a record, or without a known product")
+    func reasons() async throws {
+        let fleet = try await Fleet(devices: 1)
+        let first = try await fleet.create("first", "--stages", "devices=sim-d1,100%")
+        #expect(!first.err.contains("stage 1"), "nothing is known about the devices: \(first.err)")
+        #expect(try await fleet.run(["device", "group", "sim-d1", "lab"]).exit == 0)
+        for stages in ["devices=sim-d,100%", "devices=sim-d"] {
+            let run = try await fleet.create("name-\(stages.count)", "--stages", stages)
+            #expect(run.err.contains("the store has no record of sim-d, "), "\(run.err)")
+            #expect(run.err.contains("did you mean sim-d1? then end this rollout"), "\(run.err)")
+        }
+        let known = try await fleet.create("known", "--stages", "devices=sim-d1,100%")
+        #expect(!known.err.contains("stage 1"), "\(known.err)")
+        let group = try await fleet.create("group", "--stages", "group=lab,100%")
+        #expect(group.err.contains("stage 1 needs 1 finished devices"), "\(group.err)")
+        #expect(group.err.contains("the product of sim-d1 is not known yet"), "\(group.err)")
+        #expect(group.err.contains("if the product is demo, do nothing") && !group.err.contains("lower min"))
+    }
+
     @Test("without otaflash-fleet, otaflash names the package to install, and the JSON result names the command")
     func absentProgram() async throws {
         let sandbox = try Sandbox()

@@ -137,7 +137,7 @@ struct RolloutCreate: Command {
                     .badChange, "there is already a rollout \(name)",
                     hint: "choose another name; or show the rollout: otaflash rollout status \(name)")
             }
-            try await warn(of: rollout, in: store, console)
+            try await StageCheck(rollout, in: store).warn(console)
             try await store.put(operators.sign(rollout, with: signer).encoded(), at: key, expecting: .absent)
             return RolloutAnswer(RolloutSummary(rollout, progress: nil, counts: .init()))
         }
@@ -210,29 +210,4 @@ struct RolloutCreate: Command {
         }
         return key
     }
-
-    /// Warns if a stage admits fewer known devices than it needs to start the next stage.
-    private func warn(of rollout: Rollout, in store: some FleetStore, _ console: Console) async throws {
-        let records = try await StoredDevices(store).records
-        // Only the devices that a gateway has updated before have a record. The other devices of the gateways count as admitted, because
-        // their IDs are not known here.
-        let known = records.filter { $0.product == rollout.selection.product }
-        let heard = try await store.gateways { _, _ in }.reduce(0) { $0 + $1.heard }
-        let unknown = max(0, heard - records.count)
-        for (index, stage) in rollout.stages.dropLast().enumerated() {
-            var count = known.count { rollout.firstStage(for: $0.device, groups: $0.groups) == index }
-            switch stage.audience {
-            case .percent: count += unknown
-            case .group: break
-            case .devices(let devices): count = devices.count
-            }
-            guard count < stage.minimum, heard > 0 || !records.isEmpty || !isPercent(stage) else { continue }
-            console.warn(
-                "stage \(index + 1) needs \(stage.minimum) finished devices for the next stage, but it admits only \(count) of the "
-                    + "known devices: the rollout can stay in this stage",
-                hint: "use a lower min in --advance, or a larger stage")
-        }
-    }
-
-    private func isPercent(_ stage: Stage) -> Bool { if case .percent = stage.audience { true } else { false } }
 }

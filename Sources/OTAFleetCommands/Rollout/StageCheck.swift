@@ -1,0 +1,97 @@
+import OTACommands
+import OTAFleet
+import OTAGateway
+import OTAStore
+
+/// The devices that a store knows, for the check of a new rollout: can each stage start the next one?
+struct StageCheck {
+    private let rollout: Rollout
+    private let devices: StoredDevices
+    /// The number of devices in range of the gateways.
+    private let heard: Int
+
+    /// Reads the records of devices and gateways.
+    ///
+    /// - Throws: `StoreError`.
+    init(_ rollout: Rollout, in store: some FleetStore) async throws {
+        self.rollout = rollout
+        devices = try await StoredDevices(store)
+        heard = try await store.gateways { _, _ in }.reduce(0) { $0 + $1.heard }
+    }
+
+    /// True if no gateway has reported a device yet. Then nothing is known about the devices of a stage.
+    private var isEmpty: Bool { heard == 0 && devices.records.isEmpty }
+
+    /// The number of devices in range that have no record. Only the devices that a gateway has updated before have one, so the IDs of the
+    /// others are not known here. They count as admitted.
+    private var unknown: Int { max(0, heard - devices.records.count) }
+
+    /// The devices that a stage admits and no earlier stage admits.
+    private struct Admitted {
+        /// The number of devices that can be devices of the rollout.
+        var count = 0
+        /// The devices whose product is not known yet. They are not in `count` of a stage with a group.
+        var withoutProduct: [DeviceID] = []
+        /// The devices that the stage names, but that have no record and are too many to be the unknown devices in range.
+        var unlisted: [DeviceID] = []
+    }
+
+    private func admitted(by index: Int) -> Admitted {
+        var admitted = Admitted()
+        for record in devices.records
+        where rollout.firstStage(for: record.device, groups: record.groups) == index {
+            if record.product == nil { admitted.withoutProduct.append(record.device) }
+            if record.product == rollout.selection.product { admitted.count += 1 }
+        }
+        switch rollout.stages[index].audience {
+        case .group: break
+        case .percent: admitted.count += admitted.withoutProduct.count + unknown
+        case .devices(let names):
+            let known = Set(devices.records.map(\.device))
+            let others = Set(names).subtracting(known).filter { rollout.firstStage(for: $0, groups: []) == index }
+            let possible = isEmpty ? others.count : min(others.count, unknown)
+            admitted.count += admitted.withoutProduct.count + possible
+            if possible < others.count { admitted.unlisted = others.sorted() }
+        }
+        return admitted
+    }
+
+    /// Warns if a stage admits fewer known devices than it needs to start the next stage, or if all stages together admit no known device.
+    func warn(_ console: Console) {
+        let stages = rollout.stages.indices.map { admitted(by: $0) }
+        var isWarned = false
+        for (index, stage) in rollout.stages.enumerated().dropLast() {
+            let isPercent = if case .percent = stage.audience { true } else { false }
+            guard stages[index].count < stage.minimum, !isEmpty || !isPercent else { continue }
+            let text =
+                "stage \(index + 1) needs \(stage.minimum) finished devices for the next stage, but it admits only "
+                + "\(stages[index].count) of the known devices"
+            warn(text, stages[index], "use a lower min in --advance, or a larger stage", console)
+            isWarned = true
+        }
+        if !isWarned, !isEmpty, stages.allSatisfy({ $0.count == 0 }), let last = stages.last {
+            let hint = "compare --select and --stages with the known devices: otaflash fleet devices"
+            warn("the rollout admits none of the known devices", last, hint, console)
+        }
+    }
+
+    /// - Parameter hint: the hint if the reason is neither a device without a record nor a device without a product.
+    private func warn(_ text: String, _ admitted: Admitted, _ hint: String, _ console: Console) {
+        let product = rollout.selection.product
+        if let device = admitted.unlisted.first {
+            let list = admitted.unlisted.map(\.text).joined(separator: ", ")
+            let other = devices.nearest(to: device).map { "did you mean \($0)? then" } ?? "if an ID is wrong,"
+            console.warn(
+                "\(text): the store has no record of \(list), and the rollout can stay in this stage",
+                hint: "\(other) end this rollout (otaflash rollout abort \(rollout.name) --key KEY.pem), and create "
+                    + "another one; the known IDs: otaflash fleet devices")
+        } else if !admitted.withoutProduct.isEmpty {
+            let list = admitted.withoutProduct.map(\.text).joined(separator: ", ")
+            console.warn(
+                "\(text): the product of \(list) is not known yet",
+                hint: "if the product is \(product), do nothing: a gateway reads it when the first update starts")
+        } else {
+            console.warn("\(text): the rollout can stay in this stage", hint: hint)
+        }
+    }
+}
