@@ -50,6 +50,9 @@ import Testing
             if command == "pause" {
                 let early = try await fleet.status("spring", "--wait")
                 #expect(try early.exit == 75 && early.json().error?.hint?.string?.contains("rollout resume") == true)
+                let error = try await fleet.change("pause", "spring").json().error
+                #expect(error?.code?.string == "bad-rollout-change")
+                #expect(error?.hint?.string?.contains("otaflash rollout resume spring --key KEY.pem") == true)
             }
             #expect(try run.json().rollout?.state?.string == state)
         }
@@ -212,6 +215,23 @@ import Testing
         let run = try await sandbox.run(["rollout"] + words + ["--format", "json"])
         #expect(run.exit == 66)
         #expect(try run.json().error?.code?.string == (command == "status" ? "no-such-rollout" : "no-such-release"))
+    }
+
+    @Test("a change of a rollout with another key names this key, and how to give the operators' keys")
+    func wrongKey() async throws {
+        let fleet = try await Fleet(devices: 1)
+        try await fleet.create("spring")
+        #expect(try await fleet.sandbox.run("keygen", "other").exit == 0)
+        for command in ["pause", "resume", "abort"] {
+            let words = ["rollout", command, "spring", "--key", "other.pem", "--format", "json"]
+            let error = try await fleet.sandbox.run(words).json().error
+            #expect(error?.code?.string == "record-untrusted")
+            let text = error?.message?.string
+            #expect(text?.contains("of --key has not signed the rollout spring") == true, "\(text ?? "")")
+            #expect(error?.hint?.string?.contains("give the key of the operator who created the rollout") == true)
+            #expect(error?.hint?.string?.contains("--operators KEY.pub.pem") == true)
+        }
+        #expect(try await fleet.status("spring").json().rollout?.serial?.number == 1)
     }
 
     @Test("a stage that can never reach its minimum causes a warning")

@@ -41,9 +41,15 @@ struct SigningOptions: ParsableArguments {
     /// - Returns: the signer of `--key`, and the keys of the operators. Without other keys, the signer is the only operator.
     /// - Throws: `KeyError`, `Failure`.
     func keys(_ console: Console) throws -> (signer: any Signer, operators: OperatorKeys) {
+        let (signer, operators, _) = try allKeys(console)
+        return (signer, operators)
+    }
+
+    /// The same, and whether the signer is the only known operator, because neither `--operators` nor the default folder exists.
+    func allKeys(_ console: Console) throws -> (signer: any Signer, operators: OperatorKeys, isAlone: Bool) {
         let signer = try signing.signer(console)
         let store = try OperatorFiles.store(operators, console)
-        return (signer, OperatorKeys(try store ?? TrustStore([signer.publicKey])))
+        return (signer, OperatorKeys(try store ?? TrustStore([signer.publicKey])), store == nil)
     }
 }
 

@@ -24,9 +24,10 @@ struct RolloutChangeOptions: ParsableArguments {
         to state: Rollout.State, release: ReleaseID? = nil, _ console: Console
     ) async throws -> RolloutAnswer {
         let name = try RolloutName(reading: name)
-        let (signer, operators) = try signing.keys(console)
+        let (signer, operators, isAlone) = try signing.allKeys(console)
         return try await store.withStore(for: console) { store in
             let record = try await RolloutRecord(name, in: store)
+            if isAlone, release == nil { try record.requireSignature(by: signer) }
             if state == .running { try await requireUnfinished(try record.rollout(operators), store) }
             let next = try await record.changed(to: state, release: release, operators, signer, in: store).encoded()
             try await store.put(next, at: RecordKey(name), expecting: record.revision)

@@ -1,4 +1,5 @@
 import OTACommands
+import OTAFirmware
 import OTAFleet
 import OTAGateway
 import OTASigning
@@ -43,6 +44,27 @@ struct RolloutRecord {
         return rollout
     }
 
+    /// Checks that a key has signed the record, for a command that knows no other operator's key. Without this check, the error of
+    /// ``rollout(_:)`` would blame the record, and not the key.
+    ///
+    /// A record that is missing or cannot be parsed passes.
+    ///
+    /// - Throws: `record-untrusted`.
+    func requireSignature(by signer: any Signer) throws(FleetError) {
+        let key = signer.publicKey.id
+        guard let stored, let record = try? SignedRecord(parsing: stored.bytes) else { return }
+        let signers = record.signatures.map(\.keyID)
+        guard !signers.contains(key) else { return }
+        let list = signers.map(\.description).joined(separator: ", ")
+        throw FleetError(
+            .untrusted,
+            "the key \(key) of --key has not signed the rollout \(name), and this command knows no other operator's "
+                + "key; the record \(stored.key), revision \(stored.revision), names the keys \(list)",
+            hint: "give the key of the operator who created the rollout: --key KEY.pem; or, if \(key) is the key of "
+                + "another operator, give the public keys of all operators: --operators KEY.pub.pem; "
+                + "if another program wrote the record, \(endHint)")
+    }
+
     private var endHint: String { "end the rollout: otaflash rollout abort \(name) --release ID --key KEY.pem" }
 
     /// Returns the next version of the rollout, signed.
@@ -61,7 +83,13 @@ struct RolloutRecord {
             }
             return try operators.abort(name, of: try await store.release(release, operators).0, at: now, with: signer)
         }
-        return try operators.change(present, to: state, at: WallClock.now(), with: signer)
+        do throws(FleetError) {
+            return try operators.change(present, to: state, at: WallClock.now(), with: signer)
+        } catch {
+            guard error.code == .badChange, error.hint == nil else { throw error }
+            let resume = state == .paused ? "continue it: otaflash rollout resume \(name) --key KEY.pem; or " : ""
+            throw FleetError(error.code, error.context, hint: resume + "show it: otaflash rollout status \(name)")
+        }
     }
 }
 
