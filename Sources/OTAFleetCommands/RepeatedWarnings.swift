@@ -1,5 +1,6 @@
 import DescriptorIO
 import OTACommands
+import OTAStore
 
 /// Shows the warnings of a program that tries again every few seconds. A warning that repeats the last one is not shown again.
 final class RepeatedWarnings: Sendable {
@@ -11,6 +12,14 @@ final class RepeatedWarnings: Sendable {
     func warn(_ error: some FailureCause) {
         let failure = error.failure
         warn(failure.message, hint: failure.hint)
+    }
+
+    /// Warns that the store does not answer. The program connects again by itself, so the hint must not recommend to run it again.
+    func warn(_ error: StoreError) {
+        let failure = error.failure
+        guard error.code == .unavailable else { return warn(failure.message, hint: failure.hint) }
+        let check = error.hint ?? "check the server of --server, or the file of --store"
+        warn(failure.message, hint: "wait: this program tries again by itself; if this does not end, \(check)")
     }
 
     /// - Parameter text: why the memory of serials could not be written.

@@ -74,7 +74,9 @@ import Testing
                     ["fleet", "devices", "--server", server.url, "--format", "json"] + options)
                 #expect(run.exit == 77, "\(run.err)")
                 #expect(try run.json().error?.code?.string == "store-access-refused")
-                #expect(try run.json().error?.hint?.string?.contains("--credentials FILE") == true)
+                let hint = try run.json().error?.hint?.string
+                #expect(hint?.contains("--credentials FILE") == true)
+                #expect(hint?.contains("has the user of this file") == !options.isEmpty, "\(hint ?? "")")
             }
             // A gateway is a user of the server, but may not write rollouts or releases.
             try await sandbox.release()
@@ -160,7 +162,8 @@ import Testing
         let keys = try first.json().configuration?.users?.array?.map { $0.key?.string }
         #expect(first.exit == 0 && keys?.count == 3, "\(first.err)")
         let refused = try await write("--gateway", "desk")
-        #expect(refused.exit == 73)
+        let hint = try refused.json().error?.hint?.string
+        #expect(refused.exit == 73 && hint?.contains("fleet init --config nats.conf --force") == true, "\(hint ?? "")")
         let second = try await write("--gateway", "desk", "--gateway", "attic", "--force")
         let more = try second.json().configuration?.users?.array?.map { $0.key?.string }
         #expect(more?.count == 4 && more.map { Array($0.prefix(3)) } == keys, "\(second.err)")

@@ -43,13 +43,17 @@ import Testing
             // The command does not wait for a server that it has never reached, so it needs time for its first read.
             try await Task.sleep(for: .seconds(6))
             await server.kill()
-            try await fleet.withGateway {
-                try await Task.sleep(for: .seconds(2))
-                try await server.start()
-                let run = try await waited.value
-                #expect(run.exit == 0, "\(run.err)")
-                #expect(try run.json().rollout?.devices?.done?.number == 2)
+            let (_, gateway) = try await fleet.withGatewayAlone {
+                try await fleet.withController {
+                    try await Task.sleep(for: .seconds(2))
+                    try await server.start()
+                    let run = try await waited.value
+                    #expect(run.exit == 0, "\(run.err)")
+                    #expect(try run.json().rollout?.devices?.done?.number == 2)
+                }
             }
+            #expect(gateway.err.contains("wait: this program tries again every 2 s"), "\(gateway.err)")
+            #expect(!gateway.err.contains("run the command again"), "\(gateway.err)")
         }
     }
 
@@ -135,6 +139,39 @@ import Testing
         }
     }
 
+    @Test("tls:// to a server without TLS fails with this reason, and recommends nats:// or the line tls")
+    func withoutTLS() async throws {
+        try await TestServer.run(.newest) { server in
+            let sandbox = try Sandbox()
+            for words in [["fleet", "devices"], ["fleet", "check"], ["fleet", "init"]] {
+                let url = "tls://localhost:\(server.port)"
+                let run = try await sandbox.run(words + ["--server", url, "--format", "json"])
+                #expect(run.exit == 77, "\(run.err)")
+                let error = try run.json().error
+                #expect(error?.message?.string?.contains("the NATS server offers no TLS") == true, "\(run.out)")
+                #expect(error?.hint?.string?.contains("use the address nats://HOST:PORT") == true, "\(run.out)")
+                #expect(error?.hint?.string?.contains("--ca") == false)
+            }
+        }
+    }
+
+    @Test("an absent file of credentials is named, with its option or variable and the command that creates it")
+    func absentCredentials() async throws {
+        let sandbox = try Sandbox()
+        let words = ["fleet", "devices", "--server", "nats://127.0.0.1:1", "--format", "json"]
+        for (options, variables, source) in [
+            (["--credentials", "none.nk"], [:], "--credentials"),
+            ([], ["OTAFLASH_FLEET_CREDENTIALS": "none.nk"], "$OTAFLASH_FLEET_CREDENTIALS"),
+        ] as [([String], [String: String], String)] {
+            let run = try await sandbox.run(words + options, env: variables)
+            let error = try run.json().error
+            #expect(run.exit == 66 && error?.message?.string?.contains("none.nk") == true, "\(run.out)")
+            #expect(error?.hint?.string?.contains("check the path of \(source); ") == true, "\(run.out)")
+            #expect(error?.hint?.string?.contains("otaflash fleet init --config FILE") == true)
+            #expect(error?.hint?.string?.contains("keygen") == false)
+        }
+    }
+
     @Test("credentials that other users can read are refused before the first connection")
     func readableCredentials() async throws {
         let sandbox = try Sandbox()
@@ -210,14 +247,18 @@ import Testing
             try await server.createStore()
             let fleet = try await Fleet(devices: 4, server: server.url, pace: "real")
             try await fleet.create("spring", "--stages", "devices=sim-d1,100%", "--advance", "100%,min=1")
-            let waited = try await fleet.withGateway {
-                while try await fleet.count("running") < 1 { try await Task.sleep(for: .milliseconds(50)) }
-                await server.kill()
-                let away = try await fleet.status("spring")
-                #expect(away.exit == 69, "\(away.err)")
-                try await server.start()
-                return try await fleet.status("spring", "--wait", "--timeout", "150s")
+            let (waited, gateway) = try await fleet.withGatewayAlone {
+                try await fleet.withController {
+                    while try await fleet.count("running") < 1 { try await Task.sleep(for: .milliseconds(50)) }
+                    await server.kill()
+                    let away = try await fleet.status("spring")
+                    #expect(away.exit == 69, "\(away.err)")
+                    try await server.start()
+                    return try await fleet.status("spring", "--wait", "--timeout", "150s")
+                }
             }
+            #expect(gateway.err.contains("wait: this program tries again by itself"), "\(gateway.err)")
+            #expect(!gateway.err.contains("run the command again"), "\(gateway.err)")
             #expect(waited.exit == 0, "\(waited.err)")
             #expect(try await fleet.count("done") == 4)
         }

@@ -37,6 +37,9 @@ struct ServerOptions: ParsableArguments {
 
     var isGiven: Bool { !server.isEmpty || Environment.value(Self.variable) != nil }
 
+    /// The file of `--credentials`, or of the environment variable if the option was not given; nil: no credentials.
+    private var credentialsFile: String? { credentials ?? Environment.value(Self.credentialsVariable) }
+
     /// The addresses of `--server`, or of the environment variable if the option was not given.
     var addresses: [String] {
         let given = server.isEmpty ? Environment.value(Self.variable).map { [$0] } ?? [] : server
@@ -63,8 +66,15 @@ struct ServerOptions: ParsableArguments {
             _ = try FileReader.contents(of: authority)
             options.certificateAuthority = authority
         }
-        if let file = credentials ?? Environment.value(Self.credentialsVariable) {
-            _ = try KeyFile.secretText(at: FilePath(file), of: "these credentials")
+        if let file = credentialsFile {
+            do throws(KeyError) { _ = try KeyFile.secretText(at: FilePath(file), of: "these credentials") } catch {
+                guard error.code == .noSuchFile else { throw error }
+                let source = credentials == nil ? "$\(Self.credentialsVariable)" : "--credentials"
+                throw KeyError(
+                    .noSuchFile, "the credentials do not exist: \(error.context)",
+                    hint: "check the path of \(source); 'otaflash fleet init --config FILE' creates operator.nk, "
+                        + "controller.nk and gateway-NAME.nk beside FILE")
+            }
             try options.useCredentials(inFile: file)
         }
         return options
@@ -87,10 +97,31 @@ struct ServerOptions: ParsableArguments {
             do throws(NATSError) {
                 return try await NATSClient.open(options)
             } catch {
-                guard let unreachable, error.code == .connectionFailed else { throw error }
+                guard let unreachable, error.code == .connectionFailed else { throw explained(error) }
                 unreachable(error)
             }
             try await Task.sleep(for: .seconds(2))
+        }
+    }
+
+    /// Returns the error of a connection, with a hint that depends on the given options.
+    private func explained(_ error: NATSError) -> any Error {
+        let known = StoreError(error)
+        switch error.code {
+        case .authorizationFailed:
+            guard let file = credentialsFile else { return error }
+            return StoreError(
+                known.code, "\(known.context), with the credentials \(file)",
+                hint: "check that the server's configuration has the user of this file, and load it again: nats-server "
+                    + "--signal reload; or give the credentials of another user: --credentials FILE", cause: known.cause
+            )
+        // This is the text of libnats for a server whose first message does not offer TLS.
+        case .tlsFailed where error.cause?.contains("not available") == true:
+            return StoreError(
+                known.code, "the NATS server offers no TLS: \(error.message)",
+                hint: "enable the line tls in the server's configuration, and restart the server; or, for a connection "
+                    + "without encryption, use the address nats://HOST:PORT", cause: error.cause)
+        default: return error
         }
     }
 }

@@ -59,7 +59,11 @@ struct StoreOptions: ParsableArguments {
         var isWarned = false
         return try await server.withClient(
             unreachable: { error in
-                if !isWarned { console.warn(error.failure.message, hint: error.failure.hint) }
+                if !isWarned {
+                    console.warn(
+                        error.failure.message,
+                        hint: "wait: this program tries again every 2 s; if this does not end, \(error.failure.hint)")
+                }
                 isWarned = true
             }) { client in
                 try await withThrowingTaskGroup(of: Void.self) { group in

@@ -35,7 +35,7 @@ struct FleetCheck: Command {
     func answer(_ console: Console) async throws -> FleetCheckAnswer {
         try server.require()
         let connection = try server.connection()
-        return try await NATSClient.withClient(connection) { client in
+        return try await server.withClient { client in
             let store = try NATSStore(client)
             let replicas = try? await store.replicas()
             let check = try await ServerCheck.run(connection, replicas: replicas ?? 1)

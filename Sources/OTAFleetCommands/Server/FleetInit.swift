@@ -90,7 +90,7 @@ struct FleetInit: Command {
         if let config { return FleetInitAnswer(try write(FilePath(config))) }
         try server.require(or: "to write a configuration: --config nats.conf --gateway NAME")
         let connection = try server.connection()
-        return try await NATSClient.withClient(connection) { client in
+        return try await server.withClient { client in
             let check = try await ServerCheck.run(connection, replicas: replicas)
             var answer = FleetCheckAnswer(check, addresses: server.addresses)
             if answer.failure == nil {
@@ -124,10 +124,20 @@ struct FleetInit: Command {
             controllers: [try user("controller", "controller")],
             gateways: try names.map { try user("gateway", "gateway-\($0)", $0) }
         ).text
-        let output = try OutputFile(file, replaces: force)
+        let output = try configurationFile(file)
         try Array(text.utf8).withUnsafeBytes { try output.write($0, at: 0) }
         try output.commit()
         return .init(file: file.string, listen: listen, users: users)
+    }
+
+    private func configurationFile(_ file: FilePath) throws -> OutputFile {
+        do throws(SigningError) { return try OutputFile(file, replaces: force) } catch {
+            guard error.code == SigningError.Code.outputExists.rawValue else { throw error }
+            throw Failure(
+                error.code, .cannotCreate, "the configuration \(file) already exists",
+                hint: "replace it, with the names of all gateways: otaflash fleet init --config \(file) --force "
+                    + "--gateway NAME; or write another file: --config FILE")
+        }
     }
 }
 
