@@ -30,6 +30,8 @@ struct ControllerLoop<C: Clock> where C.Duration == Duration {
     /// The buckets that were read completely. The machines run only after all three buckets (rollouts, progress, devices) were read.
     /// Without this rule, the results of only some devices could look like a successful stage.
     private var known: Set<Bucket> = []
+    /// True after the rollouts were read completely for the first time.
+    private var hasRollouts = false
     /// The time of the next step of the machines, which computes the counts of all devices again.
     private var nextStep = Duration.zero
     private var lastRefusal: String?
@@ -61,6 +63,7 @@ struct ControllerLoop<C: Clock> where C.Duration == Duration {
             forget(bucket)
             for record in records { accept(record) }
             known.insert(bucket)
+            if bucket == .rollouts { hasRollouts = true }
         case .store(.changed(let record)): accept(record)
         case .store(.failed(let bucket, let error)):
             known.remove(bucket)
@@ -241,7 +244,7 @@ struct ControllerLoop<C: Clock> where C.Duration == Duration {
                 guard wishes.rollouts.contains(where: { $0.value.name == rollout }) else {
                     // After the rollouts were read, the size of `earlyProgress` is limited, because an untrusted store must not fill the
                     // memory with unknown names.
-                    guard earlyProgress.count < 64 || !known.contains(.rollouts) else { return }
+                    guard earlyProgress.count < 64 || !hasRollouts else { return }
                     return earlyProgress[rollout] = stored
                 }
                 try accept(progress: stored, of: rollout)

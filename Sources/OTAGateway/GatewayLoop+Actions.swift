@@ -145,7 +145,7 @@ extension GatewayLoop {
             interruptIfAborted(device, &group)
         } catch {
             report(error)
-            guard error is FleetError else {
+            guard error is FleetError || (error as? StoreError)?.code == .corrupt else {
                 return perform(device, &group) { machine, moment in
                     machine.readFailed(at: moment)
                     return []

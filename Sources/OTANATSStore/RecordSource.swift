@@ -44,22 +44,28 @@ struct DirectReader {
         var entries: [String: KeyValueEntry] = [:]
         for _ in 0..<(isComplete ? Self.mostRounds : 1) {
             let known = entries.count
-            for entry in try await newer() { entries[entry.key] = entry }
+            let (newer, isWhole) = try await newer()
+            for entry in newer { entries[entry.key] = entry }
             // A value that was replaced before it was read has a new revision, which the next round reads.
-            guard entries.count > known else { break }
+            guard entries.count > known || !isWhole else { break }
         }
         return (entries.values.sorted { $0.revision < $1.revision }, isComplete)
     }
 
     /// Returns the values that are newer than the last one, in the order of their revisions. Values that are written in the meantime can be
     /// missing.
-    private mutating func newer() async throws(NATSError) -> [KeyValueEntry] {
+    ///
+    /// - Returns: `isWhole` is false if a server of a cluster did not have the newest values yet. The values after its newest one are then
+    ///   not returned, so that the next call begins with them.
+    private mutating func newer() async throws(NATSError) -> (entries: [KeyValueEntry], isWhole: Bool) {
         let start = (last?.revision ?? 0) + 1
-        guard let newest = try await bucket.newest()?.revision, newest >= start, newest < 1 << 62 else { return [] }
+        guard let newest = try await bucket.newest()?.revision, newest >= start, newest < 1 << 62 else {
+            return ([], true)
+        }
         let length = max(Self.shortestRange, (newest - start) / Self.mostRanges + 1)
         let bucket = bucket
-        let results = await withTaskGroup(of: Result<[KeyValueEntry], NATSError>.self) { group in
-            var results: [Result<[KeyValueEntry], NATSError>] = []
+        let results = await withTaskGroup(of: Result<RangeRead, NATSError>.self) { group in
+            var results: [Result<RangeRead, NATSError>] = []
             for (index, first) in stride(from: start, through: newest, by: Int(length)).enumerated() {
                 if index >= Self.atOnce, let result = await group.next() { results.append(result) }
                 group.addTask { await Self.entries(of: bucket, in: first...min(newest, first + length - 1)) }
@@ -67,25 +73,39 @@ struct DirectReader {
             for await result in group { results.append(result) }
             return results
         }
-        var entries: [KeyValueEntry] = []
-        for result in results { entries += try result.get() }
-        entries.sort { $0.revision < $1.revision }
+        var (entries, end) = ([KeyValueEntry](), UInt64.max)
+        for result in results {
+            let read = try result.get()
+            entries += read.entries
+            end = min(end, read.hole ?? .max)
+        }
+        entries = entries.filter { $0.revision < end }.sorted { $0.revision < $1.revision }
         last = entries.last ?? last
-        return entries
+        return (entries, end == .max)
+    }
+
+    private struct RangeRead {
+        var entries: [KeyValueEntry] = []
+        /// The first revision of the range that was not read, because the server that answered has no value with this or a higher revision.
+        /// Nil if the whole range was read.
+        var hole: UInt64?
     }
 
     private static func entries(
         of bucket: KeyValueBucket, in revisions: ClosedRange<UInt64>
-    ) async -> Result<[KeyValueEntry], NATSError> {
-        var (entries, next) = ([KeyValueEntry](), revisions.lowerBound)
+    ) async -> Result<RangeRead, NATSError> {
+        var (read, next) = (RangeRead(), revisions.lowerBound)
         do throws(NATSError) {
-            while revisions.contains(next), let entry = try await bucket.next(from: next),
-                revisions.contains(entry.revision)
-            {
-                entries.append(entry)
+            while revisions.contains(next) {
+                guard let entry = try await bucket.next(from: next) else {
+                    read.hole = next
+                    break
+                }
+                guard revisions.contains(entry.revision) else { break }
+                read.entries.append(entry)
                 next = entry.revision + 1
             }
-            return .success(entries)
+            return .success(read)
         } catch {
             return .failure(error)
         }
@@ -147,18 +167,18 @@ actor ChangeSource {
         return nil
     }
 
-    /// Reads the keys that the last snapshot did not contain. A key can be missing because its value was replaced several times while the
-    /// snapshot was read. In a cluster, a server that is late can answer a request, so a loss counts only if three requests find it.
-    private func confirm(_ missing: [(key: String, revision: UInt64)]) async throws(NATSError) {
-        for (key, revision) in missing where ledger.loss == nil {
+    /// Reads some of the keys that the last snapshot did not contain, or contained with an older revision. A key can be missing because its
+    /// value was replaced several times while the snapshot was read. In a cluster, a server that is late can answer a request, so a loss
+    /// counts only if three requests find it.
+    private func confirm(_ suspects: [(key: String, revision: UInt64)]) async throws(NATSError) {
+        // After a loss, the first keys show it. The watch must not wait for a request for each device of a fleet.
+        for (key, revision) in suspects.prefix(16) where ledger.loss == nil {
             for attempt in 1...3 {
                 let entry: KeyValueEntry?
                 // Without an answer, the next snapshot shows whether the key exists.
-                do throws(NATSError) { entry = try await stored.get(key) } catch { break }
-                if let entry, entry.revision >= revision {
-                    ledger.add(entry)
-                    break
-                }
+                do throws(NATSError) { entry = try await stored.get(key) } catch { return }
+                // The watch also delivers this value, possibly after an earlier one, so the ledger does not record it here.
+                if let entry, entry.revision >= revision { break }
                 if attempt == 3 { ledger.lose(key, revision, entry?.revision) }
                 do { try await Task.sleep(for: .milliseconds(500), clock: .continuous) } catch {
                     throw NATSError(.cancelled, "the task was cancelled")
@@ -177,7 +197,7 @@ actor ChangeSource {
                 var next = ledger
                 if isComplete { next.begin() }
                 for entry in entries { next.add(entry) }
-                if isComplete, let missing = next.end().first { next.lose(missing.key, missing.revision, nil) }
+                if let suspect = next.end().first { next.lose(suspect.key, suspect.revision, nil) }
                 if let error = next.loss {
                     // In a cluster, a server that is late can answer one request. So a loss counts only if the next search finds it, too.
                     guard !isLossSeen else { return .failure(error) }
@@ -208,6 +228,8 @@ actor ChangeSource {
 private struct RevisionLedger {
     private let bucket: Bucket
     private var revisions: [String: UInt64] = [:]
+    /// The keys that were read with an older revision than before, and the revision before.
+    private var older: [String: UInt64] = [:]
     /// The values of the snapshot that is being read; nil if no snapshot is being read.
     private var snapshot: [String: UInt64]?
     /// The error that ends the changes; nil if no loss was found.
@@ -219,21 +241,27 @@ private struct RevisionLedger {
     mutating func begin() { snapshot = [:] }
 
     mutating func add(_ entry: KeyValueEntry) {
-        if let known = revisions[entry.key], entry.revision < known { lose(entry.key, known, entry.revision) }
-        revisions[entry.key] = entry.revision
         snapshot?[entry.key] = entry.revision
+        if let known = revisions[entry.key], entry.revision < known {
+            older[entry.key] = known
+        } else {
+            revisions[entry.key] = entry.revision
+            older[entry.key] = nil
+        }
     }
 
-    /// Records the end of a snapshot, and returns the missing keys. Each key that was read must be in the snapshot, unless the values of the
-    /// bucket expire: a deleted key has a marker.
+    /// Records the end of a snapshot or of a search. Returns the keys that may be lost: those with an older revision than before, and those
+    /// that the snapshot does not contain. Each key that was read must be in the snapshot, unless the values of the bucket expire: a
+    /// deleted key has a marker.
     mutating func end() -> [(key: String, revision: UInt64)] {
-        defer { snapshot = nil }
-        guard let snapshot else { return [] }
+        defer { (snapshot, older) = (nil, [:]) }
+        let suspects = older.map { (key: $0.key, revision: $0.value) }
+        guard let snapshot else { return suspects }
         guard bucket.maximumAge == nil else {
             revisions = snapshot
-            return []
+            return suspects
         }
-        return revisions.filter { snapshot[$0.key] == nil }.map { (key: $0.key, revision: $0.value) }
+        return suspects + revisions.filter { snapshot[$0.key] == nil }.map { (key: $0.key, revision: $0.value) }
     }
 
     mutating func lose(_ key: String, _ known: UInt64, _ present: UInt64?) {

@@ -146,7 +146,8 @@ struct SecurityTests {
         try await TemporaryFolder.run { folder in
             let file = folder.appending("user.nk").string
             let key = try await Peer.run(["key", file])
-            try await TestServer.run(version, in: folder, "authorization { users: [{ nkey: \(key) }] }") { server in
+            try await TestServer.run(version, in: folder, "authorization { timeout: 30, users: [{ nkey: \(key) }] }") {
+                server in
                 var options = server.options
                 options.credentials = .seedFile(file)
                 try await NATSClient.withClient(options) { client in

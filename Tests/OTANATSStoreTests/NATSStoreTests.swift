@@ -18,7 +18,7 @@ import Testing
         arguments: StoreContract.cases)
     func contractWithoutConsumers(_ rule: StoreContract.Case) async throws {
         let users = """
-            authorization { users: [{ user: reader, password: secret, permissions: {
+            authorization { timeout: 30, users: [{ user: reader, password: secret, permissions: {
                 publish: { deny: ["$JS.API.CONSUMER.>"] } } }] }
             """
         try await withStores(.newest, users, login: "reader:secret@") { try await rule.run(StoreContract($0, $1)) }
@@ -27,7 +27,7 @@ import Testing
     @Test("a watch without a consumer does not start with the earlier versions of a record")
     func earlierVersions() async throws {
         let users = """
-            authorization { users: [{ user: reader, password: secret, permissions: {
+            authorization { timeout: 30, users: [{ user: reader, password: secret, permissions: {
                 publish: { deny: ["$JS.API.CONSUMER.>"] } } }] }
             """
         try await withStores(.newest, users, login: "reader:secret@") { writer, reader in
@@ -50,7 +50,7 @@ import Testing
     @Test("a list without a consumer has all records, also those that are replaced while it is read")
     func listWithoutConsumer() async throws {
         let users = """
-            authorization { users: [{ user: reader, password: secret, permissions: {
+            authorization { timeout: 30, users: [{ user: reader, password: secret, permissions: {
                 publish: { deny: ["$JS.API.CONSUMER.>"] } } }] }
             """
         try await withStores(.newest, users, login: "reader:secret@") { writer, reader in
@@ -89,7 +89,7 @@ import Testing
         arguments: [true, false])
     func restored(hasConsumer: Bool) async throws {
         let users = """
-            authorization { users: [{ user: reader, password: secret, permissions: {
+            authorization { timeout: 30, users: [{ user: reader, password: secret, permissions: {
                 publish: { deny: ["$JS.API.CONSUMER.>"] } } }] }
             """
         try await TestServer.run(.newest, hasConsumer ? "" : users) { server in

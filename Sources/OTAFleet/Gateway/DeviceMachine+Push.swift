@@ -95,7 +95,9 @@ extension DeviceMachine {
         case .retry(let reason):
             hasAttempt(for: job.wish, isInterrupted: reason.isInterruption)
                 ? .wait(
-                    reason, after: DeviceRecord.pause(afterAttempt: record.attempt), onTrial: job.isOnTrial, by: holder)
+                    reason,
+                    after: DeviceRecord.pause(afterAttempt: max(1, record.attempt - record.interruptedAttempts)),
+                    onTrial: job.isOnTrial, by: holder)
                 : .giveUp(reason, by: holder)
         }
     }

@@ -286,6 +286,8 @@ public struct DeviceMachine: Sendable {
     /// Adopts the record that ends the wait for the pending write, and then a newer record of another writer, such as an operator.
     private mutating func settle(_ stored: DeviceRecord?, _ revision: UInt64, isOwn: Bool, at moment: Moment) {
         pending = nil
+        // The store has lost its newest records, and with them the missed one.
+        if !isOwn, revision < self.revision { missed = nil }
         adopt(stored, revision, isOwn: isOwn, at: moment)
         if let missed, missed.revision > revision { adopt(missed.record, missed.revision, at: moment) }
         missed = nil

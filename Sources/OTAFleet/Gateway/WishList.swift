@@ -103,7 +103,7 @@ public struct WishList: Sendable {
             replacedReleases.remove(id)
             return changes
         } catch {
-            if error.code != .rollbackSeen { replacedReleases.insert(id) }
+            if error.code != .rollbackSeen, releases[id] != nil { replacedReleases.insert(id) }
             throw error
         }
     }

@@ -100,7 +100,7 @@ public struct DeviceRecord: Sendable, Hashable {
         rollout = try fields.value("rollout") { RolloutName($0) }
         rolloutCreated = try fields.value("rollout_created") { Timestamp($0) }
         attempt = try fields.integer("attempt") ?? 0
-        interruptedAttempts = try fields.integer("interrupted_attempts") ?? 0
+        interruptedAttempts = min(attempt, try fields.integer("interrupted_attempts") ?? 0)
         beat = try fields.integer("beat") ?? 0
         let gateway = try fields.value("gateway") { GatewayName($0) }
         let life = try fields.value("life") { GatewayLife($0) }
@@ -119,9 +119,6 @@ public struct DeviceRecord: Sendable, Hashable {
         // With this limit, the sum of a counter and another small number cannot overflow.
         guard attempt < 1 << 31, beat < 1 << 31, (retryAfter ?? 0) < 1 << 31 else {
             throw .malformed("\(Self.what) has a number above \(1 << 31)")
-        }
-        guard interruptedAttempts <= attempt else {
-            throw .malformed("\(Self.what) has more interrupted attempts than attempts")
         }
     }
 

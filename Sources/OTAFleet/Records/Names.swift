@@ -124,9 +124,10 @@ public struct Reason: FleetName {
     /// The gateway stops.
     public static let stopped = Reason(code: "gateway-stopped")
 
-    /// True if a gateway, the store or an operator ended the attempt, and not the device or the link to the device.
+    /// True if a gateway, the store or an operator ended the attempt, and not the device or the link to the device. The end of an unattended
+    /// trial counts as an attempt, because the image can be bad.
     public var isInterruption: Bool {
-        [.leaseLost, .holderGone, .stopped, .aborted, .notRunning, .trialUnattended].contains(self)
+        [.leaseLost, .holderGone, .stopped, .aborted, .notRunning].contains(self)
     }
 
     /// True if the image can be the cause of this failure. Only such failures count for the halt of a rollout. Radio problems and refusals
