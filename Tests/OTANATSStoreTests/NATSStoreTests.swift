@@ -8,6 +8,12 @@ import StoreContract
 import Testing
 
 @Suite("Store on a NATS server", .timeLimit(.minutes(5))) struct NATSStoreTests {
+    /// The configuration of a server with the user `reader`, who may not create consumers.
+    private let noConsumers = """
+        authorization { timeout: 30, users: [{ user: reader, password: secret, permissions: {
+            publish: { deny: ["$JS.API.CONSUMER.>"] } } }] }
+        """
+
     @Test("the store has the behaviour of all stores", arguments: TestServer.Version.allCases, StoreContract.cases)
     func contract(_ version: TestServer.Version, _ rule: StoreContract.Case) async throws {
         try await withStores(version) { try await rule.run(StoreContract($0, $1)) }
@@ -17,20 +23,14 @@ import Testing
         "a store without the permission to create consumers has the behaviour of all stores",
         arguments: StoreContract.cases)
     func contractWithoutConsumers(_ rule: StoreContract.Case) async throws {
-        let users = """
-            authorization { timeout: 30, users: [{ user: reader, password: secret, permissions: {
-                publish: { deny: ["$JS.API.CONSUMER.>"] } } }] }
-            """
-        try await withStores(.newest, users, login: "reader:secret@") { try await rule.run(StoreContract($0, $1)) }
+        try await withStores(.newest, noConsumers, login: "reader:secret@") {
+            try await rule.run(StoreContract($0, $1))
+        }
     }
 
     @Test("a watch without a consumer does not start with the earlier versions of a record")
     func earlierVersions() async throws {
-        let users = """
-            authorization { timeout: 30, users: [{ user: reader, password: secret, permissions: {
-                publish: { deny: ["$JS.API.CONSUMER.>"] } } }] }
-            """
-        try await withStores(.newest, users, login: "reader:secret@") { writer, reader in
+        try await withStores(.newest, noConsumers, login: "reader:secret@") { writer, reader in
             let key = try RecordKey.of(.rollouts, "t-140")
             var revision = Revision.absent
             for version: UInt8 in 1...3 {
@@ -49,11 +49,7 @@ import Testing
 
     @Test("a list without a consumer has all records, also those that are replaced while it is read")
     func listWithoutConsumer() async throws {
-        let users = """
-            authorization { timeout: 30, users: [{ user: reader, password: secret, permissions: {
-                publish: { deny: ["$JS.API.CONSUMER.>"] } } }] }
-            """
-        try await withStores(.newest, users, login: "reader:secret@") { writer, reader in
+        try await withStores(.newest, noConsumers, login: "reader:secret@") { writer, reader in
             let keys = try (0..<1_000).map { try RecordKey.of(.devices, "device-\($0)") }
             var revisions: [RecordKey: Revision] = [:]
             for key in keys + keys.shuffled() {
@@ -88,11 +84,7 @@ import Testing
         "a watch ends with store-records-lost after the server was restored from an older copy",
         arguments: [true, false])
     func restored(hasConsumer: Bool) async throws {
-        let users = """
-            authorization { timeout: 30, users: [{ user: reader, password: secret, permissions: {
-                publish: { deny: ["$JS.API.CONSUMER.>"] } } }] }
-            """
-        try await TestServer.run(.newest, hasConsumer ? "" : users) { server in
+        try await TestServer.run(.newest, hasConsumer ? "" : noConsumers) { server in
             var options = server.options
             options.servers = ["nats://\(hasConsumer ? "" : "reader:secret@")localhost:\(server.port)"]
             try await NATSClient.withClient(options) { client in

@@ -173,7 +173,7 @@ private struct Consumer {
         }
     }
 
-    /// Returns the sequence number of the newest value; 0 if there is none or the server does not send it.
+    /// Returns the sequence number of the newest value. Returns 0 if the bucket is empty or the read failed.
     private func newestSequence() async throws(NATSError) -> UInt64 {
         do throws(NATSError) {
             return try await watch.bucket.stream.newest(filter: watch.bucket.prefix + watch.filter)?.sequence ?? 0

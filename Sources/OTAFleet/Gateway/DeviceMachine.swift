@@ -59,7 +59,7 @@ public struct DeviceMachine: Sendable {
     private var candidate: (rollout: RolloutName, since: Duration)?
     var job: Job?
     var pending: Pending?
-    /// The newest record that the watch reported while a write was under way; nil if there is none.
+    /// The newest record that the watch reported during the current write; nil if the watch reported no record.
     private var missed: (record: DeviceRecord?, revision: UInt64)?
     var lastEvent = Duration.zero
 
