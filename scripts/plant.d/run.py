@@ -92,8 +92,8 @@ class Run:
         targets = set()
         for mutant in chosen:
             targets |= products.get(mutant.check) or {self.target(name) for name in mutant.noticed_by}
-        # The tests in OTACommandsTests also start the program otaflash.
-        self.tree.lay_out(targets | ({"otaflash"} if "OTACommandsTests" in targets else set()), texts)
+        # The tests in OTACommandsTests also start the programs.
+        self.tree.lay_out(targets | ({"otaflash", "otaflash-fleet"} if "OTACommandsTests" in targets else set()), texts)
         log = self.tree.folder / "build.log"
         options = ["--build-tests"] if "tests" in {mutant.check for mutant in chosen} else []
         return log if self.tree.build(options, log) != 0 else None
