@@ -38,6 +38,12 @@ final class Database {
         sqlite3_close_v2(handle)
     }
 
+    /// The maximum time that an operation waits for another connection to unlock the file.
+    var wait: Duration {
+        get { patience.limit }
+        set { patience.limit = newValue }
+    }
+
     /// True if a transaction is open.
     var isInTransaction: Bool { sqlite3_get_autocommit(handle) == 0 }
 
@@ -151,7 +157,7 @@ struct Row {
 /// SQLite's own waits grow to 100 ms. If another connection writes without a pause, the file is unlocked only for a short time between two
 /// transactions. A connection that waits 100 ms between two tries could then fail to lock the file for a long time.
 private final class Patience {
-    private let limit: Duration
+    var limit: Duration
     private var end = ContinuousClock.now
 
     init(_ limit: Duration) { self.limit = limit }

@@ -36,13 +36,15 @@ public actor LocalStore: FleetStore {
     /// - Parameters:
     ///   - path: the file. Its folder must be on a disk of this computer, because locks are not reliable in network folders.
     ///   - wait: the maximum time that an operation waits for another process to unlock the file.
+    ///   - opening: the same for this initializer; nil: like `wait`.
     ///   - pollInterval: the time between two searches for changes (``withChanges(of:_:)``).
     ///   - historyBytes: the maximum size of all events together, in bytes.
     ///   - now: returns the time that determines the age of records and events.
     ///   - skip: called once for each row with an invalid name, when a list is read. No store writes such a row, and no list contains it.
     /// - Throws: `unavailable`, `corrupt`, `tooNew`, `full`.
     public init(
-        _ path: FilePath, waiting wait: Duration = .seconds(5), pollInterval: Duration = .milliseconds(100),
+        _ path: FilePath, waiting wait: Duration = .seconds(5), opening: Duration? = nil,
+        pollInterval: Duration = .milliseconds(100),
         historyBytes: Int = StoreLimits.historyBytes, now: @escaping @Sendable () -> StoreTime = LocalStore.wallClock,
         skip: @escaping @Sendable (StoreError) -> Void = { _ in }
     ) async throws(StoreError) {
@@ -57,7 +59,9 @@ public actor LocalStore: FleetStore {
         self.now = now
         self.skip = skip
         // All properties have a value now, so the rest of this initializer runs on the thread of the actor.
-        try connect()
+        let opened = try StoreFile(path: path, wait: opening ?? wait).open()
+        opened.wait = wait
+        database = opened
     }
 
     /// Returns the wall-clock time of this computer.

@@ -64,6 +64,22 @@ import Testing
         #expect(try await outcome == .written(Revision(1)))
     }
 
+    @Test("a store can wait longer for its file at the start than in later operations")
+    func lockedAtStart() async throws {
+        let folder = try StoreFolder()
+        _ = try await folder.open()
+        let other = try PlainConnection(folder.file)
+        other.run("BEGIN EXCLUSIVE")
+        let file = folder.file
+        async let opened = LocalStore(file, waiting: .milliseconds(1), opening: .seconds(60))
+        try await Task.sleep(for: .milliseconds(50))
+        other.run("COMMIT")
+        let store = try await opened
+        other.run("BEGIN EXCLUSIVE")
+        let error = try await error { _ = try await store.records(in: .devices) }
+        #expect(error.code == .unavailable && error.context.contains("for more than 0.001 seconds"))
+    }
+
     @Test(
         "a file that is not a database is store-corrupt, and is not changed",
         arguments: [

@@ -38,24 +38,31 @@ struct StoreOptions: ParsableArguments {
 
     /// Opens the store, passes it to `body`, and closes it. A file that does not exist is created.
     ///
-    /// - Parameter console: receives a warning for each invalid row of a file; nil: such rows are ignored without a warning.
+    /// - Parameters:
+    ///   - console: receives a warning for each invalid row of a file; nil: such rows are ignored without a warning.
+    ///   - opening: the maximum time to wait for other processes that have locked the file, before `body`.
     /// - Throws: `StoreError`, `ClientError`; the errors of ``ServerOptions/withClient(unreachable:_:)`` and of `body`.
     func withStore<Result: Sendable>(
-        for console: Console? = nil, _ body: (any FleetStore) async throws -> Result
+        for console: Console? = nil, opening: Duration? = nil, _ body: (any FleetStore) async throws -> Result
     ) async throws -> Result {
         if isOnServer { return try await server.withClient { try await body(NATSStore($0)) } }
         let file = try store.map { FilePath($0) } ?? FleetFolder.path.appending("fleet.db")
         return try await body(
-            LocalStore(file, skip: { error in console?.warn(error.failure.message, hint: error.failure.hint) }))
+            LocalStore(
+                file, opening: opening,
+                skip: { error in console?.warn(error.failure.message, hint: error.failure.hint) }))
     }
 
     /// The same for a command that runs until a signal. Such a command often starts before the network, or while the server restarts. So
-    /// this method waits for the server, and warns once. `body` gets a ``StoreAccess`` that shows whether the server still accepts the user.
+    /// this method waits for the server, and warns once. If many gateways use one file, it waits up to 60 s for the file. `body` gets a
+    /// ``StoreAccess`` that shows whether the server still accepts the user.
     func withStore<Result: Sendable>(
         waitingFor console: Console, _ body: (any FleetStore, StoreAccess) async throws -> Result
     ) async throws -> Result {
         let access = StoreAccess()
-        guard isOnServer else { return try await withStore(for: console) { try await body($0, access) } }
+        guard isOnServer else {
+            return try await withStore(for: console, opening: .seconds(60)) { try await body($0, access) }
+        }
         var isWarned = false
         return try await server.withClient(
             unreachable: { error in
