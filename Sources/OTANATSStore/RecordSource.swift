@@ -7,9 +7,9 @@ struct DirectReader {
     /// round trip of 40 ms.
     private static let atOnce = 32
     /// The maximum number of ranges of revisions that are read separately, and the minimum length of a range.
-    private static let (mostRanges, shortestRange): (UInt64, UInt64) = (512, 64)
-    /// The maximum number of rounds that read all values. Under uninterrupted writes, each round can find a value of a new key.
-    private static let mostRounds = 4
+    private static let (mostRanges, shortestRange): (UInt64, UInt64) = (512, 4)
+    /// The maximum number of rounds that read all values. Under uninterrupted writes, each round finds new values.
+    private static let mostRounds = 16
 
     private let bucket: KeyValueBucket
     /// The last value that was read.
@@ -43,11 +43,11 @@ struct DirectReader {
         let isComplete = last == nil
         var entries: [String: KeyValueEntry] = [:]
         for _ in 0..<(isComplete ? Self.mostRounds : 1) {
-            let known = entries.count
             let (newer, isWhole) = try await newer()
             for entry in newer { entries[entry.key] = entry }
-            // A value that was replaced before it was read has a new revision, which the next round reads.
-            guard entries.count > known || !isWhole else { break }
+            // A value that was replaced before it was read has a new revision, which the next round reads. So the values of all keys are
+            // known if there is no newer value. A key is missing only if its value was replaced in each of the rounds.
+            if newer.isEmpty, isWhole { break }
         }
         return (entries.values.sorted { $0.revision < $1.revision }, isComplete)
     }
