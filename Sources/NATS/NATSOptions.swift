@@ -1,15 +1,5 @@
 /// The settings of a connection to NATS servers.
 public struct NATSOptions: Sendable {
-    /// The credentials with which this program identifies itself to the server.
-    public enum Credentials: Sendable {
-        case none
-        /// A file that contains an NKey seed of a user (`SU…`). The library reads the file each time it connects.
-        case seedFile(String)
-        /// A file that contains a user's JWT and seed (`*.creds`). The library reads the file each time it connects, so the file can be
-        /// replaced before the JWT expires.
-        case credentialsFile(String)
-    }
-
     /// The addresses of the servers: `nats://HOST:PORT`, or `tls://HOST:PORT` for a connection that must be encrypted. The library
     /// finds the other servers of a cluster itself.
     public var servers: [String]
@@ -18,7 +8,9 @@ public struct NATSOptions: Sendable {
     /// The path of a PEM file with the certificates of the trusted CAs. With a path, every connection must be encrypted. Without a path,
     /// the CAs of the system are trusted. The name in the server's certificate must match the host in the address.
     public var certificateAuthority: String?
-    public var credentials = Credentials.none
+    /// The path of a file with an NKey seed of a user (`SU…`), and perhaps the JWT of the user (`*.creds`). The file is read each time the
+    /// library connects, so it can be replaced before the JWT expires. nil: this program does not identify itself to the server.
+    public var credentials: String?
     /// The first tokens of the subjects for replies. Each user should have a prefix of its own, which only this user may subscribe to.
     /// With the common prefix `_INBOX`, each user can read the replies to all users.
     public var inboxPrefix = "_INBOX"
@@ -45,8 +37,8 @@ extension NATSOptions {
     /// - Returns: the public key of the user (`U…`).
     /// - Throws: `invalidArguments` if the file cannot be read or contains no seed of a user.
     @discardableResult public mutating func useCredentials(inFile path: String) throws(NATSError) -> String {
-        let (key, hasJWT) = try NKey.user(ofFile: path)
-        credentials = hasJWT ? .credentialsFile(path) : .seedFile(path)
+        let key = try NKey.User(file: path).key
+        credentials = path
         inboxPrefix = Self.inboxPrefix(ofUser: key)
         return key
     }

@@ -115,16 +115,32 @@ package final class TestServer: Sendable {
         }
         let file = folder.appending("\(name).conf")
         if let configuration { try file.write(configuration(port)) }
+        let (started, port) = try await Self.start(version.program, ["-c", file.string])
+        running.with { $0 = started }
+        usedPort.with { $0 = port }
+    }
+
+    private static func start(_ program: String, _ arguments: [String]) async throws -> (Running, port: Int) {
         let (starts, started) = AsyncThrowingStream.makeStream(of: Int.self)
-        let process = try ServerProcess(program: version.program, arguments: ["-c", file.string])
+        let process = try ServerProcess(program: program, arguments: arguments)
         // The thread reads the server's output until its end.
         let thread = try LoopThread()
-        let end = Task { await thread.run { process.read(started) } }
-        running.with { $0 = Running(process: process, end: end) }
-        for try await port in starts {
-            usedPort.with { $0 = port }
-            return
+        let running = Running(process: process, end: Task { await thread.run { process.read(started) } })
+        for try await port in starts { return (running, port) }
+        throw CancellationError()
+    }
+
+    /// Runs `body` with the port of another program, which prints the same lines as nats-server when it is ready.
+    package static func run(
+        program: String, arguments: [String], _ body: (_ port: Int) async throws -> Void
+    ) async throws {
+        let (running, port) = try await start(program, arguments)
+        do { try await body(port) } catch {
+            running.process.end()
+            throw error
         }
+        running.process.end()
+        await running.end.value
     }
 
     /// Ends the server with SIGKILL and waits for its end.

@@ -149,22 +149,55 @@ struct SecurityTests {
             try await TestServer.run(version, in: folder, "authorization { timeout: 30, users: [{ nkey: \(key) }] }") {
                 server in
                 var options = server.options
-                options.credentials = .seedFile(file)
+                options.credentials = file
                 try await NATSClient.withClient(options) { client in
                     await #expect(throws: NATSError(.noResponders, "")) { _ = try await client.request("nobody") }
                 }
                 let other = folder.appending("other.nk").string
                 _ = try await Peer.run(["key", other])
-                options.credentials = .seedFile(other)
+                options.credentials = other
                 await #expect(throws: NATSError(.authorizationFailed, "")) { _ = try await NATSClient.open(options) }
-                options.credentials = .none
+                options.credentials = nil
                 await #expect(throws: NATSError(.authorizationFailed, "")) { _ = try await NATSClient.open(options) }
                 for text in ["", "SUAX", key, "SU" + String(repeating: "A", count: 56)] {
                     try folder.appending("other.nk").write(text)
-                    options.credentials = .seedFile(other)
+                    options.credentials = other
                     await #expect(throws: NATSError(.invalidArguments, "")) { _ = try await NATSClient.open(options) }
                 }
             }
+        }
+    }
+
+    @Test("a login is repeated if the first byte of its signature is 0, which libnats 3.4 does not send")
+    func unusableSignature() async throws {
+        try await Peer.withLoginServer(["zero", "zero", "other"]) { options in
+            try await NATSClient.open(options).close()
+        }
+        // A server with this nonce each time is given up.
+        try await Peer.withLoginServer(["zero"]) { options in
+            await #expect(throws: NATSError(.connectionFailed, "")) { _ = try await NATSClient.open(options) }
+        }
+    }
+
+    @Test("an interrupted connection is restored if the first bytes of the next signatures are 0")
+    func unusableSignatureAfterLoss() async throws {
+        try await Peer.withLoginServer(["other", "zero", "zero", "zero", "other"]) { options in
+            let client = try await NATSClient.open(options)
+            var states = client.states().makeAsyncIterator()
+            #expect(await states.next() == .connected)
+            try await client.publish("end")
+            #expect(await states.next() == .reconnecting)
+            #expect(await states.next() == .connected)
+            await client.close()
+        }
+    }
+
+    @Test(
+        "a login that is late, or during which the server ends, counts as a failed connection",
+        arguments: ["late", "end"])
+    func interruptedLogin(kind: String) async throws {
+        try await Peer.withLoginServer([kind]) { options in
+            await #expect(throws: NATSError(.connectionFailed, "")) { _ = try await NATSClient.open(options) }
         }
     }
 
@@ -175,7 +208,7 @@ struct SecurityTests {
             let settings = String(decoding: try folder.appending("operator.conf").contents(), as: UTF8.self)
             try await TestServer.run(version, in: folder, hasJetStream: false, settings) { server in
                 var options = server.options
-                options.credentials = .credentialsFile(folder.appending("user.creds").string)
+                options.credentials = folder.appending("user.creds").string
                 // The server must be ready before the time of the credentials begins: its start can take longer than 10 s.
                 _ = try await Peer.run(["credentials", folder.string, "10"])
                 let client = try await NATSClient.open(options)

@@ -21,28 +21,17 @@ enum LibraryEvent: Sendable {
 enum LibraryEvents {
     typealias Receiver = @Sendable (LibraryEvent) -> Void
 
-    private struct Table {
-        var receivers: [UInt: Receiver] = [:]
-        var last: UInt = 0
-    }
-
-    private static let table = Guarded(Table())
+    private static let receivers = Guarded(NumberedTable<Receiver>())
 
     /// Adds a receiver and returns its number.
-    static func add(_ receiver: @escaping Receiver) -> UInt {
-        table.with { table in
-            table.last += 1
-            table.receivers[table.last] = receiver
-            return table.last
-        }
-    }
+    static func add(_ receiver: @escaping Receiver) -> UInt { receivers.with { $0.add(receiver) } }
 
-    static func remove(_ number: UInt) { table.with { $0.receivers[number] = nil } }
+    static func remove(_ number: UInt) { receivers.with { $0[number] = nil } }
 
     fileprivate static func post(_ event: LibraryEvent, to context: UnsafeMutableRawPointer?) {
         let number = UInt(bitPattern: context)
         // The receiver runs outside the lock, because it may resume a task that removes a receiver.
-        table.with { $0.receivers[number] }?(event)
+        receivers.with { $0[number] }?(event)
     }
 
     /// Returns the receiver's number in the form of a pointer. libnats passes this pointer to each callback, as the argument `closure`.
@@ -66,5 +55,23 @@ enum LibraryEvents {
     }
     static let onError: natsErrHandler = { _, _, status, context in
         post(.failed(status, NATSError.lastText ?? ""), to: context)
+    }
+}
+
+/// Values with numbers. A number is never used again.
+struct NumberedTable<Value> {
+    private var values: [UInt: Value] = [:]
+    private var last: UInt = 0
+
+    /// Adds a value, and returns its number.
+    mutating func add(_ value: Value) -> UInt {
+        last += 1
+        values[last] = value
+        return last
+    }
+
+    subscript(number: UInt) -> Value? {
+        get { values[number] }
+        set { values[number] = newValue }
     }
 }

@@ -7,8 +7,10 @@ final class LibraryOptions {
 
     deinit { natsOptions_Destroy(pointer) }
 
-    /// - Parameter receiver: the receiver of the connection's events, as the number that `LibraryEvents.add` returned.
-    init(_ options: NATSOptions, receiver: UInt) throws(NATSError) {
+    /// - Parameters:
+    ///   - receiver: the receiver of the connection's events, as the number that `LibraryEvents.add` returned.
+    ///   - credentials: the file of the user, as the number that `LibraryCredentials.add` returned; nil: no user.
+    init(_ options: NATSOptions, receiver: UInt, credentials: UInt?) throws(NATSError) {
         try options.check()
         var created: OpaquePointer?
         guard natsOptions_Create(&created) == NATS_OK, let created else {
@@ -17,7 +19,7 @@ final class LibraryOptions {
         pointer = created
         try setServers(options)
         try setTimes(options)
-        try setSecurity(options)
+        try setSecurity(options, credentials)
         let context = LibraryEvents.context(receiver)
         try set(natsOptions_SetErrorHandler(pointer, LibraryEvents.onError, context))
         try set(natsOptions_SetClosedCB(pointer, LibraryEvents.onClosed, context))
@@ -56,7 +58,7 @@ final class LibraryOptions {
         try set(natsOptions_SetFailRequestsOnDisconnect(pointer, true))
     }
 
-    private func setSecurity(_ options: NATSOptions) throws(NATSError) {
+    private func setSecurity(_ options: NATSOptions, _ credentials: UInt?) throws(NATSError) {
         if options.certificateAuthority != nil || options.servers.contains(where: { $0.hasPrefix("tls://") }) {
             try set(natsOptions_SetSecure(pointer, true))
         }
@@ -64,14 +66,15 @@ final class LibraryOptions {
             try Self.checkReadable(file, "the file with the certificates of the CAs")
             try set(natsOptions_LoadCATrustedCertificates(pointer, file))
         }
-        switch options.credentials {
-        case .none: break
-        case .seedFile(let file):
-            try Self.checkReadable(file, "the file with the NKey seed")
-            try set(natsOptions_SetNKeyFromSeed(pointer, try NKey.publicKey(ofSeedFile: file), file))
-        case .credentialsFile(let file):
-            try Self.checkReadable(file, "the credentials file")
-            try set(natsOptions_SetUserCredentialsFromFiles(pointer, file, nil))
+        guard let file = options.credentials, let credentials else { return }
+        let user = try NKey.User(file: file)
+        let context = LibraryEvents.context(credentials)
+        if user.token == nil {
+            try set(natsOptions_SetNKey(pointer, user.key, LibraryCredentials.onSign, context))
+        } else {
+            try set(
+                natsOptions_SetUserCredentialsCallbacks(
+                    pointer, LibraryCredentials.onToken, context, LibraryCredentials.onSign, context))
         }
     }
 

@@ -22,6 +22,8 @@ final class NATSConnection: Sendable {
     /// The prefix of the subjects for replies. The subject of a reply is this prefix, followed by the request's token.
     private let inbox: String
     private let receivers: [UInt]
+    /// The number of the user's file in `LibraryCredentials`; nil: no user.
+    private let credentials: UInt?
 
     private init(_ options: NATSOptions) throws(NATSError) {
         do throws(DescriptorError) { thread = try LoopThread() } catch {
@@ -35,10 +37,12 @@ final class NATSConnection: Sendable {
             LibraryEvents.add { Self.received($0, replies, subscriptions, state) },
             LibraryEvents.add { Self.receivedReply($0, inbox, replies) },
         ]
+        credentials = options.credentials.map(LibraryCredentials.add)
     }
 
     deinit {
         for receiver in receivers { LibraryEvents.remove(receiver) }
+        if let credentials { LibraryCredentials.remove(credentials) }
         // The thread runs all queued work before it ends, so `destroy` always runs.
         let library = library
         thread.loop.perform { Self.destroy(library) }
@@ -151,11 +155,10 @@ final class NATSConnection: Sendable {
 
     private func connect(_ options: NATSOptions) -> NATSError? {
         do throws(NATSError) {
-            let settings = try LibraryOptions(options, receiver: receivers[0])
-            let status = natsConnection_Connect(&library.connection, settings.pointer)
-            if var error = NATSError.last(status, "cannot connect to \(options.addresses)") {
-                if status == NATS_CONNECTION_CLOSED { error.code = .noServerInformation }
-                throw error
+            let settings = try LibraryOptions(options, receiver: receivers[0], credentials: credentials)
+            let status = connect(settings)
+            if let error = NATSError.last(status, "cannot connect to \(options.addresses)") {
+                throw Self.explained(error, status)
             }
             try subscribeToReplies(options)
             return nil
@@ -163,6 +166,35 @@ final class NATSConnection: Sendable {
             Self.destroy(library)
             return error
         }
+    }
+
+    /// Connects. If the signature of a server's nonce is not usable, the method connects again, because another nonce has another signature.
+    private func connect(_ settings: LibraryOptions) -> natsStatus {
+        var status = NATS_OK
+        // The limit is for a server that always sends the same nonce.
+        for _ in 0..<10 {
+            status = natsConnection_Connect(&library.connection, settings.pointer)
+            guard let credentials, LibraryCredentials.takeUnusableSignature(credentials), status != NATS_OK else {
+                break
+            }
+        }
+        return status
+    }
+
+    /// Returns the error of a failed attempt to connect, with a code that shows whether another attempt can succeed.
+    private static func explained(_ error: NATSError, _ status: natsStatus) -> NATSError {
+        var error = error
+        let text = error.cause?.lowercased() ?? ""
+        switch status {
+        case NATS_CONNECTION_CLOSED: error.code = .noServerInformation
+        // The server waits only 2 s for a login, and has a maximum number of connections.
+        case NATS_ERR where text.contains("authentication timeout") || text.contains("exceeded"):
+            error.code = .connectionFailed
+        // The server ended the connection during the login.
+        case NATS_PROTOCOL_ERROR where text.contains("got ''"): error.code = .connectionFailed
+        default: break
+        }
+        return error
     }
 
     private func subscribeToReplies(_ options: NATSOptions) throws(NATSError) {

@@ -1,7 +1,7 @@
 import COpenSSL
 import Glibc
 
-/// Computes the public key for an NKey seed. libnats can sign with a seed, but its caller must pass the public key.
+/// The keys of users of a NATS server.
 ///
 /// A seed is the base32 text of two prefix bytes, a private Ed25519 key (32 bytes) and a CRC. A public key is the base32 text of one prefix
 /// byte, the Ed25519 key (32 bytes) and a CRC. Source: https://github.com/nats-io/nkeys, `strkey.go` and `crc16.go`.
@@ -23,44 +23,88 @@ package enum NKey {
         return publicKey(ofSeed: seed).map { (String(decoding: seed, as: UTF8.self), $0) }
     }
 
-    /// Returns the public key (`U…`) for the user's seed in a file. The file may contain other lines, such as comments.
-    static func publicKey(ofSeedFile file: String) throws(NATSError) -> String { try user(ofFile: file).key }
+    /// A user in a file. The file may contain other lines, such as comments.
+    struct User {
+        /// The public key (`U…`).
+        let key: String
+        /// The user's JWT; nil if the file (`*.creds`) contains none.
+        let token: String?
+        /// The private Ed25519 key (32 bytes).
+        private let privateKey: [UInt8]
 
-    /// Returns the public key (`U…`) for the user's seed in a file, and whether the file also contains the user's JWT (`*.creds`).
-    static func user(ofFile file: String) throws(NATSError) -> (key: String, hasJWT: Bool) {
-        guard let text = read(file) else {
-            throw NATSError(
-                .invalidArguments, "the file with the NKey seed cannot be read: \(file)",
-                cause: strerror(errno).map { String(cString: $0) })
+        /// Reads the first seed of a user in a file.
+        ///
+        /// - Throws: `invalidArguments` if the file cannot be read, or if it contains no seed of a user, or a malformed JWT.
+        init(file: String) throws(NATSError) {
+            guard let text = read(file) else {
+                throw NATSError(
+                    .invalidArguments, "the file with the NKey seed cannot be read: \(file)",
+                    cause: strerror(errno).map { String(cString: $0) })
+            }
+            let words = text.split { $0 == 0x0A || $0 == 0x0D || $0 == 0x20 || $0 == 0x09 }
+            let seeds = words.lazy.filter { $0.starts(with: Array("SU".utf8)) }
+            guard let bytes = seeds.compactMap({ NKey.privateKey(ofSeed: $0) }).first, let key = publicKey(of: bytes)
+            else {
+                throw NATSError(.invalidArguments, "the file contains no NKey seed of a user ('SU…'): \(file)")
+            }
+            (self.key, privateKey) = (key, bytes)
+            let lines = text.split { $0 == 0x0A || $0 == 0x0D }
+            guard let header = lines.firstIndex(where: { $0.contains(Array("BEGIN NATS USER JWT".utf8)) }) else {
+                token = nil
+                return
+            }
+            // libnats writes the JWT into JSON and does not escape it.
+            guard let token = lines.dropFirst(header + 1).first,
+                token.allSatisfy({ Subject.isTokenCharacter($0) || $0 == 0x2E })
+            else { throw NATSError(.invalidArguments, "the JWT of the user is malformed: \(file)") }
+            self.token = String(decoding: token, as: UTF8.self)
         }
-        let words = text.split { $0 == 0x0A || $0 == 0x0D || $0 == 0x20 || $0 == 0x09 }
-        guard
-            let seed = words.lazy.filter({ $0.starts(with: Array("SU".utf8)) }).compactMap({ publicKey(ofSeed: $0) })
-                .first
-        else {
-            throw NATSError(.invalidArguments, "the file contains no NKey seed of a user ('SU…'): \(file)")
+
+        /// Returns the Ed25519 signature (64 bytes) of a message.
+        func signature(of message: [UInt8]) throws(NATSError) -> [UInt8] {
+            var (bytes, count) = ([UInt8](repeating: 0, count: 64), 64)
+            let isSigned =
+                withKey(privateKey) { key -> Bool in
+                    guard let context = EVP_MD_CTX_new() else { return false }
+                    defer { EVP_MD_CTX_free(context) }
+                    return EVP_DigestSignInit(context, nil, nil, nil, key) == 1
+                        && EVP_DigestSign(context, &bytes, &count, message, message.count) == 1 && count == 64
+                } ?? false
+            guard isSigned else { throw NATSError(.resourcesExhausted, "OpenSSL did not sign the server's nonce") }
+            return bytes
         }
-        return (seed, String(decoding: text, as: UTF8.self).contains("BEGIN NATS USER JWT"))
     }
 
-    /// Returns the public key for a user's seed; nil if the seed is malformed.
+    /// Returns the public key (`U…`) for a user's seed; nil if the seed is malformed.
     package static func publicKey(ofSeed seed: some Sequence<UInt8>) -> String? {
+        privateKey(ofSeed: seed).flatMap(publicKey(of:))
+    }
+
+    private static func privateKey(ofSeed seed: some Sequence<UInt8>) -> [UInt8]? {
         guard let bytes = decoded(seed), bytes.count == 36 else { return nil }
         let kind = (bytes[0] & 7) << 5 | bytes[1] >> 3
         guard bytes[0] & 0xF8 == Self.seed, kind == user else { return nil }
         let sum = UInt16(bytes[34]) | UInt16(bytes[35]) << 8
-        guard checksum(bytes[..<34]) == sum, let key = ed25519PublicKey(Array(bytes[2..<34])) else { return nil }
-        var text = [user] + key
-        let end = checksum(text[...])
-        text += [UInt8(truncatingIfNeeded: end), UInt8(end >> 8)]
-        return String(decoding: encoded(text), as: UTF8.self)
+        return checksum(bytes[..<34]) == sum ? Array(bytes[2..<34]) : nil
     }
 
-    private static func ed25519PublicKey(_ seed: [UInt8]) -> [UInt8]? {
-        guard let key = EVP_PKEY_new_raw_private_key_ex(nil, "ED25519", nil, seed, seed.count) else { return nil }
+    private static func publicKey(of privateKey: [UInt8]) -> String? {
+        withKey(privateKey) { key -> String? in
+            var (bytes, count) = ([UInt8](repeating: 0, count: 32), 32)
+            guard EVP_PKEY_get_raw_public_key(key, &bytes, &count) == 1, count == 32 else { return nil }
+            var text = [user] + bytes
+            let end = checksum(text[...])
+            text += [UInt8(truncatingIfNeeded: end), UInt8(end >> 8)]
+            return String(decoding: encoded(text), as: UTF8.self)
+        } ?? nil
+    }
+
+    private static func withKey<Result>(_ privateKey: [UInt8], _ body: (OpaquePointer) -> Result) -> Result? {
+        guard let key = EVP_PKEY_new_raw_private_key_ex(nil, "ED25519", nil, privateKey, privateKey.count) else {
+            return nil
+        }
         defer { EVP_PKEY_free(key) }
-        var (bytes, count) = ([UInt8](repeating: 0, count: 32), 32)
-        return EVP_PKEY_get_raw_public_key(key, &bytes, &count) == 1 && count == 32 ? bytes : nil
+        return body(key)
     }
 
     private static func read(_ path: String) -> [UInt8]? {

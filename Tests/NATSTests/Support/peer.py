@@ -1,14 +1,16 @@
 """Another NATS client, for the tests: peer.py URL COMMAND [ARGUMENT...]
 
 Commands: create-bucket BUCKET HISTORY; put BUCKET KEY VALUE; get BUCKET KEY; delete BUCKET KEY; keys BUCKET;
-create-store BUCKET; put-object BUCKET NAME SIZE; get-object BUCKET NAME; corrupt-object BUCKET NAME; operator FOLDER; credentials FOLDER SECONDS; key FILE.
+create-store BUCKET; put-object BUCKET NAME SIZE; get-object BUCKET NAME; corrupt-object BUCKET NAME; operator FOLDER; credentials FOLDER SECONDS; key FILE; login-server FILE KIND...
 """
 
 import asyncio
 import base64
+import contextlib
 import hashlib
 import json
 import os
+import socket
 import sys
 import time
 
@@ -134,11 +136,59 @@ def key(file):
     return new.public_key.decode()
 
 
+def login_server(file, *kinds):
+    """A server that checks the login of the user in FILE, for one client at a time. Each connection has one of the given kinds, and the
+    later ones have the last kind. other, zero: the first byte of the signature is another number than 0, or 0. late: the server sends the
+    error of a late login. end: the server ends the connection. After the login, the server ends the connection if it gets a PUB."""
+    with open(file, "rb") as seeds:
+        user = nkeys.from_seed(seeds.read().strip())
+    listener = socket.create_server(("127.0.0.1", 0))
+    print(f"client connections on 127.0.0.1:{listener.getsockname()[1]}\nServer is ready", flush=True)
+    number = 0
+    while True:
+        connection, _ = listener.accept()
+        kind = kinds[min(number, len(kinds) - 1)]
+        number += 1
+        with connection, contextlib.suppress(ConnectionError):
+            serve(connection.makefile("rwb"), kind, user)
+
+
+def serve(stream, kind, user):
+    nonce = new_nonce(user, kind)
+    info = {"server_id": "login", "version": "2.9.10", "max_payload": 1000, "headers": True, "auth_required": True, "nonce": nonce}
+    answer(stream, f"INFO {json.dumps(info)}")
+    for line in stream:
+        if line.startswith(b"CONNECT"):
+            signature = json.loads(line[8:]).get("sig", "")
+            if base64.urlsafe_b64decode(signature + "==") != user.sign(nonce.encode()):
+                return answer(stream, "-ERR 'Authorization Violation'")
+        elif line.startswith(b"PING"):
+            if kind in ("late", "end"):
+                return answer(stream, "-ERR 'Authentication Timeout'") if kind == "late" else None
+            answer(stream, "PONG")
+        elif line.startswith(b"PUB"):
+            return None
+
+
+def new_nonce(user, kind):
+    while True:
+        nonce = encoded(os.urandom(11))
+        if (user.sign(nonce.encode())[0] == 0) == (kind == "zero"):
+            return nonce
+
+
+def answer(stream, line):
+    stream.write(line.encode() + b"\r\n")
+    stream.flush()
+
+
 if sys.argv[1] == "operator":
     print(operator(*sys.argv[2:]))
 elif sys.argv[1] == "credentials":
     print(credentials(*sys.argv[2:]))
 elif sys.argv[1] == "key":
     print(key(*sys.argv[2:]))
+elif sys.argv[1] == "login-server":
+    login_server(*sys.argv[2:])
 else:
     asyncio.run(run(*sys.argv[1:]))
