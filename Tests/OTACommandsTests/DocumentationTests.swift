@@ -356,6 +356,7 @@ import Testing
         let root = Self.root.path(percentEncoded: false)
         var script = """
             set -eu
+            trap 'exit=$?; [ $exit = 0 ] || tail -n 40 *.log >&2 || :; exit $exit' EXIT
             PATH=$(dirname "$0"):$PATH root=\(root) samples=\(root)/firmware-samples
             ln -s "$samples" firmware-samples
             \(page.setup)
