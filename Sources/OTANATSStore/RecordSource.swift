@@ -43,25 +43,21 @@ struct DirectReader {
         let isComplete = last == nil
         var entries: [String: KeyValueEntry] = [:]
         for _ in 0..<(isComplete ? Self.mostRounds : 1) {
-            let (newer, isWhole) = try await newer()
-            for entry in newer { entries[entry.key] = entry }
             // A value that was replaced before it was read has a new revision, which the next round reads. So the values of all keys are
             // known if there is no newer value. A key is missing only if its value was replaced in each of the rounds.
-            if newer.isEmpty, isWhole { break }
+            guard let newer = try await newer() else { break }
+            for entry in newer { entries[entry.key] = entry }
         }
         return (entries.values.sorted { $0.revision < $1.revision }, isComplete)
     }
 
-    /// Returns the values that are newer than the last one, in the order of their revisions. Values that are written in the meantime can be
-    /// missing.
+    /// Returns the values that are newer than the last one, in the order of their revisions; nil if the bucket has no newer value.
     ///
-    /// - Returns: `isWhole` is false if a server of a cluster did not have the newest values yet. The values after its newest one are then
-    ///   not returned, so that the next call begins with them.
-    private mutating func newer() async throws(NATSError) -> (entries: [KeyValueEntry], isWhole: Bool) {
+    /// Values that are replaced in the meantime can be missing. A server of a cluster can be late, and not have the newest values yet. The
+    /// values after its newest one are then not returned, so that the next call begins with them.
+    private mutating func newer() async throws(NATSError) -> [KeyValueEntry]? {
         let start = (last?.revision ?? 0) + 1
-        guard let newest = try await bucket.newest()?.revision, newest >= start, newest < 1 << 62 else {
-            return ([], true)
-        }
+        guard let newest = try await bucket.newest()?.revision, newest >= start, newest < 1 << 62 else { return nil }
         let length = max(Self.shortestRange, (newest - start) / Self.mostRanges + 1)
         let bucket = bucket
         let results = await withTaskGroup(of: Result<RangeRead, NATSError>.self) { group in
@@ -81,7 +77,7 @@ struct DirectReader {
         }
         entries = entries.filter { $0.revision < end }.sorted { $0.revision < $1.revision }
         last = entries.last ?? last
-        return (entries, end == .max)
+        return entries
     }
 
     private struct RangeRead {

@@ -5,13 +5,14 @@ import OTANATSStore
 import OTAStore
 import Testing
 
-/// The server has no JetStream, and another client answers in its place: as a server of a cluster that does not have the newest records yet.
-@Suite("Lists from a server of a cluster that is late", .timeLimit(.minutes(5))) struct LateServerTests {
+/// The server has no JetStream, and another client answers in its place: as a server of a cluster that does not have the newest records yet,
+/// or as a server with a record that is replaced at the worst moment.
+@Suite("Lists from a server that is late or gets writes", .timeLimit(.minutes(5))) struct LateServerTests {
     @Test("a list without a consumer has the records that one of the servers does not have yet", arguments: [1, 9, 90])
     func list(late: Int) async throws {
         let count: UInt64 = 100
         try await withStore { store, server in
-            server.set(newest: count, late: late, known: count - 30)
+            server.set(devices: count, late: late, known: count - 30)
             let records = try await store.records(in: .devices)
             #expect(records.map(\.revision.number) == Array(1...count))
         }
@@ -20,16 +21,27 @@ import Testing
     @Test("a watch without a consumer delivers such records later, and reports no loss")
     func watch() async throws {
         try await withStore { store, server in
-            server.set(newest: 10, late: 0, known: 10)
+            server.set(devices: 10)
             try await store.withChanges(of: .devices) { changes in
                 var revisions: [UInt64] = []
                 for try await record in changes {
                     revisions.append(record.revision.number)
-                    if revisions.count == 10 { server.set(newest: 20, late: 1, known: 15) }
+                    if revisions.count == 10 { server.set(devices: 20, late: 1, known: 15) }
                     if revisions.count == 20 { break }
                 }
                 #expect(revisions == Array(1...20))
             }
+        }
+    }
+
+    @Test(
+        "a list without a consumer has a record that is replaced before it is read, up to 15 times",
+        arguments: [1, 2, 15])
+    func replaced(times: Int) async throws {
+        try await withStore { store, server in
+            server.set(devices: 10, replacements: times)
+            let records = try await store.records(in: .devices)
+            #expect(records.map(\.revision.number) == Array(2...10) + [10 + UInt64(times)])
         }
     }
 
@@ -48,19 +60,40 @@ import Testing
     }
 }
 
-/// Answers the requests to the bucket of the devices. The record with the revision N is that of the device N.
+/// Answers the requests to the bucket of the devices. The record of the device N has the revision N, except for the device 1.
 private final class LateServer: Sendable {
     private struct State {
-        var newest: UInt64 = 0
+        var devices: UInt64
         /// The number of answers that are still given by a server that is late, and the newest revision on this server.
         var late = 0
         var known: UInt64 = 0
+        /// The revision of the device 1, and the number of times that its record is replaced just before it is read.
+        var first: UInt64 = 1
+        var replacements = 0
+
+        var newest: UInt64 { max(devices, first) }
+        var newestRecord: (revision: UInt64, device: UInt64)? { (newest, newest == first ? 1 : newest) }
+
+        /// Returns the lowest present revision from a number on, and the number of its device.
+        mutating func record(from start: UInt64) -> (revision: UInt64, device: UInt64)? {
+            if late > 0, start > known {
+                late -= 1
+                return nil
+            }
+            let other = max(start, 2) <= devices ? max(start, 2) : nil
+            if replacements > 0, first >= start, first < other ?? .max {
+                replacements -= 1
+                first = newest + 1
+            }
+            if first >= start, first < other ?? .max { return (first, 1) }
+            return other.map { ($0, $0) }
+        }
     }
 
-    private let state = Guarded(State())
+    private let state = Guarded(State(devices: 0))
 
-    func set(newest: UInt64, late: Int, known: UInt64) {
-        state.with { $0 = State(newest: newest, late: late, known: known) }
+    func set(devices: UInt64, late: Int = 0, known: UInt64 = 0, replacements: Int = 0) {
+        state.with { $0 = State(devices: devices, late: late, known: known, replacements: replacements) }
     }
 
     func answer(_ request: NATSMessage, _ client: NATSClient) async throws {
@@ -70,21 +103,15 @@ private final class LateServer: Sendable {
             return try await client.publish(reply, Array(refusal.utf8))
         }
         let text = String(decoding: request.payload, as: UTF8.self)
-        let first = text.split(separator: #""seq":"#).last.flatMap { UInt64($0.prefix { $0.isNumber }) }
-        let revision = state.with { state -> UInt64? in
-            guard let first else { return state.newest }
-            if first > state.known, state.late > 0 {
-                state.late -= 1
-                return nil
-            }
-            return first <= state.newest ? first : nil
-        }
+        let start = text.split(separator: #""seq":"#).last.flatMap { UInt64($0.prefix { $0.isNumber }) }
+        let record = state.with { start == nil ? $0.newestRecord : $0.record(from: start ?? 0) }
         let stream = request.subject.dropFirst("$JS.API.DIRECT.GET.".count)
-        let bucket = stream.dropFirst("KV_".count)
+        guard let record else { return try await client.publish(reply, headers: ["Status": "404"]) }
         let headers: NATSHeaders = [
-            "Nats-Stream": String(stream), "Nats-Subject": "$KV.\(bucket).device-\(revision ?? 0)",
-            "Nats-Sequence": "\(revision ?? 0)",
+            "Nats-Stream": String(stream),
+            "Nats-Subject": "$KV.\(stream.dropFirst("KV_".count)).device-\(record.device)",
+            "Nats-Sequence": "\(record.revision)",
         ]
-        try await client.publish(reply, headers: revision == nil ? ["Status": "404"] : headers, [1])
+        try await client.publish(reply, headers: headers, [1])
     }
 }

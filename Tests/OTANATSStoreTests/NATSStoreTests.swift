@@ -80,32 +80,6 @@ import Testing
         }
     }
 
-    @Test("a list without a consumer also has the records that are replaced again and again")
-    func listOfReplacedRecords() async throws {
-        try await withStores(.newest, noConsumers, login: "reader:secret@") { writer, reader in
-            let keys = try (0..<64).map { try RecordKey.of(.devices, "device-\($0)") }
-            for key in keys { _ = try await writer.write([1], at: key, expecting: .absent) }
-            await withTaskGroup(of: Void.self) { group in
-                for part in 0..<4 {
-                    group.addTask {
-                        var number = part
-                        while !Task.isCancelled {
-                            number = (number + 4) % keys.count
-                            let record = try? await writer.read(keys[number])
-                            guard let revision = record?.revision else { continue }
-                            _ = try? await writer.write([2], at: keys[number], expecting: revision)
-                        }
-                    }
-                }
-                for _ in 0..<20 {
-                    let records = (try? await reader.records(in: .devices)) ?? []
-                    #expect(Set(records.map(\.key)) == Set(keys) && records.count == keys.count)
-                }
-                group.cancelAll()
-            }
-        }
-    }
-
     @Test(
         "a watch ends with store-records-lost after the server was restored from an older copy",
         arguments: [true, false])
