@@ -6,8 +6,9 @@ public struct NATSError: Error, Sendable, Equatable {
         case invalidArguments = "invalid-arguments"
         /// No server is reachable at the given addresses.
         case connectionFailed = "connection-failed"
-        /// The server ended the connection before it sent its first message (INFO). A server with `handshake_first: true` in its
-        /// configuration waits for a TLS handshake at this time. libnats 3.4 cannot start it before the first message.
+        /// The server ended the connection before it sent its first message (INFO), or its first message is another one. The program at this
+        /// address can be another server, or a proxy whose server does not run. A server with `handshake_first: true` in its configuration
+        /// waits for a TLS handshake at this time. libnats 3.4 cannot start it before the first message.
         case noServerInformation = "no-server-information"
         /// The TLS handshake failed: the server or this program refused the TLS settings or the certificate of the other side.
         case tlsFailed = "tls-failed"

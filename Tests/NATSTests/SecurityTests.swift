@@ -194,10 +194,21 @@ struct SecurityTests {
 
     @Test(
         "a login that is late, or during which the server ends, counts as a failed connection",
-        arguments: ["late", "end"])
+        arguments: ["late", "end", "part", "tls"])
     func interruptedLogin(kind: String) async throws {
         try await Peer.withLoginServer([kind]) { options in
+            var options = options
+            if kind == "tls" { options.servers = options.servers.map { $0.replacing("nats://", with: "tls://") } }
             await #expect(throws: NATSError(.connectionFailed, "")) { _ = try await NATSClient.open(options) }
+        }
+    }
+
+    @Test(
+        "a program that sends another first message than a NATS server, or none, is reported",
+        arguments: ["ssh", "silent"])
+    func otherProgram(kind: String) async throws {
+        try await Peer.withLoginServer([kind]) { options in
+            await #expect(throws: NATSError(.noServerInformation, "")) { _ = try await NATSClient.open(options) }
         }
     }
 

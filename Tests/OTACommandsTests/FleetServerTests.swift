@@ -7,6 +7,7 @@ import OTAFleet
 import OTALocalStore
 import OTANATSStore
 import OTAStore
+import OTATestSupport
 import SystemPackage
 import Testing
 
@@ -32,7 +33,7 @@ import Testing
     }
 
     @Test(
-        "a gateway that starts before its server waits for it, and a waiting status command survives a restart of the server"
+        "a gateway that starts before its server waits for it, also behind a proxy, and a waiting status command survives a restart of the server"
     )
     func restart() async throws {
         try await TestServer.run(.debian) { server in
@@ -45,7 +46,9 @@ import Testing
             await server.kill()
             let (_, gateway) = try await fleet.withGatewayAlone {
                 try await fleet.withController {
-                    try await Task.sleep(for: .seconds(2))
+                    try await TestServer.run(
+                        program: PythonEnvironment.python, arguments: ["-c", Self.proxy, "\(server.port)"]
+                    ) { _ in try await Task.sleep(for: .seconds(3)) }
                     try await server.start()
                     let run = try await waited.value
                     #expect(run.exit == 0, "\(run.err)")
@@ -56,6 +59,14 @@ import Testing
             #expect(!gateway.err.contains("run the command again"), "\(gateway.err)")
         }
     }
+
+    /// A proxy whose server does not run: it ends each connection.
+    private static let proxy = """
+        import socket, sys
+        listener = socket.create_server(("127.0.0.1", int(sys.argv[1])))
+        print(f"client connections on 127.0.0.1:{sys.argv[1]}\\nServer is ready", flush=True)
+        while True: listener.accept()[0].close()
+        """
 
     @Test("a server that cannot be reached fails with store-unavailable (69), and the hint names --server")
     func notReached() async throws {

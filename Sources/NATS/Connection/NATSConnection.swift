@@ -186,12 +186,16 @@ final class NATSConnection: Sendable {
         var error = error
         let text = error.cause?.lowercased() ?? ""
         switch status {
-        case NATS_CONNECTION_CLOSED: error.code = .noServerInformation
         // The server waits only 2 s for a login, and has a maximum number of connections.
         case NATS_ERR where text.contains("authentication timeout") || text.contains("exceeded"):
             error.code = .connectionFailed
         // The server ended the connection during the login.
-        case NATS_PROTOCOL_ERROR where text.contains("got ''"): error.code = .connectionFailed
+        case NATS_PROTOCOL_ERROR where text.contains("expected 'pong'"): error.code = .connectionFailed
+        // The server ended the connection during the TLS handshake. It also waits only 2 s for the handshake. A server that refuses the
+        // handshake sends an alert. OpenSSL has no text for the error of a socket, so libnats reports "(null)".
+        case NATS_SSL_ERROR where text.contains("unexpected eof") || text.contains("(null)"):
+            error.code = .connectionFailed
+        case NATS_CONNECTION_CLOSED, NATS_PROTOCOL_ERROR: error.code = .noServerInformation
         default: break
         }
         return error

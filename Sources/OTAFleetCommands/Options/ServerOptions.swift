@@ -97,7 +97,10 @@ struct ServerOptions: ParsableArguments {
             do throws(NATSError) {
                 return try await NATSClient.open(options)
             } catch {
-                guard let unreachable, error.code == .connectionFailed else { throw explained(error) }
+                // A proxy whose server does not run yet can end the connection before the server's first message.
+                guard let unreachable, [.connectionFailed, .noServerInformation].contains(error.code) else {
+                    throw explained(error)
+                }
                 unreachable(error)
             }
             try await Task.sleep(for: .seconds(2))

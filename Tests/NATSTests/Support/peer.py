@@ -139,7 +139,9 @@ def key(file):
 def login_server(file, *kinds):
     """A server that checks the login of the user in FILE, for one client at a time. Each connection has one of the given kinds, and the
     later ones have the last kind. other, zero: the first byte of the signature is another number than 0, or 0. late: the server sends the
-    error of a late login. end: the server ends the connection. After the login, the server ends the connection if it gets a PUB."""
+    error of a late login. end, part: the server ends the connection, or sends only a part of its answer. tls: the server ends the connection
+    during the TLS handshake. silent, ssh: the server sends no INFO, or another first message. After the login, the server ends the connection
+    if it gets a PUB."""
     with open(file, "rb") as seeds:
         user = nkeys.from_seed(seeds.read().strip())
     listener = socket.create_server(("127.0.0.1", 0))
@@ -153,18 +155,26 @@ def login_server(file, *kinds):
             serve(connection.makefile("rwb"), kind, user)
 
 
+UNFINISHED = {"late": b"-ERR 'Authentication Timeout'\r\n", "end": b"", "part": b"PO"}
+
+
 def serve(stream, kind, user):
+    if kind in ("silent", "ssh"):
+        return answer(stream, "SSH-2.0-OpenSSH_9.2p1") if kind == "ssh" else None
     nonce = new_nonce(user, kind)
     info = {"server_id": "login", "version": "2.9.10", "max_payload": 1000, "headers": True, "auth_required": True, "nonce": nonce}
-    answer(stream, f"INFO {json.dumps(info)}")
+    answer(stream, f"INFO {json.dumps(info | {'tls_required': kind == 'tls'})}")
+    if kind == "tls":
+        return stream.read(1)
     for line in stream:
         if line.startswith(b"CONNECT"):
             signature = json.loads(line[8:]).get("sig", "")
             if base64.urlsafe_b64decode(signature + "==") != user.sign(nonce.encode()):
                 return answer(stream, "-ERR 'Authorization Violation'")
         elif line.startswith(b"PING"):
-            if kind in ("late", "end"):
-                return answer(stream, "-ERR 'Authentication Timeout'") if kind == "late" else None
+            if kind in UNFINISHED:
+                stream.write(UNFINISHED[kind])
+                return stream.flush()
             answer(stream, "PONG")
         elif line.startswith(b"PUB"):
             return None
