@@ -64,7 +64,8 @@ struct DirectReader {
             var results: [Result<RangeRead, NATSError>] = []
             for (index, first) in stride(from: start, through: newest, by: Int(length)).enumerated() {
                 if index >= Self.atOnce, let result = await group.next() { results.append(result) }
-                group.addTask { await Self.entries(of: bucket, in: first...min(newest, first + length - 1)) }
+                let end = min(newest, first + length - 1)
+                group.addTask { await Self.entries(of: bucket, in: first...end, withNext: end == newest) }
             }
             for await result in group { results.append(result) }
             return results
@@ -87,8 +88,12 @@ struct DirectReader {
         var hole: UInt64?
     }
 
+    /// Reads a range of revisions.
+    ///
+    /// - Parameter withNext: whether to also read one value after the range, if the last values of the range were replaced. Then the last
+    ///   range of a round always has a value, and a round without a value proves that there is none.
     private static func entries(
-        of bucket: KeyValueBucket, in revisions: ClosedRange<UInt64>
+        of bucket: KeyValueBucket, in revisions: ClosedRange<UInt64>, withNext: Bool
     ) async -> Result<RangeRead, NATSError> {
         var (read, next) = (RangeRead(), revisions.lowerBound)
         do throws(NATSError) {
@@ -97,7 +102,7 @@ struct DirectReader {
                     read.hole = next
                     break
                 }
-                guard revisions.contains(entry.revision) else { break }
+                guard withNext || revisions.contains(entry.revision) else { break }
                 read.entries.append(entry)
                 next = entry.revision + 1
             }
