@@ -203,6 +203,19 @@ struct SecurityTests {
         }
     }
 
+    @Test("a server that does not answer a login or a TLS handshake is given up", arguments: ["mute", "mute-tls"])
+    func unansweredLogin(kind: String) async throws {
+        try await Peer.withLoginServer([kind]) { options in
+            var options = options
+            if kind == "mute-tls" { options.servers = options.servers.map { $0.replacing("nats://", with: "tls://") } }
+            (options.connectTimeout, options.pingInterval) = (.milliseconds(100), .milliseconds(100))
+            let start = ContinuousClock.now
+            await #expect(throws: NATSError(.connectionFailed, "")) { _ = try await NATSClient.open(options) }
+            // The server ends the connection after 120 s.
+            #expect(start.duration(to: .now) < .seconds(60))
+        }
+    }
+
     @Test(
         "a program that sends another first message than a NATS server, or none, is reported",
         arguments: ["ssh", "silent"])

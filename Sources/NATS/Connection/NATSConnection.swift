@@ -24,6 +24,7 @@ final class NATSConnection: Sendable {
     private let receivers: [UInt]
     /// The number of the user's file in `LibraryCredentials`; nil: no user.
     private let credentials: UInt?
+    private let watch: Task<Void, Never>
 
     private init(_ options: NATSOptions) throws(NATSError) {
         do throws(DescriptorError) { thread = try LoopThread() } catch {
@@ -38,11 +39,16 @@ final class NATSConnection: Sendable {
             LibraryEvents.add { Self.receivedReply($0, inbox, replies) },
         ]
         credentials = options.credentials.map(LibraryCredentials.add)
+        let silent = SilentConnections(options)
+        watch = Task {
+            while (try? await Task.sleep(for: silent.period, clock: .continuous)) != nil { silent.end() }
+        }
     }
 
     deinit {
         for receiver in receivers { LibraryEvents.remove(receiver) }
         if let credentials { LibraryCredentials.remove(credentials) }
+        watch.cancel()
         // The thread runs all queued work before it ends, so `destroy` always runs.
         let library = library
         thread.loop.perform { Self.destroy(library) }

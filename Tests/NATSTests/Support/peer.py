@@ -140,7 +140,7 @@ def login_server(file, *kinds):
     """A server that checks the login of the user in FILE, for one client at a time. Each connection has one of the given kinds, and the
     later ones have the last kind. other, zero: the first byte of the signature is another number than 0, or 0. late: the server sends the
     error of a late login. end, part: the server ends the connection, or sends only a part of its answer. tls: the server ends the connection
-    during the TLS handshake. silent, ssh: the server sends no INFO, or another first message. After the login, the server ends the connection
+    during the TLS handshake. mute, mute-tls: the server does not answer the login or the TLS handshake. silent, ssh: the server sends no INFO, or another first message. After the login, the server ends the connection
     if it gets a PUB."""
     with open(file, "rb") as seeds:
         user = nkeys.from_seed(seeds.read().strip())
@@ -151,6 +151,7 @@ def login_server(file, *kinds):
         connection, _ = listener.accept()
         kind = kinds[min(number, len(kinds) - 1)]
         number += 1
+        connection.settimeout(120)
         with connection, contextlib.suppress(ConnectionError):
             serve(connection.makefile("rwb"), kind, user)
 
@@ -163,9 +164,11 @@ def serve(stream, kind, user):
         return answer(stream, "SSH-2.0-OpenSSH_9.2p1") if kind == "ssh" else None
     nonce = new_nonce(user, kind)
     info = {"server_id": "login", "version": "2.9.10", "max_payload": 1000, "headers": True, "auth_required": True, "nonce": nonce}
-    answer(stream, f"INFO {json.dumps(info | {'tls_required': kind == 'tls'})}")
+    answer(stream, f"INFO {json.dumps(info | {'tls_required': kind.endswith('tls')})}")
     if kind == "tls":
         return stream.read(1)
+    if kind.startswith("mute"):
+        return stream.read()
     for line in stream:
         if line.startswith(b"CONNECT"):
             signature = json.loads(line[8:]).get("sig", "")

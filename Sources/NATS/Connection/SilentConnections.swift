@@ -1,0 +1,63 @@
+import Glibc
+
+/// Ends connections to a server that does not answer a login.
+///
+/// libnats before 3.8 waits without a limit for the answer to a login, and stores 1 MB per second meanwhile
+/// (https://github.com/nats-io/nats.c/pull/707). It also waits without a limit for the TLS handshake. It holds its lock during this time, and
+/// has no function that returns the socket. Therefore this type finds the socket among the descriptors of the process.
+struct SilentConnections {
+    /// The time between two searches.
+    let period: Duration
+    /// The maximum time without data from the server. A connection whose pings are answered, or that the library still counts as intact, is
+    /// silent for a shorter time.
+    private let limit: Duration
+    private let ports: Set<UInt16>
+
+    init(_ options: NATSOptions) {
+        period = max(options.connectTimeout, options.pingInterval)
+        limit = period * 4
+        ports = Set(options.servers.map(Self.port))
+    }
+
+    /// Ends the TCP connections of this process to a port of the servers, if they have received no data for the limit.
+    func end() {
+        guard let folder = opendir("/proc/self/fd") else { return }
+        defer { closedir(folder) }
+        while let entry = readdir(folder) {
+            let name = withUnsafeBytes(of: &entry.pointee.d_name) {
+                String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self)
+            }
+            // Another thread can close a descriptor and open it again as another file. The copy stays the same file.
+            guard let number = CInt(name), case let copy = fcntl(number, F_DUPFD_CLOEXEC, 0), copy >= 0 else {
+                continue
+            }
+            defer { close(copy) }
+            if let port = Self.remotePort(of: copy), ports.contains(port), isSilent(copy) {
+                shutdown(copy, CInt(SHUT_RDWR))
+            }
+        }
+    }
+
+    private func isSilent(_ socket: CInt) -> Bool {
+        var (information, length) = (tcp_info(), socklen_t(MemoryLayout<tcp_info>.size))
+        return getsockopt(socket, CInt(IPPROTO_TCP), TCP_INFO, &information, &length) == 0
+            && Duration.milliseconds(information.tcpi_last_data_recv) > limit
+    }
+
+    /// Returns the port of the other side; nil if the descriptor is not a connected IP socket.
+    private static func remotePort(of socket: CInt) -> UInt16? {
+        var (address, length) = (sockaddr_in6(), socklen_t(MemoryLayout<sockaddr_in6>.size))
+        let status = withUnsafeMutableBytes(of: &address) {
+            getpeername(socket, $0.baseAddress?.assumingMemoryBound(to: sockaddr.self), &length)
+        }
+        // The port has the same place in the addresses of IPv4 and IPv6.
+        guard status == 0, [AF_INET, AF_INET6].contains(CInt(address.sin6_family)) else { return nil }
+        return UInt16(bigEndian: address.sin6_port)
+    }
+
+    /// Returns the port of an address such as `nats://HOST:PORT`; 4222 if the address has no port.
+    private static func port(of server: String) -> UInt16 {
+        guard let colon = server.lastIndex(of: ":") else { return 4222 }
+        return UInt16(server[server.index(after: colon)...]) ?? 4222
+    }
+}
