@@ -24,6 +24,7 @@ final class NATSConnection: Sendable {
     private let receivers: [UInt]
     /// The number of the user's file in `LibraryCredentials`; nil: no user.
     private let credentials: UInt?
+    /// Ends the connections to a server that does not answer a login.
     private let watch: Task<Void, Never>
 
     private init(_ options: NATSOptions) throws(NATSError) {
@@ -39,8 +40,8 @@ final class NATSConnection: Sendable {
             LibraryEvents.add { Self.receivedReply($0, inbox, replies) },
         ]
         credentials = options.credentials.map(LibraryCredentials.add)
-        let silent = SilentConnections(options)
         watch = Task {
+            var silent = SilentConnections(options)
             while (try? await Task.sleep(for: silent.period, clock: .continuous)) != nil { silent.end() }
         }
     }

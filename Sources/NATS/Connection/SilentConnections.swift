@@ -12,6 +12,9 @@ struct SilentConnections {
     /// silent for a shorter time.
     private let limit: Duration
     private let ports: Set<UInt16>
+    /// The numbers of the connections that the last search found. After this process was stopped for a while, its connections seem to be
+    /// silent, but they are not in the next search.
+    private var found: Set<ino_t> = []
 
     init(_ options: NATSOptions) {
         period = max(options.connectTimeout, options.pingInterval)
@@ -19,23 +22,36 @@ struct SilentConnections {
         ports = Set(options.servers.map(Self.port))
     }
 
-    /// Ends the TCP connections of this process to a port of the servers, if they have received no data for the limit.
-    func end() {
+    /// Ends the TCP connections of this process to a port of the servers, if they have received no data for the limit, also in the last
+    /// search.
+    mutating func end() {
         guard let folder = opendir("/proc/self/fd") else { return }
         defer { closedir(folder) }
+        var silent: Set<ino_t> = []
         while let entry = readdir(folder) {
             let name = withUnsafeBytes(of: &entry.pointee.d_name) {
                 String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self)
             }
-            // Another thread can close a descriptor and open it again as another file. The copy stays the same file.
-            guard let number = CInt(name), case let copy = fcntl(number, F_DUPFD_CLOEXEC, 0), copy >= 0 else {
-                continue
-            }
-            defer { close(copy) }
-            if let port = Self.remotePort(of: copy), ports.contains(port), isSilent(copy) {
-                shutdown(copy, CInt(SHUT_RDWR))
-            }
+            guard let descriptor = CInt(name), let number = silentConnection(descriptor) else { continue }
+            silent.insert(number)
+            guard found.contains(number) else { continue }
+            // Another thread can close a descriptor and open it again as another file. The copy stays the same file. Only sockets are
+            // copied: the end of a copy of another file would release the locks of this process on the file.
+            let copy = fcntl(descriptor, F_DUPFD_CLOEXEC, 0)
+            guard copy >= 0 else { continue }
+            if silentConnection(copy) == number { shutdown(copy, CInt(SHUT_RDWR)) }
+            close(copy)
         }
+        found = silent
+    }
+
+    /// Returns the number of the socket; nil if the descriptor is not a silent connection to a port of the servers.
+    private func silentConnection(_ descriptor: CInt) -> ino_t? {
+        var status = stat()
+        guard fstat(descriptor, &status) == 0, status.st_mode & S_IFMT == S_IFSOCK,
+            let port = Self.remotePort(of: descriptor), ports.contains(port), isSilent(descriptor)
+        else { return nil }
+        return status.st_ino
     }
 
     private func isSilent(_ socket: CInt) -> Bool {

@@ -140,8 +140,8 @@ def login_server(file, *kinds):
     """A server that checks the login of the user in FILE, for one client at a time. Each connection has one of the given kinds, and the
     later ones have the last kind. other, zero: the first byte of the signature is another number than 0, or 0. late: the server sends the
     error of a late login. end, part: the server ends the connection, or sends only a part of its answer. tls: the server ends the connection
-    during the TLS handshake. mute, mute-tls: the server does not answer the login or the TLS handshake. silent, ssh: the server sends no INFO, or another first message. After the login, the server ends the connection
-    if it gets a PUB."""
+    during the TLS handshake. mute, mute-tls: the server does not answer the login or the TLS handshake. silent, ssh: the server sends no INFO,
+    or another first message. After the login, the server ends the connection if it gets a PUB."""
     with open(file, "rb") as seeds:
         user = nkeys.from_seed(seeds.read().strip())
     listener = socket.create_server(("127.0.0.1", 0))
