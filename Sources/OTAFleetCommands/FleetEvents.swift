@@ -47,7 +47,8 @@ struct FleetEvents: Command {
             kind is 'updated', or the error code of the attempt or of the refused record, such as link-lost or record-untrusted. A \
             word that does not apply is a '-'. The store keeps events for 90 days. The gateways write them without a signature.
 
-            With --follow and --format json, events prints all events together when it ends.
+            With --follow and --format json, events prints all events together when it ends. If the store loses its newest events, for \
+            example because an older copy is restored, --follow warns, and continues with the new events.
 
             Example: otaflash fleet events --rollout spring --follow
             """)
@@ -81,9 +82,23 @@ struct FleetEvents: Command {
         let device = try deviceID.map { try DeviceID(reading: $0).text }
         return try await store.withStore(for: console) { store in
             let shown = Shown(console)
-            // Prints the events after the last printed event.
+            // Prints the events after the last printed event. The read starts at this event: if the store does not have it any more, the
+            // store uses its number again, and a read after this number would skip the new events.
             @Sendable func show() async throws {
-                while case let events = try await store.events(after: shown.last), !events.isEmpty {
+                while true {
+                    var events = try await store.events(after: shown.last.map { max($0.number, 1) - 1 } ?? 0)
+                    if let last = shown.last {
+                        // A full history drops its oldest events, so that a greater number is no loss.
+                        guard events.first?.number ?? 0 > last.number || events.first == last else {
+                            console.warn(
+                                "the store does not contain the event \(last.number) any more, for example because an older copy was "
+                                    + "restored; only new events follow",
+                                hint: "show the events that are left: otaflash fleet events")
+                            return try await shown.moveToEnd(of: store)
+                        }
+                        if events.first == last { events.removeFirst() }
+                    }
+                    guard !events.isEmpty else { return }
                     try shown.add(events) { event in
                         (rollout == nil || event.rollout.description == rollout)
                             && (device == nil || event.device.description == device)
@@ -115,7 +130,7 @@ struct FleetEvents: Command {
     /// The events until now. With text as the format, the events are printed at once and not kept.
     private final class Shown: Sendable {
         private struct State {
-            var last: UInt64 = 0
+            var last: StoredEvent?
             var isEmpty = true
             var events: [FleetHistoryEvent] = []
         }
@@ -124,18 +139,24 @@ struct FleetEvents: Command {
 
         init(_ console: Console) { self.console = console }
 
-        var last: UInt64 { state.with(\.last) }
+        var last: StoredEvent? { state.with(\.last) }
         var isEmpty: Bool { state.with(\.isEmpty) }
         var events: [FleetHistoryEvent] { state.with(\.events) }
 
         func add(_ stored: [StoredEvent], where matches: (FleetEvent) -> Bool) throws {
             let events = stored.filter { matches($0.event) }.map { FleetHistoryEvent($0) }
             state.with {
-                $0.last = stored.last?.number ?? $0.last
+                $0.last = stored.last ?? $0.last
                 $0.isEmpty = $0.isEmpty && events.isEmpty
                 if !console.isText { $0.events += events }
             }
             if console.isText { try console.printLines(events.map(\.line)) }
+        }
+
+        /// Moves to the last event of the store, and prints nothing.
+        func moveToEnd(of store: any FleetStore) async throws {
+            state.with { $0.last = nil }
+            while let event = try await store.events(after: last?.number ?? 0).last { state.with { $0.last = event } }
         }
     }
 }

@@ -49,6 +49,42 @@ import Testing
         #expect(try String(decoding: sandbox.read("events"), as: UTF8.self) == "-  spring  -  berlin-7  -  went\n")
     }
 
+    @Test(
+        "fleet events --follow warns after an older copy of the store was restored, and prints the next events",
+        .timeLimit(.minutes(1)), arguments: ["lost", "used again"])
+    func restored(_ number: String) async throws {
+        let sandbox = try Sandbox()
+        try await LocalStore(FilePath(sandbox.path("fleet.db"))).append(event("first", "{}"))
+        let copy = try sandbox.read("fleet.db")
+        try await LocalStore(FilePath(sandbox.path("fleet.db"))).append(event("second", "{}"))
+        async let following = sandbox.shell(
+            #"echo $$ >pid; exec "$0" fleet events --follow --store fleet.db >events 2>warnings"#)
+        func text(_ name: String) throws -> String {
+            sandbox.exists(name) ? String(decoding: try sandbox.read(name), as: UTF8.self) : ""
+        }
+        func wait(for word: String, in name: String) async throws {
+            while try !text(name).contains(word) { try await Task.sleep(for: .milliseconds(20)) }
+        }
+        try await wait(for: "second", in: "events")
+        try sandbox.write("copy.db", copy)
+        let store = try await LocalStore(FilePath(sandbox.path("copy.db")))
+        // The number of the lost event then belongs to another event.
+        if number == "used again" { try await store.append(event("other", "{}")) }
+        _ = try await sandbox.shell("mv copy.db fleet.db")
+        try await wait(for: "the store does not contain the event 2 any more", in: "warnings")
+        try await wait(for: "hint: show the events that are left: otaflash fleet events", in: "warnings")
+        // The command reads to the end of the store between its warning and its next read.
+        try await Task.sleep(for: .milliseconds(500))
+        let restored = try await LocalStore(FilePath(sandbox.path("fleet.db")))
+        for kind in ["third", "fourth"] { try await restored.append(event(kind, "{}")) }
+        try await wait(for: "fourth", in: "events")
+        _ = try await sandbox.shell("kill $(cat pid)")
+        #expect(try await following.exit == 0)
+        let kinds = try text("events").split(separator: "\n").map { $0.split(separator: " ").last.map(String.init) }
+        #expect(kinds == ["first", "second", "third", "fourth"])
+        #expect(try text("warnings").split(separator: "warning:").count == 2, "one warning")
+    }
+
     @Test("texts of a gateway cannot control the terminal, and malformed records are ignored with a warning")
     func hostileRecords() async throws {
         let sandbox = try Sandbox()
