@@ -198,6 +198,29 @@ import Testing
         #expect(malformed.exit == 64 && malformed.out.contains("contains no NKey seed"), "\(malformed.out)")
     }
 
+    @Test("a rollout that names only controllers that do not lead causes a warning")
+    func absentController() async throws {
+        try await TestServer.run(.newest) { server in
+            try await server.createStore()
+            let fleet = try await Fleet(devices: 1, server: server.url)
+            #expect(try await fleet.sandbox.run("keygen", "second").exit == 0)
+            let first = try await fleet.create("first")
+            #expect(first.err.contains(" of --controller leads: no controller has run; "), "\(first.err)")
+            #expect(first.err.contains("hint: start the controller: otaflash fleet run --key KEY.pem"), "\(first.err)")
+            let words = ["rollout", "create", "other", "--release", fleet.release, "--select", "product=demo"]
+            try await fleet.withController {
+                try await FleetServer.wait {
+                    try await fleet.status("first").json().rollout?.state?.string == "running"
+                }
+                let other = try await fleet.run(words + ["--key", "ops.pem", "--controller", "second.pub.pem"])
+                #expect(other.exit == 0, "\(other.err)")
+                #expect(other.err.contains("leads: the controller that leads has the key "), "\(other.err)")
+                let both = try await fleet.create("both", "--controller", "second.pub.pem")
+                #expect(!both.err.contains("of --controller"), "one of the two leads: \(both.err)")
+            }
+        }
+    }
+
     @Test("a rollout that names no controller is refused, unless this machine's controller leads on the server")
     func noController() async throws {
         try await TestServer.run(.newest) { server in
@@ -220,14 +243,14 @@ import Testing
             // A gateway with a file as its store has created the key. No controller on the server uses it.
             try fleet.sandbox.makeFolder("state/fleet")
             #expect(try await fleet.sandbox.run("keygen", "state/fleet/controller").exit == 0)
-            try await refusal("no controller has run on the server, but the key of this machine's controller is ")
+            try await refusal("no controller has run, but the key of this machine's controller is ")
             try await fleet.withController(state: "other") {
                 let leader = RecordKey(.progress, try #require(RecordName("_leader")))
                 try await NATSClient.withClient(server.options) { client in
                     let store = try NATSStore(client)
                     try await FleetServer.wait { try await store.read(leader) != nil }
                 }
-                try await refusal("the controller that leads on the server has the key ")
+                try await refusal("the controller that leads has the key ")
                 let named = try await fleet.create("autumn")
                 #expect(named.exit == 0)
                 #expect(try await fleet.change("abort", "autumn").exit == 0)

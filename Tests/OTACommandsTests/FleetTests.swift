@@ -241,6 +241,18 @@ import Testing
         #expect(run.err.contains("stage 1 needs 20 finished devices for the next stage, but it admits only 1"))
     }
 
+    @Test("a rollout for a controller that is not this machine's controller causes a warning")
+    func otherController() async throws {
+        let fleet = try await Fleet(devices: 1)
+        let other = try await fleet.create("other", "--controller", "controller.pub.pem")
+        #expect(other.err.contains(" of --controller leads: no controller has run; "), "\(other.err)")
+        let own = try await fleet.create("own")
+        #expect(!own.err.contains("of --controller"), "\(own.err)")
+        #expect(try await fleet.sandbox.run("keygen", "own", "--from", "state/fleet/controller.pem").exit == 0)
+        let named = try await fleet.create("named", "--controller", "own.pub.pem")
+        #expect(!named.err.contains("of --controller"), "\(named.err)")
+    }
+
     @Test("a warning about a stage names its devices without a record, or without a known product")
     func reasons() async throws {
         let fleet = try await Fleet(devices: 1)

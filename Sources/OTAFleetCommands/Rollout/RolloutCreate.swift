@@ -137,6 +137,7 @@ struct RolloutCreate: Command {
                     .badChange, "there is already a rollout \(name)",
                     hint: "choose another name; or show the rollout: otaflash rollout status \(name)")
             }
+            if !named.isEmpty { try await warnOfAbsent(named, in: store, console) }
             try await StageCheck(rollout, in: store).warn(console)
             try await store.put(operators.sign(rollout, with: signer).encoded(), at: key, expecting: .absent)
             return RolloutAnswer(RolloutSummary(rollout, progress: nil, counts: .init()))
@@ -197,17 +198,41 @@ struct RolloutCreate: Command {
             throw Failure.usage("the rollout needs a controller, and no controller has run on this machine", hint: hint)
         }
         let key = try FleetFolder.controllerKey().publicKey
-        let leader = try await store.read(RecordKey(.progress, "_leader")).flatMap {
-            try? LeaderRecord(parsing: $0.bytes).controller
-        }
+        let leader = try await Self.leader(in: store)
         guard leader == key.id else {
-            let other =
-                leader.map { "the controller that leads on the server has the key \($0)" }
-                ?? "no controller has run on the server"
             throw Failure.usage(
-                "the rollout needs a controller: \(other), but the key of this machine's controller is \(key.id)",
+                "the rollout needs a controller: \(Self.description(of: leader)), but the key of this machine's controller is "
+                    + "\(key.id)",
                 hint: hint)
         }
         return key
+    }
+
+    /// Warns if no controller with one of the keys leads, because the rollout then waits, perhaps for ever.
+    ///
+    /// A gateway with a file as its store can start later with the key of this machine's controller.
+    private func warnOfAbsent(_ named: [PublicKey], in store: some FleetStore, _ console: Console) async throws {
+        let leader = try await Self.leader(in: store)
+        var running = [leader].compactMap { $0 }
+        if !self.store.isOnServer, try FleetFolder.hasControllerKey() {
+            running.append(try FleetFolder.controllerKey().publicKey.id)
+        }
+        guard !named.contains(where: { running.contains($0.id) }) else { return }
+        let keys = named.map { "\($0.id)" }.joined(separator: ", ")
+        console.warn(
+            "no controller with the key \(keys) of --controller leads: \(Self.description(of: leader)); the rollout waits for its "
+                + "controller",
+            hint: "start the controller: otaflash fleet run --key KEY.pem")
+    }
+
+    /// The key of the controller that leads or was the last leader; nil if there was none.
+    private static func leader(in store: some FleetStore) async throws -> KeyID? {
+        try await store.read(RecordKey(.progress, "_leader")).flatMap {
+            try? LeaderRecord(parsing: $0.bytes).controller
+        }
+    }
+
+    private static func description(of leader: KeyID?) -> String {
+        leader.map { "the controller that leads has the key \($0)" } ?? "no controller has run"
     }
 }
