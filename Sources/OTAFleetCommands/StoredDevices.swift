@@ -57,6 +57,17 @@ struct StoredDevices: Sendable {
         }
         return counts
     }
+
+    /// Returns the number of devices that a stage until now admits, but whose last job is from a newer rollout. They are in no count of the
+    /// older rollout.
+    func moved(from rollout: Rollout, stage current: Int) -> Int {
+        records.count {
+            $0.rollout != rollout.name && !$0.mayFollow(rollout.name, rollout.created)
+                && rollout.selection.includes(
+                    product: $0.product, version: $0.version, groups: $0.groups, ignoringVersion: true)
+                && rollout.admits($0.device, groups: $0.groups, upTo: current)
+        }
+    }
 }
 
 extension DeviceRecord {

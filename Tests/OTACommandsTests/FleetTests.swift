@@ -105,6 +105,27 @@ import Testing
         #expect(waited.exit == 0, "\(waited.err)")
     }
 
+    @Test("a running rollout whose devices are all in a newer rollout shows this, and their number")
+    func moved() async throws {
+        let fleet = try await Fleet(devices: 2)
+        try await fleet.create("old")
+        try await fleet.withGateway {
+            #expect(try await fleet.status("old", "--wait", "--timeout", "60s").exit == 0)
+            let created = try await fleet.run(
+                ["rollout", "create", "new", "--release", fleet.release, "--select", "product=demo", "--key", "ops.pem"])
+            #expect(created.exit == 0, "\(created.err)")
+            #expect(try await fleet.status("new", "--wait", "--timeout", "60s").exit == 0)
+        }
+        let words = ["--operators", "ops.pub.pem"]
+        let status = try await fleet.run(["rollout", "status", "old"] + words)
+        #expect(status.out.contains("all known devices are in newer rollouts\n"), "\(status.out)")
+        #expect(status.out.contains("in newer rollouts  2\n"), "\(status.out)")
+        let list = try await fleet.run(["rollout", "list"] + words)
+        #expect(list.out.contains("old      all known devices are in newer rollouts"), "\(list.out)")
+        #expect(try await fleet.status("old").json().rollout?.moved?.number == 2)
+        #expect(try await fleet.status("new").json().rollout?.moved == nil)
+    }
+
     @Test("a second gateway with the same name is refused")
     func twoGateways() async throws {
         let fleet = try await Fleet(devices: 1)

@@ -29,6 +29,8 @@ struct RolloutSummary: Encodable, Sendable {
     let stages: Int
     /// Nil if the devices could not be counted.
     let devices: Counts?
+    /// The devices of the stages until now whose last job is from a newer rollout; nil if there are none. They are not in `devices`.
+    let moved: Int?
     let created, expires: String
     /// True if the last stage is in force, at least one known device is finished, and no known device is running or waiting.
     let isFinished: Bool
@@ -36,7 +38,8 @@ struct RolloutSummary: Encodable, Sendable {
     /// - Parameters:
     ///   - progress: the progress that a controller of the rollout signed; nil: no controller has started the rollout.
     ///   - counts: the devices of the stages until now; nil: the devices could not be counted.
-    init(_ rollout: Rollout, progress: RolloutProgress?, counts: RolloutProgress.Counts?) {
+    ///   - moved: the devices of these stages whose last job is from a newer rollout.
+    init(_ rollout: Rollout, progress: RolloutProgress?, counts: RolloutProgress.Counts?, moved: Int = 0) {
         name = rollout.name.text
         product = rollout.selection.product.text
         release = rollout.release.text
@@ -45,6 +48,7 @@ struct RolloutSummary: Encodable, Sendable {
         stages = last
         stage = progress.map { min($0.stage, last - 1) + 1 } ?? 0
         devices = counts.map { Counts($0) }
+        self.moved = moved == 0 ? nil : moved
         created = rollout.created.description
         expires = rollout.expires.description
         // The operator's state is newer than the progress until the controller has read it.
@@ -62,11 +66,15 @@ struct RolloutSummary: Encodable, Sendable {
     }
 
     private enum CodingKeys: String, CodingKey {
-        case name, product, release, state, serial, stage, stages, devices, created, expires
+        case name, product, release, state, serial, stage, stages, devices, moved, created, expires
         case isFinished = "finished"
     }
 
-    var text: String { isFinished && state == "running" ? "all known devices are finished" : state }
+    var text: String {
+        guard state == "running" else { return state }
+        if isFinished { return "all known devices are finished" }
+        return moved != nil && devices?.total == 0 ? "all known devices are in newer rollouts" : state
+    }
 
     /// The titles and values that a list and the status of one rollout show.
     var cells: [(String, String)] {
@@ -102,7 +110,8 @@ extension RolloutSummary {
             return RolloutSummary(rollout.value, progress: nil, counts: nil)
         }
         let counts = progress.map { devices.counts(of: rollout.value, stage: $0.value.stage) } ?? .init()
-        return RolloutSummary(rollout.value, progress: progress?.value, counts: counts)
+        let moved = progress.map { devices.moved(from: rollout.value, stage: $0.value.stage) } ?? 0
+        return RolloutSummary(rollout.value, progress: progress?.value, counts: counts, moved: moved)
     }
 
     /// Returns the rollouts that an operator signed, in the order of their names. For each other rollout in the store, it prints a warning.
@@ -142,6 +151,7 @@ struct RolloutAnswer: CommandAnswer {
                 ("running", "\(devices.running)"), ("waiting", "\(devices.waiting)"), ("refused", "\(devices.refused)"),
             ]
         }
+        if let moved = rollout.moved { cells.append(("in newer rollouts", "\(moved)")) }
         return TextTable.pairs(cells + [("expires", rollout.expires)])
     }
 }
