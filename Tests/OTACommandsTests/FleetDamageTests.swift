@@ -77,6 +77,9 @@ import Testing
         }
         let list = try await fleet.json("rollout", "list", "--operators", "ops.pub.pem").rollouts
         #expect(list?[0]?.state?.string == "aborted" && list?[0]?.release?.string == fleet.release)
+        let table = try await fleet.run(["rollout", "list", "--operators", "ops.pub.pem"])
+        let row = "spring   aborted, progress unknown  -      -     -       demo     \(fleet.release)\n"
+        #expect(table.out.hasSuffix(row), "\(table.out)")
     }
 
     @Test("abort --release ends a rollout whose record was deleted, and needs the ID of a release")

@@ -71,16 +71,17 @@ struct RolloutSummary: Encodable, Sendable {
     }
 
     var text: String {
+        guard let devices else { return "\(state), progress unknown" }
         guard state == "running" else { return state }
         if isFinished { return "all known devices are finished" }
-        return moved != nil && devices?.total == 0 ? "all known devices are in newer rollouts" : state
+        return moved != nil && devices.total == 0 ? "all known devices are in newer rollouts" : state
     }
 
     /// The titles and values that a list and the status of one rollout show.
     var cells: [(String, String)] {
         [
-            ("rollout", name), ("state", text), ("stage", "\(stage) of \(stages)"),
-            ("done", devices.map { "\($0.done) of \($0.total)" } ?? "not counted"),
+            ("rollout", name), ("state", text), ("stage", devices == nil ? "-" : "\(stage) of \(stages)"),
+            ("done", devices.map { "\($0.done) of \($0.total)" } ?? "-"),
             ("failed", devices.map { "\($0.failed)" } ?? "-"), ("product", product),
             ("release", release),
         ]
