@@ -161,6 +161,15 @@ public struct NATSStore: FleetStore {
         } catch {
             if error.code == .conflict { return .conflict }
             if error.isOutcomeUnknown { return .unknown }
+            // An operator can read the gateways' records. A write has no responders: the account of the gateways does not share it.
+            if error.code == .noResponders, key.bucket == .gateways,
+                (try? await gatewayAPIPrefix()) == ServerConfiguration.gatewayAPIPrefix
+            {
+                throw StoreError(
+                    .accessRefused,
+                    "this user is in the account of the operators, which cannot write the records of gateways"
+                )
+            }
             throw StoreError(error)
         }
     }

@@ -101,8 +101,26 @@ import Testing
             let error = try run.json().error
             #expect(error?.code?.string == "store-access-refused", "\(run.out)")
             #expect(error?.message?.string?.contains("may not write as the gateway 'dsk'") == true, "\(run.out)")
-            #expect(error?.hint?.string?.contains("--name NAME --credentials gateway-NAME.nk") == true, "\(run.out)")
+            #expect(error?.hint?.string?.contains("belongs to the credentials: --name NAME") == true, "\(run.out)")
             #expect(try await fleet.json("fleet", "devices").devices?.array?.isEmpty == true)
+        }
+    }
+
+    @Test(
+        "a gateway with the credentials of an operator or a controller ends with 77, and names the right file",
+        arguments: ["operator.nk", "controller.nk"])
+    func otherRole(credentials: String) async throws {
+        try await FleetServer.run(.debian) { sandbox, server in
+            let fleet = try await Fleet(in: sandbox, devices: 1, server: server.url)
+            let run = try await fleet.gateway(["--credentials", credentials, "--format", "json"])
+            #expect(run.exit == 77, "\(run.err)")
+            let error = try run.json().error
+            #expect(error?.code?.string == "store-access-refused", "\(run.out)")
+            #expect(error?.message?.string?.contains("may not write as the gateway 'desk'") == true, "\(run.out)")
+            #expect(
+                error?.hint?.string?.contains("give the credentials of this gateway: --credentials gateway-desk.nk")
+                    == true)
+            #expect(!run.err.contains("no-responders"), "\(run.err)")
         }
     }
 

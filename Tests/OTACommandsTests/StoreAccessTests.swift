@@ -43,7 +43,7 @@ import Testing
         let absent = StoreError(.unavailable, "away")
         #expect(access(absent, Self.refused)?.code == .accessRefused)
         #expect(access(Self.refused)?.context.contains("may not write as the gateway 'desk'") == true)
-        #expect(access(Self.refused)?.hint?.contains("give the name that belongs to the credentials") == true)
+        #expect(access(Self.refused)?.hint?.contains("--credentials gateway-desk.nk; or the name that belongs") == true)
         #expect(access(absent, absent) == nil)
         #expect(access(absent, nil, Self.refused) == nil)
     }
