@@ -24,6 +24,15 @@ package struct VirtualDevices {
         store = VirtualDeviceStore(folder: folder)
     }
 
+    /// Returns the names of the virtual devices in a list of addresses that do not exist.
+    package func missing(from addresses: [DeviceAddress]) -> [String] {
+        addresses.compactMap { address in
+            guard case .simulated(let device) = address.transport else { return nil }
+            let name = device.name ?? Self.demoName
+            return store.exists(name) ? nil : name
+        }
+    }
+
     /// Locks a virtual device.
     ///
     /// The lock file is in the folder of the virtual devices, so every process that uses the device finds the lock. The name of the lock

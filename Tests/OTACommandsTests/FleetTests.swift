@@ -126,6 +126,20 @@ import Testing
         #expect(try await fleet.status("new").json().rollout?.moved == nil)
     }
 
+    @Test("a gateway warns of a virtual device that does not exist, and names it")
+    func missingDevice() async throws {
+        let fleet = try await Fleet(devices: 1)
+        let list = String(decoding: try fleet.sandbox.read("list"), as: UTF8.self)
+        try fleet.sandbox.write("list", Array("\(list)sim:d2?pace=virtual\nsim:dx\n".utf8))
+        let gateway = try await fleet.withGatewayAlone {
+            while try await fleet.json("fleet", "gateways").gateways?.array?.isEmpty != false {
+                try await Task.sleep(for: .milliseconds(50))
+            }
+        }.gateway
+        #expect(gateway.err.contains("warning: these virtual devices do not exist: d2, dx; "), "\(gateway.err)")
+        #expect(gateway.err.contains("otaflash simulate create d2 --product NAME"), "\(gateway.err)")
+    }
+
     @Test("a second gateway with the same name is refused")
     func twoGateways() async throws {
         let fleet = try await Fleet(devices: 1)

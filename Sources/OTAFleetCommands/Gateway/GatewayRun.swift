@@ -82,6 +82,7 @@ struct GatewayRun: Command {
                 "'\(gateway)' is not a name for a gateway", hint: "use 1 to 64 letters, digits, _ and -")
         }
         let addresses = try DeviceList(device, file: deviceFile).addresses(atMost: 1000)
+        try warnOfMissing(addresses, console)
         let verifier = Verifier(trust: try trust.store(console))
         let operators = try operators.keys(console)
         let folder = try FleetFolder.path.appending("gateway-\(name)")
@@ -101,6 +102,16 @@ struct GatewayRun: Command {
                     console)
             }
         }
+    }
+
+    /// Warns of virtual devices that do not exist. A missing device of another transport can be switched off.
+    private func warnOfMissing(_ addresses: [DeviceAddress], _ console: Console) throws {
+        let missing = try VirtualDevices().missing(from: addresses)
+        guard let first = missing.first else { return }
+        console.warn(
+            "these virtual devices do not exist: \(missing.joined(separator: ", ")); the gateway looks for them again every 60 s",
+            hint: "correct the name in --device or --device-file (list them: otaflash simulate list), or create the device: "
+                + "otaflash simulate create \(first) --product NAME --trust KEY.pub.pem")
     }
 
     private func run(
