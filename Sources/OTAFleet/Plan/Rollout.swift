@@ -143,15 +143,12 @@ public struct Rollout: SignedPayload {
     /// rollout, and gateways would ignore an abort whose serial they have already seen. No version follows an abort.
     ///
     /// - Parameter wall: the time of the wall clock; nil if the clock is not set.
-    /// - Throws: `bad-rollout-change` if the rollout is aborted, or if a paused rollout should be paused again.
+    /// - Throws: `bad-rollout-change` if the rollout is aborted.
     func changed(to state: State, at wall: Timestamp?) throws(FleetError) -> Rollout {
         guard self.state != .aborted else {
             throw FleetError(
                 .badChange, "the rollout \(name) is aborted, which is final",
                 hint: "otaflash rollout create NAME --release \(release)")
-        }
-        guard state != .paused || self.state != .paused else {
-            throw FleetError(.badChange, "the rollout \(name) is already paused")
         }
         var next = self
         next.serial += 1

@@ -14,7 +14,8 @@ struct RolloutChangeOptions: ParsableArguments {
     /// The time for the count of the devices. On a server, a large fleet needs more: `rollout status` has no limit.
     private static let countTime = Duration.seconds(10)
 
-    /// Signs the next version of the rollout, and writes it to the store. Before the write, this method reads only the record of the
+    /// Signs the next version of the rollout, and writes it to the store. If the rollout already has the state, nothing is written. Before
+    /// the write, this method reads only the record of the
     /// rollout: neither a large fleet nor another damaged record may delay or prevent an abort.
     ///
     /// - Parameter release: the release for an abort if the record of the rollout cannot be read; nil: such a record is an error.
@@ -28,23 +29,39 @@ struct RolloutChangeOptions: ParsableArguments {
         return try await store.withStore(for: console) { store in
             let record = try await RolloutRecord(name, in: store)
             if isAlone, release == nil { try record.requireSignature(by: signer) }
-            if state == .running { try await requireUnfinished(try record.rollout(operators), store) }
+            if state != .aborted {
+                let present = try record.rollout(operators)
+                if try await has(state, present, store) {
+                    let name = state == .paused ? "is already paused" : "is not paused or halted"
+                    console.note("the rollout \(present.value.name) \(name): nothing changes")
+                    return RolloutAnswer(await counted(present, store, console))
+                }
+            }
             let next = try await record.changed(to: state, release: release, operators, signer, in: store).encoded()
             try await store.put(next, at: RecordKey(name), expecting: record.revision)
             return RolloutAnswer(await counted(try operators.rollout(next), store, console))
         }
     }
 
-    private func requireUnfinished(_ rollout: Verified<Rollout>, _ store: any FleetStore) async throws {
+    /// Returns whether the rollout already has the state. A halted rollout is not running until its controller has read the resume.
+    ///
+    /// - Throws: `bad-rollout-change` for the resume of a complete rollout.
+    private func has(
+        _ state: Rollout.State, _ rollout: Verified<Rollout>, _ store: any FleetStore
+    ) async throws -> Bool {
         let name = rollout.value.name
-        guard rollout.value.state == .running, let stored = try await store.read(RecordKey(.progress, name.text)),
-            let progress = try? OperatorKeys.progress(stored.bytes, of: rollout), progress.value.state == .complete
-        else { return }
-        throw FleetError(
-            .badChange, "the rollout \(name) is complete: all known devices have been finished for 24 h",
-            hint:
-                "for other devices, create a new rollout: otaflash rollout create NAME --release \(rollout.value.release)"
-        )
+        guard rollout.value.state == state else { return false }
+        guard state == .running, let stored = try await store.read(RecordKey(.progress, name.text)) else { return true }
+        guard let progress = try? OperatorKeys.progress(stored.bytes, of: rollout).value else { return false }
+        switch progress.state {
+        case .running: return true
+        case .halted: return progress.rolloutSerial < rollout.value.serial
+        case .complete:
+            throw FleetError(
+                .badChange, "the rollout \(name) is complete: all known devices have been finished for 24 h",
+                hint: "for other devices, create a new rollout: otaflash rollout create NAME --release "
+                    + "\(rollout.value.release)")
+        }
     }
 
     /// Counts the devices of the changed rollout. The change is already written, so a failure of the count is only a warning.

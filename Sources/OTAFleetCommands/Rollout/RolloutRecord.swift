@@ -83,13 +83,7 @@ struct RolloutRecord {
             }
             return try operators.abort(name, of: try await store.release(release, operators).0, at: now, with: signer)
         }
-        do throws(FleetError) {
-            return try operators.change(present, to: state, at: WallClock.now(), with: signer)
-        } catch {
-            guard error.code == .badChange, error.hint == nil else { throw error }
-            let resume = state == .paused ? "continue it: otaflash rollout resume \(name) --key KEY.pem; or " : ""
-            throw FleetError(error.code, error.context, hint: resume + "show it: otaflash rollout status \(name)")
-        }
+        return try operators.change(present, to: state, at: WallClock.now(), with: signer)
     }
 }
 
