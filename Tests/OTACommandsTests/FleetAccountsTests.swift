@@ -189,6 +189,11 @@ import Testing
             var status = stat()
             #expect(stat(sandbox.path(name), &status) == 0 && status.st_mode & 0o777 == 0o600, "\(name)")
         }
+        let words = ["fleet", "init", "--config", "nats.conf", "--force"]
+        let replaced = try await sandbox.run(words)
+        #expect(replaced.out.contains("\nnext: reload the server: nats-server --signal reload\n"), "\(replaced.out)")
+        let new = try await sandbox.run("fleet", "init", "--config", "new.conf")
+        #expect(new.out.contains("\nnext: start the server: nats-server -c new.conf\n"), "\(new.out)")
         #expect(try await write("--gateway", "a.b", "--force").exit == 64)
         #expect(try await write("--server", "nats://127.0.0.1:1").exit == 64)
     }

@@ -28,7 +28,7 @@ import Testing
                 !String(decoding: streams.payload, as: UTF8.self).contains("check"), "the bucket of the race is deleted"
             )
             let text = try await sandbox.run("fleet", "check", "--server", server.url)
-            #expect(text.out.contains("200 rounds of 12 writers, 1 replicas: 0 unsafe"), "\(text.out)")
+            #expect(text.out.contains("200 rounds of 12 writers, 1 replica: 0 unsafe"), "\(text.out)")
         }
     }
 

@@ -34,6 +34,7 @@ import Testing
         let waited = try await fleet.withGateway { try await fleet.status("bad", "--wait", "--timeout", "60s") }
         #expect(waited.exit == 78, "\(waited.err)")
         #expect(try waited.json().error?.code?.string == "rollout-halted")
+        #expect(try waited.json().error?.message?.string?.hasSuffix("halted in stage 1: 2 devices failed") == true)
         let rollout = try waited.json().rollout
         #expect(rollout?.devices?.failed?.number == 2 && rollout?.stage?.number == 1)
         let devices = try await fleet.json("fleet", "devices")
@@ -150,6 +151,7 @@ import Testing
             }
         }.gateway
         #expect(gateway.err.contains("warning: these virtual devices do not exist: d2, dx; "), "\(gateway.err)")
+        #expect(gateway.err.contains("the gateway desk runs with 3 devices; "), "\(gateway.err)")
         #expect(gateway.err.contains("otaflash simulate create d2 --product NAME"), "\(gateway.err)")
     }
 
@@ -252,6 +254,24 @@ import Testing
         #expect(run.exit == 64 && run.err.contains("hint: give "), "\(run.err)")
     }
 
+    @Test(
+        "a mistyped word in --select gets a suggestion, and a value of --state that does not exist is an error in one line"
+    )
+    func mistyped() async throws {
+        let sandbox = try Sandbox()
+        let select = try await sandbox.run(
+            "rollout", "create", "spring", "--release", "0011223344556677", "--key", "ops.pem", "--select",
+            "prodct=demo")
+        #expect(select.err.contains("hint: did you mean product=demo? give product=NAME,"), "\(select.err)")
+        let repeated = try await sandbox.run(
+            "rollout", "create", "spring", "--release", "0011223344556677", "--key", "ops.pem", "--select",
+            "product=demo,product=lamp")
+        #expect(repeated.exit == 64 && repeated.err.contains("hint: give product=NAME,"), "\(repeated.err)")
+        let state = try await sandbox.run("fleet", "devices", "--state", "up")
+        #expect(
+            state.exit == 64 && state.err.contains(": idle, running, waiting, done, given-up, held\n"), "\(state.err)")
+    }
+
     @Test("a command for a name that is not in the store names the next command", arguments: ["status", "create"])
     func absent(command: String) async throws {
         let sandbox = try Sandbox()
@@ -315,7 +335,7 @@ import Testing
         let known = try await fleet.create("known", "--stages", "devices=sim-d1,100%")
         #expect(!known.err.contains("stage 1"), "\(known.err)")
         let group = try await fleet.create("group", "--stages", "group=lab,100%")
-        #expect(group.err.contains("stage 1 needs 1 finished devices"), "\(group.err)")
+        #expect(group.err.contains("stage 1 needs 1 finished device for"), "\(group.err)")
         #expect(group.err.contains("the product of sim-d1 is not known yet"), "\(group.err)")
         #expect(group.err.contains("if the product is demo, do nothing") && !group.err.contains("lower min"))
     }
@@ -329,64 +349,5 @@ import Testing
         let result = try run.json()
         #expect(result.command?.string == "rollout list" && result.error?.code?.string == "no-fleet-program")
         #expect(result.error?.hint?.string?.contains("apt install ./otaflash-fleet_") == true, "\(run.out)")
-    }
-}
-
-/// How `otaflash` finds the commands of `otaflash-fleet`.
-@Suite("Commands of otaflash-fleet on the command line of otaflash") struct FleetProgramTests {
-    @Test("otaflash runs each command of otaflash-fleet, with its help")
-    func all() async throws {
-        let sandbox = try Sandbox()
-        let dump = try await sandbox.shell(#""$0-fleet" --experimental-dump-help"#)
-        let groups = try #require(try JSONValue(parsing: dump.out).command?.subcommands?.array)
-        var count = 0
-        for group in groups {
-            let name = try #require(group.commandName?.string)
-            for verb in group.subcommands?.array ?? [] {
-                let words = [name, try #require(verb.commandName?.string)]
-                let help = try await sandbox.run(words + ["--help"])
-                #expect(help.exit == 0 && help.out.contains("USAGE: otaflash \(words[0]) \(words[1])"), "\(help.err)")
-                count += 1
-            }
-        }
-        #expect(count >= 11)
-    }
-
-    @Test(
-        "options before the command are passed to otaflash-fleet",
-        arguments: [["rollout", "list"], ["fleet", "devices"]])
-    func optionsFirst(words: [String]) async throws {
-        let sandbox = try Sandbox()
-        try await sandbox.run("keygen", "ops")
-        let operators = words[0] == "rollout" ? ["--operators", "ops.pub.pem"] : []
-        let run = try await sandbox.run(["--format", "json"] + words + operators)
-        #expect(run.exit == 0, "\(run.err)")
-        #expect(try run.json().command?.string == words.joined(separator: " "))
-        let wrong = try await sandbox.run(["--format", "json"] + words + ["--nonsense"])
-        #expect(try wrong.exit == 64 && wrong.json().command?.string == words.joined(separator: " "))
-    }
-
-    @Test(
-        "a mistyped command of otaflash-fleet gets a suggestion, also without otaflash-fleet",
-        arguments: [
-            ("rolout list", "otaflash rollout"), ("gatway run", "otaflash gateway"), ("fleet device", "devices"),
-        ])
-    func mistyped(typed: String, suggested: String) async throws {
-        let sandbox = try Sandbox()
-        let run = try await sandbox.run(typed.split(separator: " ").map(String.init))
-        #expect(run.exit == 64 && run.err.contains("did you mean: ") && run.err.contains(suggested), "\(run.err)")
-        guard !typed.hasPrefix("fleet") else { return }
-        let alone = try await sandbox.shell(#"cp "$0" ./otaflash && exec ./otaflash $1"#, typed)
-        #expect(alone.err == run.err)
-    }
-
-    @Test("without otaflash-fleet, the completion scripts have the commands of otaflash")
-    func scriptAlone() async throws {
-        let sandbox = try Sandbox()
-        let words = "--generate-completion-script bash"
-        let alone = try await sandbox.shell(#"cp "$0" ./otaflash && exec ./otaflash $1"#, words)
-        let whole = try await sandbox.shell(#"exec "$0" $1"#, words)
-        #expect(alone.exit == 0 && alone.out.contains("simulate") && !alone.out.contains("rollout"))
-        #expect(whole.exit == 0 && whole.out.contains("simulate") && whole.out.contains("rollout"))
     }
 }

@@ -79,7 +79,9 @@ extension Failure {
     ///   - usage: the usage of the command, without the word `Usage`.
     ///   - help: the command that shows the help.
     init(parsing message: String, usage: String, help: String) {
-        self = .usage(message.isEmpty ? "invalid arguments" : message, hint: "show the help: \(help)")
+        // argument-parser lists many possible values on separate lines. A message has one line.
+        let line = message.replacing(":\n  - ", with: ": ").replacing("\n  - ", with: ", ")
+        self = .usage(line.isEmpty ? "invalid arguments" : line, hint: "show the help: \(help)")
         self.usage = HelpPage.usage("Usage: \(usage)").map(String.init)
     }
 

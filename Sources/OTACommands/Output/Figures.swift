@@ -1,5 +1,5 @@
 /// Formats numbers with units as text for the user.
-enum Figures {
+package enum Figures {
     /// Formats a number with `places` decimal places, at most 6. Halves are rounded away from zero.
     static func decimal(_ value: Double, places: Int) -> String {
         guard value.isFinite, abs(value) < 1e12 else { return "?" }
@@ -12,6 +12,9 @@ enum Figures {
         let digits = String(fraction)
         return "\(sign)\(whole).\(String(repeating: "0", count: places - digits.count))\(digits)"
     }
+
+    /// Formats a number of things. Examples: `1 device`, `2 devices`.
+    package static func count(_ number: Int, _ what: String) -> String { "\(number) \(what)\(number == 1 ? "" : "s")" }
 
     /// Formats a size in bytes. Examples: `512 bytes`, `63.5 kB`, `1.20 MB`.
     static func bytes(_ count: Int) -> String {

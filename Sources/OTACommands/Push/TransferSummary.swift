@@ -97,14 +97,10 @@ struct TransferSummary: Encodable, Sendable {
                 lines.append("The image was sent \(form): \(Figures.bytes(encodedBytes))\(speed)\(maximum).")
             }
         }
-        let troubles = [Self.count(gaps, "gap"), Self.count(disconnects, "lost link")].compactMap { $0 }
+        let troubles = [(gaps, "gap"), (disconnects, "lost link")].filter { $0.0 > 0 }.map { Figures.count($0, $1) }
         if !troubles.isEmpty {
             lines.append("\(Figures.bytes(resentBytes)) sent again after \(troubles.joined(separator: " and ")).")
         }
         return lines
-    }
-
-    private static func count(_ number: Int, _ what: String) -> String? {
-        number == 0 ? nil : "\(number) \(what)\(number == 1 ? "" : "s")"
     }
 }

@@ -110,7 +110,8 @@ struct GatewayRun: Command {
         guard let first = missing.first else { return }
         console.warn(
             "these virtual devices do not exist: \(missing.joined(separator: ", ")); the gateway looks for them again every 60 s",
-            hint: "correct the name in --device or --device-file (list them: otaflash simulate list), or create the device: "
+            hint:
+                "correct the name in --device or --device-file (list them: otaflash simulate list), or create the device: "
                 + "otaflash simulate create \(first) --product NAME --trust KEY.pub.pem")
     }
 
@@ -149,7 +150,8 @@ struct GatewayRun: Command {
                 report: { notes.report($0) })
         let others = search.all ? " and all Bluetooth devices in range" : ""
         console.note(
-            "the gateway \(holder.gateway) runs with \(addresses.count) devices\(others); press Ctrl-C to stop it")
+            "the gateway \(holder.gateway) runs with \(Figures.count(addresses.count, "device"))\(others); press Ctrl-C to stop it"
+        )
         try await Interrupts.during(onFirst: { console.note("stopping; press Ctrl-C again to stop at once") }) {
             signals in
             try await access.stopping(

@@ -19,7 +19,11 @@ enum RolloutPlan {
                     Selection.VersionCondition($0)
                 }
             case "group": groups.append(try parsed(value, "--select", rule) { GroupName($0) })
-            default: throw wrong(String(item), "--select", rule)
+            default:
+                let nearest = Suggestion.nearest(to: name, in: ["product", "running", "group"])
+                // A repeated word is written correctly.
+                let meant = nearest == name ? nil : nearest.map { "\($0)=\(value)" }
+                throw wrong(String(item), "--select", rule, meant: meant)
             }
         }
         guard let product else { throw wrong(text, "--select", rule) }
@@ -115,7 +119,9 @@ enum RolloutPlan {
         return value
     }
 
-    static func wrong(_ text: String, _ option: String, _ rule: String) -> Failure {
-        .usage("'\(text)' is not a valid value for \(option)", hint: "give \(rule)")
+    /// - Parameter meant: the value that the user probably meant; nil: no value is similar.
+    static func wrong(_ text: String, _ option: String, _ rule: String, meant: String? = nil) -> Failure {
+        let question = meant.map { "did you mean \($0)? " } ?? ""
+        return .usage("'\(text)' is not a valid value for \(option)", hint: "\(question)give \(rule)")
     }
 }

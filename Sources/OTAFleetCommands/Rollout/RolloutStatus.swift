@@ -114,7 +114,7 @@ struct RolloutStatus: Command {
     private static func halted(_ summary: RolloutSummary) -> Failure {
         Failure(
             "rollout-halted", .rolledBack,
-            "the rollout \(summary.name) halted in stage \(summary.stage): \(summary.devices?.failed ?? 0) devices failed",
+            "the rollout \(summary.name) halted in stage \(summary.stage): \(Figures.count(summary.devices?.failed ?? 0, "device")) failed",
             hint: "show the devices: otaflash fleet devices --state given-up; to continue: otaflash rollout resume "
                 + "\(summary.name) --key KEY.pem")
     }

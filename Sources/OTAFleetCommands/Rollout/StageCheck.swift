@@ -64,7 +64,7 @@ struct StageCheck {
             let isPercent = if case .percent = stage.audience { true } else { false }
             guard stages[index].count < stage.minimum, !isEmpty || !isPercent else { continue }
             let text =
-                "stage \(index + 1) needs \(stage.minimum) finished devices for the next stage, but it admits only "
+                "stage \(index + 1) needs \(Figures.count(stage.minimum, "finished device")) for the next stage, but it admits only "
                 + "\(stages[index].count) of the known devices"
             warn(text, stages[index], "use a lower min in --advance, or a larger stage", console)
             isWarned = true

@@ -141,7 +141,10 @@ struct FleetCheckAnswer: CommandAnswer {
         }
         rows.append(
             race.map {
-                ("race", "\($0.rounds) rounds of \($0.writers) writers, \($0.replicas) replicas: \($0.unsafe) unsafe")
+                (
+                    "race",
+                    "\($0.rounds) rounds of \($0.writers) writers, \(Figures.count($0.replicas, "replica")): \($0.unsafe) unsafe"
+                )
             } ?? ("race", "not run" + (failure == nil ? ": this user may not create a bucket" : "")))
         if let store {
             rows.append(("replicas", store.replicas.map { "\($0)" } ?? "not shown to this user"))

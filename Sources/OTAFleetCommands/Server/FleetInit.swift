@@ -104,6 +104,7 @@ struct FleetInit: Command {
 
     /// Writes the configuration, and the credentials that do not exist.
     private func write(_ file: FilePath) throws -> FleetInitAnswer.Configuration {
+        let isReplaced = (try? file.stat()) != nil
         let folder = file.removingLastComponent()
         var users: [FleetInitAnswer.User] = []
         func user(_ role: String, _ name: String, _ gateway: String? = nil) throws -> ServerConfiguration.User {
@@ -127,7 +128,7 @@ struct FleetInit: Command {
         let output = try configurationFile(file)
         try Array(text.utf8).withUnsafeBytes { try output.write($0, at: 0) }
         try output.commit()
-        return .init(file: file.string, listen: listen, users: users)
+        return .init(file: file.string, listen: listen, users: users, isReplaced: isReplaced)
     }
 
     private func configurationFile(_ file: FilePath) throws -> OutputFile {
@@ -172,6 +173,10 @@ struct FleetInitAnswer: CommandAnswer {
     struct Configuration: Encodable, Sendable {
         let file, listen: String
         let users: [User]
+        /// True if a server can already run with an earlier version of the file.
+        let isReplaced: Bool
+
+        private enum CodingKeys: CodingKey { case file, listen, users }
     }
 
     private let configuration: Configuration?
@@ -193,10 +198,16 @@ struct FleetInitAnswer: CommandAnswer {
     var lines: [TerminalLine] {
         guard let configuration else { return check?.lines ?? [] }
         let rows = configuration.users.map { ($0.gateway.map { "gateway \($0)" } ?? $0.role, $0.credentials) }
-        return TextTable.pairs([("configuration", configuration.file)] + rows) + [
-            "",
-            "next: start the server: nats-server -c \(configuration.file)",
-            "then: otaflash fleet init --server nats://\(configuration.listen) --credentials \(configuration.users[0].credentials)",
-        ]
+        let start = "start the server: nats-server -c \(configuration.file)"
+        let create =
+            "otaflash fleet init --server nats://\(configuration.listen) --credentials \(configuration.users[0].credentials)"
+        let next: [TerminalLine] =
+            configuration.isReplaced
+            ? [
+                "next: reload the server: nats-server --signal reload", "if it does not run yet, \(start)",
+                "then: \(create)",
+            ]
+            : ["next: \(start)", "then: \(create)"]
+        return TextTable.pairs([("configuration", configuration.file)] + rows) + [""] + next
     }
 }
