@@ -9,7 +9,8 @@ package import OTAStore
 /// There are three cases. libnats ends the connection for good after the server has refused the credentials twice, for example because the
 /// user was removed. Or the server refuses single operations, because the permissions of the user were changed. An operator can correct
 /// this while the command runs, so the command stops only after 5 minutes. Or the server refuses the first presence of a gateway: its
-/// name is not the name of its user, or the user is an operator or a controller. Then the history would have none of its events, so the command stops at once.
+/// name is not the name of its user, or the user is an operator or a controller. Then the history would have none of its events, so the
+/// command stops at once.
 package final class StoreAccess: Sendable {
     private struct State {
         /// The first and the last refusal of each kind of operation that has not succeeded since then.

@@ -14,9 +14,10 @@ struct RolloutChangeOptions: ParsableArguments {
     /// The time for the count of the devices. On a server, a large fleet needs more: `rollout status` has no limit.
     private static let countTime = Duration.seconds(10)
 
-    /// Signs the next version of the rollout, and writes it to the store. If the rollout already has the state, nothing is written. Before
-    /// the write, this method reads only the record of the
-    /// rollout: neither a large fleet nor another damaged record may delay or prevent an abort.
+    /// Signs the next version of the rollout, and writes it to the store. If the rollout already has the state, nothing is written.
+    ///
+    /// Before the write, this method reads only the rollout and its progress: neither a large fleet nor another damaged record may delay or
+    /// prevent an abort.
     ///
     /// - Parameter release: the release for an abort if the record of the rollout cannot be read; nil: such a record is an error.
     /// - Throws: `bad-rollout-change`, also for a resume of a complete rollout that is not paused, which has nothing to continue; the errors
