@@ -4,9 +4,10 @@ import Glibc
 
 /// Proves the identity of a user to the server, in callbacks of libnats. The callbacks read the user's file each time the library connects.
 ///
-/// libnats before 3.8 sends no signature if the first byte of the signature is 0. The server then refuses the user, although the credentials
-/// are right. This concerns one of 256 logins (https://github.com/nats-io/nats.c/pull/705). Therefore the callback gives the library no such
-/// signature, and the attempt to connect ends before the server has checked it. The next attempt gets another nonce, and thus another signature.
+/// libnats before 3.8 sends no signature if the first byte of the signature is 0. The server then refuses the user, although the
+/// credentials are right. This concerns one of 256 logins (https://github.com/nats-io/nats.c/pull/705). Therefore the callback gives the
+/// library no such signature, and the attempt to connect ends before the server has checked it. The next attempt gets another nonce, and
+/// thus another signature.
 enum LibraryCredentials {
     private struct User {
         let file: String
