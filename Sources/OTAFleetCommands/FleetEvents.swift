@@ -88,16 +88,19 @@ struct FleetEvents: Command {
                 while true {
                     var events = try await store.events(after: shown.last.map { max($0.number, 1) - 1 } ?? 0)
                     if let last = shown.last {
-                        // A full history drops its oldest events, so that a greater number is no loss.
-                        guard events.first?.number ?? 0 > last.number || events.first == last else {
+                        if events.isEmpty || events.first?.number == last.number && events.first != last {
+                            // In a cluster, a server that is late can answer some reads. It does not have the event yet.
+                            guard !events.isEmpty || shown.countMiss() >= 3 else { return }
                             console.warn(
                                 "the store does not contain the event \(last.number) any more, for example because an older copy was "
                                     + "restored; only new events follow",
                                 hint: "show the events that are left: otaflash fleet events")
                             return try await shown.moveToEnd(of: store)
                         }
+                        // A full history drops its oldest events, so a greater number is no loss.
                         if events.first == last { events.removeFirst() }
                     }
+                    shown.endMisses()
                     guard !events.isEmpty else { return }
                     try shown.add(events) { event in
                         (rollout == nil || event.rollout.description == rollout)
@@ -131,6 +134,8 @@ struct FleetEvents: Command {
     private final class Shown: Sendable {
         private struct State {
             var last: StoredEvent?
+            /// The number of reads in a row that did not find the last event.
+            var misses = 0
             var isEmpty = true
             var events: [FleetHistoryEvent] = []
         }
@@ -153,9 +158,19 @@ struct FleetEvents: Command {
             if console.isText { try console.printLines(events.map(\.line)) }
         }
 
+        /// Records that a read did not find the last event. Returns the number of such reads in a row.
+        func countMiss() -> Int {
+            state.with {
+                $0.misses += 1
+                return $0.misses
+            }
+        }
+
+        func endMisses() { state.with { $0.misses = 0 } }
+
         /// Moves to the last event of the store, and prints nothing.
         func moveToEnd(of store: any FleetStore) async throws {
-            state.with { $0.last = nil }
+            state.with { ($0.last, $0.misses) = (nil, 0) }
             while let event = try await store.events(after: last?.number ?? 0).last { state.with { $0.last = event } }
         }
     }
