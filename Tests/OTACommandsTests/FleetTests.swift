@@ -81,15 +81,9 @@ import Testing
     func changeOfCompleteRollout() async throws {
         let fleet = try await Fleet(devices: 1)
         try await fleet.create("spring", "--controller", "controller.pub.pem")
-        let text =
-            #"{"schema":1,"rollout":"spring","serial":1,"rollout_serial":1,"state":"complete","stage":0,"#
-            + #""counts":{"done":1,"running":0,"failed":0,"refused":0,"waiting":0}}"#
-        let pem = try SecretBytes(copying: fleet.sandbox.read("controller.pem"))
-        let key = try PrivateKey(pem: pem)
-        let progress = try SignedRecord(signing: RolloutProgress(payload: Array(text.utf8)), with: key).encoded()
         let store = try await LocalStore(FilePath(fleet.sandbox.path("state/fleet/fleet.db")))
         let name = try #require(RecordName("spring"))
-        #expect(try await store.write(progress, at: RecordKey(.progress, name), expecting: .absent) != .conflict)
+        try await writeProgress("complete", ofSerial: 1, of: fleet, to: store)
         #expect(try await fleet.status("spring").json().rollout?.state?.string == "complete")
         let before = try await store.read(RecordKey(.rollouts, name))
         let run = try await fleet.change("resume", "spring")
@@ -99,6 +93,33 @@ import Testing
         #expect(error?.hint?.string?.contains("otaflash rollout create NAME --release \(fleet.release)") == true)
         #expect(try await store.read(RecordKey(.rollouts, name)) == before)
         for command in ["pause", "resume", "abort"] { #expect(try await fleet.change(command, "spring").exit == 0) }
+    }
+
+    @Test(
+        "resume writes a new version of a running rollout if the store has lost a version that its controller has read")
+    func changeOfRestoredRollout() async throws {
+        let fleet = try await Fleet(devices: 1)
+        try await fleet.create("spring", "--controller", "controller.pub.pem")
+        let store = try await LocalStore(FilePath(fleet.sandbox.path("state/fleet/fleet.db")))
+        try await writeProgress("running", ofSerial: 2, of: fleet, to: store)
+        for note in [false, true] {
+            let run = try await fleet.change("resume", "spring")
+            #expect(try run.exit == 0 && run.json().rollout?.serial?.number == 2, "\(run.out)")
+            #expect(run.err.contains("nothing changes") == note, "\(run.err)")
+        }
+    }
+
+    /// Writes the progress that the controller signed for a version of the rollout `spring`.
+    private func writeProgress(
+        _ state: String, ofSerial serial: Int, of fleet: Fleet, to store: LocalStore
+    ) async throws {
+        let text =
+            #"{"schema":1,"rollout":"spring","serial":1,"rollout_serial":\#(serial),"state":"\#(state)","stage":0,"#
+            + #""counts":{"done":1,"running":0,"failed":0,"refused":0,"waiting":0}}"#
+        let key = try PrivateKey(pem: SecretBytes(copying: fleet.sandbox.read("controller.pem")))
+        let progress = try SignedRecord(signing: RolloutProgress(payload: Array(text.utf8)), with: key).encoded()
+        let name = try #require(RecordName("spring"))
+        #expect(try await store.write(progress, at: RecordKey(.progress, name), expecting: .absent) != .conflict)
     }
 
     @Test("a paused rollout updates no device until it is resumed")

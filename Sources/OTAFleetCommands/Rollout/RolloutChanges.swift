@@ -52,11 +52,16 @@ struct RolloutChangeOptions: ParsableArguments {
     ) async throws -> Bool {
         let name = rollout.value.name
         guard rollout.value.state == state else { return false }
-        guard state == .running, let stored = try await store.read(RecordKey(.progress, name.text)) else { return true }
-        guard let progress = try? OperatorKeys.progress(stored.bytes, of: rollout).value else { return false }
+        guard let stored = try await store.read(RecordKey(.progress, name.text)) else { return true }
+        // After the loss of a newer version, the gateways wait for a version that is at least as new.
+        guard let progress = try? OperatorKeys.progress(stored.bytes, of: rollout).value,
+            progress.rolloutSerial <= rollout.value.serial
+        else { return false }
+        guard state == .running else { return true }
         switch progress.state {
         case .running: return true
         case .halted: return progress.rolloutSerial < rollout.value.serial
+        case .complete where progress.rolloutSerial < rollout.value.serial: return true
         case .complete:
             throw FleetError(
                 .badChange, "the rollout \(name) is complete: all known devices have been finished for 24 h",

@@ -214,8 +214,8 @@ struct RolloutCreate: Command {
     private func warnOfAbsent(_ named: [PublicKey], in store: some FleetStore, _ console: Console) async throws {
         let leader = try await Self.leader(in: store)
         var running = [leader].compactMap { $0 }
-        if !self.store.isOnServer, try FleetFolder.hasControllerKey() {
-            running.append(try FleetFolder.controllerKey().publicKey.id)
+        if !self.store.isOnServer, try FleetFolder.hasControllerKey(), let key = try? FleetFolder.controllerKey() {
+            running.append(key.publicKey.id)
         }
         guard !named.contains(where: { running.contains($0.id) }) else { return }
         let keys = named.map { "\($0.id)" }.joined(separator: ", ")
