@@ -41,23 +41,25 @@ struct DirectReader {
             if entry != last, !isReplaced { restart() }
         }
         let isComplete = last == nil
-        var entries: [String: KeyValueEntry] = [:]
+        var (entries, goal) = ([String: KeyValueEntry](), UInt64(0))
         for _ in 0..<(isComplete ? Self.mostRounds : 1) {
             // A value that was replaced before it was read has a new revision, which the next round reads. So the values of all keys are
-            // known if there is no newer value. A key is missing only if its value was replaced in each of the rounds.
-            guard let newer = try await newer() else { break }
-            for entry in newer { entries[entry.key] = entry }
+            // known if there is no newer value. A key is missing only if its value was replaced in each of the rounds. A server of a
+            // cluster can be late, so the newest value of an earlier round can be newer.
+            goal = max(goal, try await bucket.newest()?.revision ?? 0)
+            let start = (last?.revision ?? 0) + 1
+            guard start <= goal else { break }
+            for entry in try await values(in: start...goal) { entries[entry.key] = entry }
         }
         return (entries.values.sorted { $0.revision < $1.revision }, isComplete)
     }
 
-    /// Returns the values that are newer than the last one, in the order of their revisions; nil if the bucket has no newer value.
+    /// Returns the values in a range of revisions, and the first value after it if the last values of the range were replaced.
     ///
     /// Values that are replaced in the meantime can be missing. A server of a cluster can be late, and not have the newest values yet. The
     /// values after its newest one are then not returned, so that the next call begins with them.
-    private mutating func newer() async throws(NATSError) -> [KeyValueEntry]? {
-        let start = (last?.revision ?? 0) + 1
-        guard let newest = try await bucket.newest()?.revision, newest >= start, newest < 1 << 62 else { return nil }
+    private mutating func values(in range: ClosedRange<UInt64>) async throws(NATSError) -> [KeyValueEntry] {
+        let (start, newest) = (range.lowerBound, range.upperBound)
         let length = max(Self.shortestRange, (newest - start) / Self.mostRanges + 1)
         let bucket = bucket
         let results = await withTaskGroup(of: Result<RangeRead, NATSError>.self) { group in
@@ -128,8 +130,8 @@ actor ChangeSource {
     private var reader: DirectReader?
     private var hasRead = false
     private var ledger: RevisionLedger
-    /// True if the last search without a consumer has found a loss.
-    private var isLossSeen = false
+    /// The number of the last searches without a consumer that have found a loss.
+    private var losses = 0
 
     init(_ stored: KeyValueBucket, _ bucket: Bucket, hasConsumer: Bool) {
         (self.stored, self.bucket, self.hasConsumer) = (stored, bucket, hasConsumer)
@@ -200,12 +202,12 @@ actor ChangeSource {
                 for entry in entries { next.add(entry) }
                 if let suspect = next.end().first { next.lose(suspect.key, suspect.revision, nil) }
                 if let error = next.loss {
-                    // In a cluster, a server that is late can answer one request. So a loss counts only if the next search finds it, too.
-                    guard !isLossSeen else { return .failure(error) }
-                    isLossSeen = true
+                    // In a cluster, a server that is late can answer. So a loss counts only if three searches in a row find it.
+                    losses += 1
+                    guard losses < 3 else { return .failure(error) }
                     reader.restart()
                 } else {
-                    (ledger, isLossSeen) = (next, false)
+                    (ledger, losses) = (next, 0)
                     let records = entries.compactMap { StoredRecord($0, bucket) }
                     if !records.isEmpty { return .success(records) }
                 }

@@ -196,7 +196,8 @@ extension StoredStream.Message {
     /// Reads the answer to a `DIRECT.GET`. Returns nil if a header is missing or malformed, or if the message is from another stream.
     init?(_ reply: NATSMessage, stream: String) {
         guard reply.headers["Nats-Stream"] == stream, let subject = reply.headers["Nats-Subject"],
-            let sequence = reply.headers["Nats-Sequence"].flatMap({ UInt64($0) }), sequence > 0
+            // The limit lets a reader add numbers without a check.
+            let sequence = reply.headers["Nats-Sequence"].flatMap({ UInt64($0) }), (1..<1 << 62).contains(sequence)
         else { return nil }
         (self.subject, self.sequence, headers, payload) = (subject, sequence, reply.headers, reply.payload)
     }
