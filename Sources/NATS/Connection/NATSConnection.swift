@@ -24,6 +24,8 @@ final class NATSConnection: Sendable {
     private let receivers: [UInt]
     /// The number of the user's file in `LibraryCredentials`; nil: no user.
     private let credentials: UInt?
+    /// True after the first login.
+    private let isOpen: Guarded<Bool>
     /// Ends the connections to a server that does not answer a login.
     private let watch: Task<Void, Never>
 
@@ -40,19 +42,25 @@ final class NATSConnection: Sendable {
             LibraryEvents.add { Self.receivedReply($0, inbox, replies) },
         ]
         credentials = options.credentials.map(LibraryCredentials.add)
+        let isOpen = Guarded(false)
+        self.isOpen = isOpen
         watch = Task {
             var silent = SilentConnections(options)
-            while (try? await Task.sleep(for: silent.period, clock: .continuous)) != nil { silent.end() }
+            while (try? await Task.sleep(for: silent.period, clock: .continuous)) != nil {
+                if !isOpen.with({ $0 }) || state.current == .reconnecting { silent.end() }
+            }
         }
     }
 
     deinit {
         for receiver in receivers { LibraryEvents.remove(receiver) }
         if let credentials { LibraryCredentials.remove(credentials) }
-        watch.cancel()
-        // The thread runs all queued work before it ends, so `destroy` always runs.
-        let library = library
-        thread.loop.perform { Self.destroy(library) }
+        // The thread runs all queued work before it ends, so `destroy` always runs. It waits for a login that is under way.
+        let (library, watch) = (library, watch)
+        thread.loop.perform {
+            Self.destroy(library)
+            watch.cancel()
+        }
     }
 
     /// Connects to the first server that can be reached.
@@ -167,6 +175,7 @@ final class NATSConnection: Sendable {
             if let error = NATSError.last(status, "cannot connect to \(options.addresses)") {
                 throw Self.explained(error, status)
             }
+            isOpen.with { $0 = true }
             try subscribeToReplies(options)
             return nil
         } catch {
@@ -194,7 +203,7 @@ final class NATSConnection: Sendable {
         let text = error.cause?.lowercased() ?? ""
         switch status {
         // The server waits only 2 s for a login, and has a maximum number of connections.
-        case NATS_ERR where text.contains("authentication timeout") || text.contains("exceeded"):
+        case NATS_ERR where text.contains("authentication timeout") || text.contains("connections exceeded"):
             error.code = .connectionFailed
         // The server ended the connection during the login.
         case NATS_PROTOCOL_ERROR where text.contains("expected 'pong'"): error.code = .connectionFailed

@@ -19,7 +19,7 @@ struct SilentConnections {
     init(_ options: NATSOptions) {
         period = max(options.connectTimeout, options.pingInterval)
         limit = period * 4
-        ports = Set(options.servers.map(Self.port))
+        ports = Set(options.servers.compactMap { ServerInformation.endpoint(of: $0).flatMap { UInt16($0.port) } })
     }
 
     /// Ends the TCP connections of this process to a port of the servers, if they have received no data for the limit, also in the last
@@ -69,11 +69,5 @@ struct SilentConnections {
         // The port has the same place in the addresses of IPv4 and IPv6.
         guard status == 0, [AF_INET, AF_INET6].contains(CInt(address.sin6_family)) else { return nil }
         return UInt16(bigEndian: address.sin6_port)
-    }
-
-    /// Returns the port of an address such as `nats://HOST:PORT`; 4222 if the address has no port.
-    private static func port(of server: String) -> UInt16 {
-        guard let colon = server.lastIndex(of: ":") else { return 4222 }
-        return UInt16(server[server.index(after: colon)...]) ?? 4222
     }
 }
