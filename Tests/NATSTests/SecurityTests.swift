@@ -132,6 +132,24 @@ struct SecurityTests {
         }
     }
 
+    @Test("a server that requires a certificate of the client is named as a possible cause")
+    func clientCertificate() async throws {
+        try await TemporaryFolder.run { folder in
+            try await makeCertificates(folder)
+            let settings =
+                #"tls { cert_file: "FOLDER/server.pem", key_file: "FOLDER/server.key", ca_file: "FOLDER/ca.pem", verify: true }"#
+            try await TestServer.run(.newest, in: folder, settings) { server in
+                var options = server.options
+                options.servers = ["tls://localhost:\(server.port)"]
+                options.certificateAuthority = folder.appending("ca.pem").string
+                let error = await #expect(throws: NATSError(.connectionFailed, "")) {
+                    _ = try await NATSClient.open(options)
+                }
+                #expect(error?.cause?.contains("verify: true") == true)
+            }
+        }
+    }
+
     @Test("a tls address does not connect to a server without TLS")
     func plainServer() async throws {
         try await TestServer.run(.newest) { server in

@@ -205,8 +205,13 @@ final class NATSConnection: Sendable {
         // The server waits only 2 s for a login, and has a maximum number of connections.
         case NATS_ERR where text.contains("authentication timeout") || text.contains("connections exceeded"):
             error.code = .connectionFailed
-        // The server ended the connection during the login.
-        case NATS_PROTOCOL_ERROR where text.contains("expected 'pong'"): error.code = .connectionFailed
+        case NATS_PROTOCOL_ERROR where text.contains("expected 'pong'"):
+            error.code = .connectionFailed
+            error.cause = "the server ended the connection during the login"
+            // With TLS 1.3, the server refuses a missing certificate only after the handshake of the client.
+            if error.message.contains("tls://") {
+                error.cause? += "; if its tls block has 'verify: true', remove this: otaflash has no client certificate"
+            }
         // The server ended the connection during the TLS handshake. It also waits only 2 s for the handshake. A server that refuses the
         // handshake sends an alert. OpenSSL has no text for the error of a socket, so libnats reports "(null)".
         case NATS_SSL_ERROR where text.contains("unexpected eof") || text.contains("(null)"):
