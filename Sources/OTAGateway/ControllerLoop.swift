@@ -61,6 +61,9 @@ struct ControllerLoop<C: Clock> where C.Duration == Duration {
         case .store(.changed(let record)) where record.key.bucket == .devices && devicesWatch == nil: break
         case .store(.complete(let bucket, let records)):
             forget(bucket)
+            if bucket == .rollouts {
+                wishes.suspend(except: Set(records.compactMap { RolloutName($0.key.name.description) }))
+            }
             for record in records { accept(record) }
             known.insert(bucket)
             if bucket == .rollouts { hasRollouts = true }
@@ -150,7 +153,7 @@ struct ControllerLoop<C: Clock> where C.Duration == Duration {
         let unreadable = devices.count - records.count
         for rollout in wishes.rollouts where rollout.value.controllers.contains(controller.signer.publicKey) {
             let name = rollout.value.name
-            guard !busy.contains(name) else { continue }
+            guard !busy.contains(name), wishes.isCurrent(name) else { continue }
             var machine =
                 machines[name]
                 ?? StageMachine(rollout, progress: wishes.progress(of: name), memory: wishes.memory)

@@ -187,6 +187,8 @@ extension GatewayLoop {
         switch message {
         case .failed(let bucket, let error):
             failed(error)
+            // The watch of another bucket can find a little later that the rollout or the hold of a device is lost, too.
+            if error.code == .recordsLost { lossEnd = timer.moment.now + .seconds(15) }
             // The next changes can have lower revisions than the known records, which the machines of the devices ignore.
             if bucket == .devices, error.code == .recordsLost {
                 for device in units.keys.sorted() {
@@ -199,6 +201,9 @@ extension GatewayLoop {
             accept(record)
             reviewWishes(&group)
         case .complete(let bucket, let records):
+            if bucket == .rollouts {
+                wishes.suspend(except: Set(records.compactMap { RolloutName($0.key.name.description) }))
+            }
             for record in records { accept(record) }
             known.insert(bucket)
             reviewWishes(&group)

@@ -44,6 +44,8 @@ struct GatewayLoop<C: Clock, Devices: GatewayDevices> where C.Duration == Durati
     /// The buckets of signed records that were read completely. No attempt starts before all three buckets (releases, rollouts, progress)
     /// were read. Without this rule, the gateway could overlook the newest rollout for a device.
     var known: Set<Bucket> = []
+    /// The time before which no attempt starts, because the store has lost records.
+    var lossEnd = Duration.zero
     /// The progress of rollouts whose own record has not arrived yet.
     var earlyProgress: [RolloutName: StoredRecord] = [:]
     var lastError: String?
@@ -283,7 +285,8 @@ struct GatewayLoop<C: Clock, Devices: GatewayDevices> where C.Duration == Durati
         defer { arm(device, unit.machine.deadline) }
         guard !unit.machine.isBusy, !isStopping, saving.isSaved, known.count == 3 else { return }
         let moment = timer.moment
-        guard unit.blocked <= moment.now else { return arm(device, unit.blocked) }
+        let blocked = max(unit.blocked, lossEnd)
+        guard blocked <= moment.now else { return arm(device, blocked) }
         var refusal: FleetError?
         let wish = wishes.wish(for: unit.machine.record, at: moment) { refusal = $0 }
         if let refusal { refused(refusal) }

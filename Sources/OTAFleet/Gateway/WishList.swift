@@ -36,7 +36,7 @@ public struct WishList: Sendable {
         var progress: Verified<RolloutProgress>?
         /// The time at which this gateway received the current progress for the first time; nil if it has received no progress.
         var seen: Duration?
-        /// False while the store contains a record under the name of the rollout that was not accepted.
+        /// False while the store contains no accepted record under the name of the rollout.
         var isCurrent = true
     }
 
@@ -95,6 +95,17 @@ public struct WishList: Sendable {
         if let progress, let seen { _ = try? add(progress: progress, of: name, seen: seen) }
         return changes
     }
+
+    /// Starts no push of the rollouts that a complete list of the store does not contain, except to confirm an image on trial. The store can
+    /// have lost them, and with them a later change of an operator. A lost rollout starts pushes again after ``add(rollout:named:)``.
+    ///
+    /// - Parameter names: the names of all records of rollouts in the store.
+    public mutating func suspend(except names: Set<RolloutName>) {
+        for name in entries.keys where !names.contains(name) { entries[name]?.isCurrent = false }
+    }
+
+    /// Returns whether the store contains an accepted record of the rollout.
+    public func isCurrent(_ rollout: RolloutName) -> Bool { entries[rollout]?.isCurrent ?? false }
 
     /// Adds a release, or a newer version of it. The result, the errors and their consequences are those of `add(rollout:named:)`.
     public mutating func add(release bytes: [UInt8], named id: ReleaseID) throws(FleetError) -> Bool {

@@ -63,6 +63,22 @@ import Testing
         #expect(try !rig.add(release) && rig.wish() == "t-140")
     }
 
+    @Test("a rollout that a complete list does not contain starts no push, but confirms, until the store has it again")
+    func lostRollout() throws {
+        let rig = try Rig()
+        let rollout = try rig.fixtures.rollout()
+        #expect(try rig.add(rig.fixtures.release().value) && rig.add(rollout) && rig.progress(of: rollout))
+        rig.list.suspend(except: [rollout.name])
+        #expect(try rig.wish() == "t-140" && rig.list.isCurrent(rollout.name))
+        rig.list.suspend(except: [])
+        #expect(try rig.wish() == nil && !rig.list.isCurrent(rollout.name))
+        let trial = try rig.fixtures.record()
+            .changed(.lease(rollout: rollout.name, created: rollout.created, holder: rig.fixtures.a), at: nil)
+            .changed(.beat(.trial, offset: nil, total: nil, by: rig.fixtures.a), at: nil)
+        #expect(rig.list.wish(for: trial, at: .at(1))?.onlyConfirms == true)
+        #expect(try !rig.add(rollout) && rig.wish() == "t-140")
+    }
+
     @Test("a record of a stranger or with a lower serial is refused, and a stranger's rollout stops further pushes")
     func refusals() throws {
         let rig = try Rig()
