@@ -214,7 +214,7 @@ import Testing
                 }
                 let other = try await fleet.run(words + ["--key", "ops.pem", "--controller", "second.pub.pem"])
                 #expect(other.exit == 0, "\(other.err)")
-                #expect(other.err.contains("leads: the controller that leads has the key "), "\(other.err)")
+                #expect(other.err.contains("leads: the last controller that led has the key "), "\(other.err)")
                 let both = try await fleet.create("both", "--controller", "second.pub.pem")
                 #expect(!both.err.contains("of --controller"), "one of the two leads: \(both.err)")
             }
@@ -250,7 +250,7 @@ import Testing
                     let store = try NATSStore(client)
                     try await FleetServer.wait { try await store.read(leader) != nil }
                 }
-                try await refusal("the controller that leads has the key ")
+                try await refusal("the last controller that led has the key ")
                 let named = try await fleet.create("autumn")
                 #expect(named.exit == 0)
                 #expect(try await fleet.change("abort", "autumn").exit == 0)

@@ -112,7 +112,7 @@ struct GatewayRun: Command {
             "these virtual devices do not exist: \(missing.joined(separator: ", ")); the gateway looks for them again every 60 s",
             hint:
                 "correct the name in --device or --device-file (list them: otaflash simulate list), or create the device: "
-                + "otaflash simulate create \(first) --product NAME --trust KEY.pub.pem")
+                + "otaflash simulate create \(first) --product NAME --version VERSION --trust KEY.pub.pem")
     }
 
     private func run(

@@ -75,7 +75,8 @@ package final class StoreAccess: Sendable {
                 .accessRefused, "the user of the server may not write as the gateway '\(gateway)': \(error.context)",
                 hint:
                     "give the credentials of this gateway: --credentials gateway-\(gateway).nk; or the name that belongs to the "
-                    + "credentials: --name NAME; for a new gateway, first write the configuration with its name: otaflash fleet init --gateway \(gateway)",
+                    + "credentials: --name NAME; for a new gateway, first write the configuration with the names of all gateways: otaflash fleet "
+                    + "init --config nats.conf --gateway NAME --gateway \(gateway) --force",
                 cause: error.cause))
     }
 

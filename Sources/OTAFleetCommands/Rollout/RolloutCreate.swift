@@ -193,7 +193,7 @@ struct RolloutCreate: Command {
         guard self.store.isOnServer else { return try FleetFolder.controllerKey().publicKey }
         let hint =
             "name the public key of the controller (fleet run --key): --controller KEY.pub.pem; "
-            + "or first start a controller on this machine: otaflash fleet run"
+            + "or stop the controller that leads, and start one on this machine: otaflash fleet run"
         guard try FleetFolder.hasControllerKey() else {
             throw Failure.usage("the rollout needs a controller, and no controller has run on this machine", hint: hint)
         }
@@ -233,6 +233,6 @@ struct RolloutCreate: Command {
     }
 
     private static func description(of leader: KeyID?) -> String {
-        leader.map { "the controller that leads has the key \($0)" } ?? "no controller has run"
+        leader.map { "the last controller that led has the key \($0)" } ?? "no controller has run"
     }
 }

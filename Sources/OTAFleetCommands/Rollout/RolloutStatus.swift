@@ -104,7 +104,10 @@ struct RolloutStatus: Command {
                     summary,
                     failure: Failure(
                         "timed-out", .linkLost, "the rollout \(name) was not complete in the time of --timeout",
-                        hint: "show the devices: otaflash fleet devices"))
+                        hint: summary.state == "waiting"
+                            ? "no controller of the rollout has started it: check that one runs, or start it: otaflash fleet run --key "
+                                + "KEY.pem"
+                            : "show the devices: otaflash fleet devices"))
             }
             // A large fleet has many records. The wait uses at most a fifth of one processor.
             try await Task.sleep(for: max(.milliseconds(500), start.duration(to: .now) * 4))
