@@ -57,4 +57,15 @@ import Testing
         #expect(alone.exit == 0 && alone.out.contains("simulate") && !alone.out.contains("rollout"))
         #expect(whole.exit == 0 && whole.out.contains("simulate") && whole.out.contains("rollout"))
     }
+
+    @Test("without otaflash-fleet, otaflash names the package to install, and the JSON result names the command")
+    func absentProgram() async throws {
+        let sandbox = try Sandbox()
+        let run = try await sandbox.shell(
+            #"cp "$0" ./otaflash && exec ./otaflash "$@""#, "rollout", "list", "--format", "json")
+        #expect(run.exit == 69 && run.err.contains("needs the program otaflash-fleet"), "\(run.err)")
+        let result = try run.json()
+        #expect(result.command?.string == "rollout list" && result.error?.code?.string == "no-fleet-program")
+        #expect(result.error?.hint?.string?.contains("apt install ./otaflash-fleet_") == true, "\(run.out)")
+    }
 }

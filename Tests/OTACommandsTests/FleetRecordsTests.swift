@@ -148,6 +148,13 @@ import Testing
         for (id, exit) in [("0011223344556677", 66), ("1.1.0", 64)] as [(String, Int32)] {
             #expect(try await fleet.sandbox.run(["release", "view", id] + trust).exit == exit)
         }
+        for (product, key, text) in [
+            ("lamp", "ops.pem", "--select product=demo"), ("demo", "other.pem", "has not signed the release"),
+        ] {
+            let create = ["rollout", "create", "autumn", "--release", fleet.release, "--select", "product=\(product)"]
+            let refused = try await fleet.sandbox.run(create + ["--key", key])
+            #expect(refused.exit == 77 && refused.err.contains(text), "\(refused.err)")
+        }
     }
 
     @Test("no gateway starts an update with a withdrawn release, and the release cannot be published again")
@@ -171,6 +178,7 @@ import Testing
         let created = try await fleet.sandbox.run(
             "rollout", "create", "autumn", "--release", fleet.release, "--select", "product=demo", "--key", "ops.pem")
         #expect(created.exit == 77 && created.err.contains("is withdrawn"), "\(created.err)")
+        #expect(created.err.contains("publish it: otaflash release publish FILE.otaf"), "\(created.err)")
         #expect(try await fleet.sandbox.run("keygen", "other").exit == 0)
         let other = try await fleet.sandbox.run(
             "release", "withdraw", fleet.release, "--key", "other.pem", "--operators", "ops.pub.pem")

@@ -359,16 +359,8 @@ import Testing
         #expect(group.err.contains("stage 1 needs 1 finished device for"), "\(group.err)")
         #expect(group.err.contains("the product of sim-d1 is not known yet"), "\(group.err)")
         #expect(group.err.contains("if the product is demo, do nothing") && !group.err.contains("lower min"))
-    }
-
-    @Test("without otaflash-fleet, otaflash names the package to install, and the JSON result names the command")
-    func absentProgram() async throws {
-        let sandbox = try Sandbox()
-        let run = try await sandbox.shell(
-            #"cp "$0" ./otaflash && exec ./otaflash "$@""#, "rollout", "list", "--format", "json")
-        #expect(run.exit == 69 && run.err.contains("needs the program otaflash-fleet"), "\(run.err)")
-        let result = try run.json()
-        #expect(result.command?.string == "rollout list" && result.error?.code?.string == "no-fleet-program")
-        #expect(result.error?.hint?.string?.contains("apt install ./otaflash-fleet_") == true, "\(run.out)")
+        let typing = ["rollout", "create", "typing", "--release", fleet.release, "--select", "product=demo,group=lav"]
+        let nobody = try await fleet.run(typing + ["--key", "ops.pem"])
+        #expect(nobody.err.contains("the rollout admits none of the known devices"), "\(nobody.err)")
     }
 }

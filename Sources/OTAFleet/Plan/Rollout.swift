@@ -70,10 +70,17 @@ public struct Rollout: SignedPayload {
         guard release.value.product == selection.product else {
             throw FleetError(
                 .badChange,
-                "the release \(release.value.id) is for \(release.value.product), not for \(selection.product)")
+                "the release \(release.value.id) is for \(release.value.product), not for \(selection.product)",
+                hint:
+                    "select the product of the release: --select product=\(release.value.product); or give the release of "
+                    + "\(selection.product), which is shown by: otaflash release list")
         }
         guard release.value.state == .published else {
-            throw FleetError(.badChange, "the release \(release.value.id) is withdrawn")
+            throw FleetError(
+                .badChange, "the release \(release.value.id) is withdrawn",
+                hint:
+                    "give another release, which is shown by: otaflash release list; or sign a new version, and publish it: "
+                    + "otaflash release publish FILE.otaf --key KEY.pem")
         }
         try self.init(
             name, .running, serial: 1, release.value, selection, stages, halt, attempts, controllers, created, expires)
@@ -116,7 +123,9 @@ public struct Rollout: SignedPayload {
         self.expires = expires
         fields = RecordFields(new: Self.what)
         setFields()
-        if let problem { throw FleetError(.badChange, problem) }
+        if let problem {
+            throw FleetError(.badChange, problem, hint: "correct the option: otaflash rollout create --help")
+        }
     }
 
     /// The description of the first invalid value; nil if all values are valid.

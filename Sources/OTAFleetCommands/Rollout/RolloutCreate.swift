@@ -120,11 +120,11 @@ struct RolloutCreate: Command {
             throw RolloutPlan.wrong(expires, "--expires", "a number with s, m, h or d, such as 30d")
         }
         guard let now = WallClock.now() else { throw FleetError(.clockNotSet, "the clock of this machine is not set") }
-        let (signer, operators) = try signing.keys(console)
+        let (signer, operators, isAlone) = try signing.allKeys(console)
         let named = try namedControllers()
         return try await self.store.withStore { store in
             let controllers = named.isEmpty ? [try await defaultController(in: store)] : named
-            let (release, _) = try await store.release(id, operators)
+            let release = try await signedRelease(id, by: signer, isAlone, operators, in: store)
             let created = try Self.created(
                 after: try await store.rollouts(operators).filter { $0.selection.product == selection.product }, now,
                 console)
@@ -171,6 +171,24 @@ struct RolloutCreate: Command {
                     + "otaflash rollout abort \(newest.name) --key KEY.pem")
         }
         return created
+    }
+
+    /// Returns the release, which an operator must have signed.
+    ///
+    /// - Parameter isAlone: true if the key of `--key` is the only known key.
+    private func signedRelease(
+        _ id: ReleaseID, by signer: any Signer, _ isAlone: Bool, _ operators: OperatorKeys, in store: some FleetStore
+    ) async throws -> Verified<FleetRelease> {
+        do { return try await store.release(id, operators).0 } catch let error as FleetError {
+            guard error.code == .untrusted, isAlone else { throw error }
+            throw FleetError(
+                .untrusted,
+                "the key \(signer.publicKey.id) of --key has not signed the release \(id), and this command knows no other "
+                    + "operator's key",
+                hint: "give the key of the operator who published the release: --key KEY.pem; or, if "
+                    + "\(signer.publicKey.id) is the key of another operator, give the public keys of all operators: --operators "
+                    + "KEY.pub.pem")
+        }
     }
 
     /// The keys of `--controller`.

@@ -23,8 +23,8 @@ struct StageCheck {
     private var isEmpty: Bool { heard == 0 && devices.records.isEmpty }
 
     /// The number of devices in range that have no record. Only the devices that a gateway has updated before have one, so the IDs of the
-    /// others are not known here. They count as admitted.
-    private var unknown: Int { max(0, heard - devices.records.count) }
+    /// others are not known here. They count as admitted, but not by a rollout for a group: they are in no group.
+    private var unknown: Int { rollout.selection.groups.isEmpty ? max(0, heard - devices.records.count) : 0 }
 
     /// The devices that a stage admits and no earlier stage admits.
     private struct Admitted {
@@ -39,7 +39,10 @@ struct StageCheck {
     private func admitted(by index: Int) -> Admitted {
         var admitted = Admitted()
         for record in devices.records
-        where rollout.firstStage(for: record.device, groups: record.groups) == index {
+        where rollout.firstStage(for: record.device, groups: record.groups) == index
+            && rollout.selection.includes(
+                product: rollout.selection.product, version: nil, groups: record.groups, ignoringVersion: true)
+        {
             if record.product == nil { admitted.withoutProduct.append(record.device) }
             if record.product == rollout.selection.product { admitted.count += 1 }
         }
