@@ -58,7 +58,7 @@ struct StoredDevices: Sendable {
         return counts
     }
 
-    /// Returns the number of devices that a stage until now admits, but whose last job is from a newer rollout. They are in no count of the
+    /// Returns the number of devices that a started stage admits, but whose last job is from a newer rollout. They are in no count of the
     /// older rollout.
     func moved(from rollout: Rollout, stage current: Int) -> Int {
         records.count {

@@ -92,8 +92,8 @@ struct DirectReader {
 
     /// Reads a range of revisions.
     ///
-    /// - Parameter withNext: whether to also read one value after the range, if the last values of the range were replaced. Then the last
-    ///   range of a round always has a value, and a round without a value proves that there is none.
+    /// - Parameter withNext: whether to also read one value after the range, if the last values of the range were replaced. Otherwise a
+    ///   round could miss a value that is replaced again and again.
     private static func entries(
         of bucket: KeyValueBucket, in revisions: ClosedRange<UInt64>, withNext: Bool
     ) async -> Result<RangeRead, NATSError> {

@@ -29,7 +29,8 @@ struct RolloutSummary: Encodable, Sendable {
     let stages: Int
     /// Nil if the devices could not be counted.
     let devices: Counts?
-    /// The devices of the stages until now whose last job is from a newer rollout; nil if there are none. They are not in `devices`.
+    /// The number of devices that the started stages admit, but whose last job is from a newer rollout; nil if there are none. They are not
+    /// in `devices`.
     let moved: Int?
     let created, expires: String
     /// True if the last stage is in force, at least one known device is finished, and no known device is running or waiting.
