@@ -107,12 +107,20 @@ import Testing
         #expect(try await sandbox.run("verify", "fw.otaf", "--trust", "release.pub.pem", "--log", "fifo").exit == 73)
     }
 
-    @Test("a log that cannot be written is reported once, and the push continues")
-    func fullDisk() async throws {
+    @Test("a link, and a device other than /dev/null, are refused as a log with exit 73, and nothing is written through them")
+    func links() async throws {
         let sandbox = try await released()
-        let full = try await sandbox.run(push.dropLast() + ["/dev/full"])
-        #expect(full.exit == 0 && full.out.contains("now runs 1.1.0"), "\(full.err)")
-        #expect(full.err.components(separatedBy: "otaflash: warning: cannot write the log /dev/full: ").count == 2)
+        #expect(symlink("home/.bash_login", sandbox.path("dangling.log")) == 0)
+        #expect(symlink("empty", sandbox.path("linked.log")) == 0)
+        try sandbox.write("empty", [])
+        #expect(link(sandbox.path("empty"), sandbox.path("hard.log")) == 0)
+        for name in ["dangling.log", "linked.log", "hard.log", "/dev/full", "/dev/stderr"] {
+            let run = try await sandbox.run("verify", "fw.otaf", "--trust", "release.pub.pem", "--log", name)
+            #expect(run.exit == 73 && run.out.isEmpty && run.err.contains("the log \(name) is "), "\(name): \(run.err)")
+        }
+        #expect(access(sandbox.path("home/.bash_login"), F_OK) != 0)
+        #expect(try sandbox.read("empty").isEmpty)
+        #expect(try await sandbox.run("verify", "fw.otaf", "--trust", "release.pub.pem", "--log", "/dev/null").exit == 0)
     }
 
     // The thread sanitizer does not start under this limit (scripts/sanitize).

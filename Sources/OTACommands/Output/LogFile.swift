@@ -7,7 +7,8 @@ import SystemPackage
 /// The file of `--log`, which users attach to a bug report. Each entry is one line and is written immediately.
 ///
 /// The file is created with mode 0600. A later run of otaflash appends to the file, so that the file contains all attempts. A file that is
-/// not a log is refused, because an appended line would damage the file.
+/// not a log is refused, because an appended line would damage the file. A link is refused, because the log has text of other people, such
+/// as the source in a bundle: with a link in the folder, that text could become a file that the user's shell executes.
 final class LogFile: Sendable {
     /// The first line of each log file.
     private static let heading = "# otaflash log: time (UTC), process, level, text\n"
@@ -28,9 +29,11 @@ final class LogFile: Sendable {
             // With `.nonBlocking`, opening a special file, such as a serial port without a carrier, does not block.
             file = try Self.systemCall {
                 try FileDescriptor.open(
-                    FilePath(path), .readWrite, options: [.append, .create, .nonBlocking, .closeOnExec],
+                    FilePath(path), .readWrite, options: [.append, .create, .noFollow, .nonBlocking, .closeOnExec],
                     permissions: .ownerReadWrite)
             }
+        } catch .tooManySymbolicLinkLevels {
+            throw Self.refused(path, "is a symbolic link")
         } catch {
             let parent = FilePath(path).removingLastComponent()
             let folder = Shell.quoted(parent.isEmpty ? "." : parent.string)
@@ -40,12 +43,14 @@ final class LogFile: Sendable {
                     ? "create the folder: mkdir -p \(folder)"
                     : "check that you may write to the folder: ls -ld \(folder)")
         }
-        guard accepts() else {
+        if let reason = reasonToRefuse() {
             try? file.close()
-            throw Failure(
-                "output-exists", .cannotCreate, "\(path) is not a log of otaflash, or is also the standard output",
-                hint: "use another name for --log")
+            throw Self.refused(path, reason)
         }
+    }
+
+    private static func refused(_ path: String, _ reason: String) -> Failure {
+        Failure("output-exists", .cannotCreate, "the log \(path) \(reason)", hint: "use another name for --log")
     }
 
     deinit { try? file.close() }
@@ -56,24 +61,25 @@ final class LogFile: Sendable {
         append(TerminalLine("\(time) \(process) \(level): \(text)").rendered(hasColours: false) + "\n")
     }
 
-    /// Returns true if the file is empty, a log, or a device file such as `/dev/null`. Writes the heading to an empty file.
-    private func accepts() -> Bool {
-        guard let status = try? file.stat() else { return false }
-        if status.type == .characterSpecial { return true }
-        guard status.type == .regular else { return false }
+    /// Returns nil if the file is `/dev/null`, a log, or a new file, and writes the heading to a new file.
+    private func reasonToRefuse() -> String? {
+        guard let status = try? file.stat() else { return "cannot be examined" }
+        if status.type == .characterSpecial, status.rawValue.st_rdev == Self.nullDevice { return nil }
+        guard status.type == .regular else { return "is not a regular file" }
+        guard status.rawValue.st_nlink == 1 else { return "is a file with several names (hard links)" }
         // Without this check, the result on stdout and the log could be written to the same file.
         if let output = try? FileDescriptor.standardOutput.stat(), output.rawValue.st_dev == status.rawValue.st_dev,
             output.rawValue.st_ino == status.rawValue.st_ino
         {
-            return false
+            return "is also the standard output"
         }
         if status.size == 0 {
             append(Self.heading)
-            return true
+            return nil
         }
         var bytes = [UInt8](repeating: 0, count: Self.heading.utf8.count)
         let count = (try? bytes.withUnsafeMutableBytes { try file.read(fromAbsoluteOffset: 0, into: $0) }) ?? 0
-        guard bytes[..<count].elementsEqual(Self.heading.utf8) else { return false }
+        guard bytes[..<count].elementsEqual(Self.heading.utf8) else { return "exists and is not a log of otaflash" }
         // If the disk was full in an earlier run, the last entry in the file is incomplete and has no line feed. The next entry must begin
         // on a new line.
         var last: UInt8 = 0
@@ -81,8 +87,11 @@ final class LogFile: Sendable {
             try file.read(fromAbsoluteOffset: status.size - 1, into: $0)
         }
         if length == 1, last != UInt8(ascii: "\n") { append("\n") }
-        return true
+        return nil
     }
+
+    /// The device number of `/dev/null`: major 1, minor 3 (Linux, Documentation/admin-guide/devices.txt), as makedev(3) encodes them.
+    private static let nullDevice: dev_t = 1 << 8 | 3
 
     private func append(_ text: String) {
         guard !hasFailed.load(ordering: .relaxed) else { return }

@@ -203,7 +203,7 @@ package final class OutputFile {
     /// Returns the path in `/proc` of an open file. linkat(2) needs this path to give the file a name (open(2), O_TMPFILE).
     private static func link(of file: OpenFile) -> FilePath { FilePath("/proc/self/fd/\(file.descriptor.rawValue)") }
 
-    package static let usualPermissions: FilePermissions = [.ownerReadWrite, .groupReadWrite, .otherReadWrite]
+    package static let usualPermissions: FilePermissions = [.ownerReadWrite, .groupRead, .otherRead]
 }
 
 /// Identifies the contents of an existing file by its inode, size and modification time. If another program changes or replaces the file,
