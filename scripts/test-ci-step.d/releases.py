@@ -135,6 +135,27 @@ def attest_gets_the_passphrase_of_the_first_key(job):
 
 
 @test
+def a_file_at_the_output_that_is_not_from_an_earlier_run_is_kept(job):
+    for suffix in ("", ".sha256", ".intoto.jsonl"):
+        mine = job.checkout / f"mine.otaf{suffix}"
+        shutil.copy(job.checkout / "previous.otaf", mine)
+        before = mine.read_bytes()
+        for image in ("fw.bin", "missing.bin"):
+            fails(job, 73, "output-exists", "inputs", image=image, output="mine.otaf")
+            require(mine.read_bytes() == before, "changed")
+        mine.unlink()
+    require(job.run(output="mine.otaf").exit == 0, "not signed")
+    shutil.copy(job.checkout / "previous.otaf", job.checkout / "mine.otaf")
+    before = job.files() - {"checkout/mine.otaf.sha256"}
+    result = job.run(output="mine.otaf")
+    require_failure(job, before, result, 73, "output-exists", "inputs")
+    # Without a folder for the record, each file is kept.
+    (job.checkout / "mine.otaf").unlink()
+    require(job.run(output="mine.otaf", env={"HOME": ""}).exit == 0, "not signed")
+    fails(job, 73, "output-exists", "inputs", output="mine.otaf", env={"HOME": ""})
+
+
+@test
 def an_attestation_that_cannot_be_signed_or_verified_is_refused(job):
     sbom = job.checkout / "app.spdx.json"
     sbom.write_text(SPDX)
