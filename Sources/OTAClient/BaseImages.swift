@@ -88,12 +88,12 @@ public struct BaseImages: Sendable {
         return [folder]
     }
 
-    /// Returns the image in the bytes of a bundle, an Intel HEX file or an image.
+    /// Returns the image in the bytes of a bundle, a hex text or an image.
     ///
-    /// - Throws: `BundleError`, `IntelHexError`; `ImageError` for a file that is not an image, such as a key; `VerificationError` with
+    /// - Throws: `BundleError`, `HexError`; `ImageError` for a file that is not an image, such as a key; `VerificationError` with
     ///   `digestMismatch` if the image in a bundle does not match the manifest.
     package static func image(in bytes: [UInt8]) throws -> [UInt8] {
-        let kind = FirmwareFileKind.detect(prefix: bytes)
+        let kind = FirmwareFileKind.detect(file: bytes)
         switch kind {
         case .bundle:
             let bundle = try SignedBundle(parsing: bytes)
@@ -101,9 +101,10 @@ public struct BaseImages: Sendable {
                 throw VerificationError(.digestMismatch, "the image does not match the manifest; fetch the file again")
             }
             return bundle.image
-        case .intelHex: return try IntelHex(parsing: bytes, maximumSpan: EncodedImage.maximumSize).bytes
+        case .hexText(let format):
+            return try HexImage(parsing: bytes, as: format, maximumSpan: EncodedImage.maximumSize).bytes
         case .binary: return bytes
-        case .elf, .uf2, .zip, .pem:
+        case .elf, .uf2, .zip, .pem, .foreign:
             if let refusal = kind.refusal { throw refusal }
             return bytes
         }

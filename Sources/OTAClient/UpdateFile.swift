@@ -10,14 +10,14 @@ public enum UpdateFile: Sendable {
     /// Detects the format from the bytes and parses a bundle, an MCUboot image, an Intel HEX file of an image, or a package.
     ///
     /// - Throws: `BundleError` for an invalid bundle or an unknown format. `ImageError` for an invalid MCUboot image, and for a file that
-    ///   cannot be an update file: a key, an ELF file, a UF2 file, or an ESP-IDF image. `IntelHexError` for an invalid Intel HEX file.
+    ///   cannot be an update file: a key, an ELF file, a UF2 file, or an ESP-IDF image. `HexError` for an invalid Intel HEX file.
     ///   `ZipError`, `PackageError` or `PackagedImageError` for an invalid package.
     public init(parsing bytes: [UInt8]) throws {
-        let kind = FirmwareFileKind.detect(prefix: bytes)
+        let kind = FirmwareFileKind.detect(file: bytes)
         switch kind {
         case .zip: self = .images(try ImagePackage.images(in: bytes))
-        case .intelHex: try self.init(image: IntelHex(parsing: bytes).bytes)
-        case .elf, .uf2, .pem:
+        case .hexText(let format): try self.init(image: HexImage(parsing: bytes, as: format).bytes)
+        case .elf, .uf2, .pem, .foreign:
             if let refusal = kind.refusal { throw refusal }
             try self.init(image: bytes)
         case .bundle, .binary: try self.init(image: bytes)

@@ -133,13 +133,17 @@ enum ImageFuzz {
     }
 }
 
-/// An accepted Intel HEX file must have an image of 1 to `span` bytes.
+/// An accepted hex text must have an image of 1 to `span` bytes.
 enum IntelHexFuzz {
     /// The limit is small, because two distant records would otherwise need a second.
     private static let span = 1 << 16
 
     static func run(_ bytes: [UInt8]) -> String? {
-        guard let hex = try? IntelHex(parsing: bytes, maximumSpan: span) else { return nil }
-        return (1...span).contains(hex.bytes.count) ? nil : "an image of \(hex.bytes.count) bytes"
+        for format in [HexFormat.intelHex, .sRecord] {
+            guard let hex = try? HexImage(parsing: bytes, as: format, maximumSpan: span) else { continue }
+            guard (1...span).contains(hex.bytes.count) else { return "an image of \(hex.bytes.count) bytes" }
+        }
+        _ = FirmwareFileKind.detect(file: bytes)
+        return nil
     }
 }

@@ -182,7 +182,7 @@ import Testing
         for code in StoreError.Code.allCases { check(StoreError(code, "")) }
         for code in BundleError.Code.allCases { #expect(documented[code.rawValue] == [65], "\(code.rawValue)") }
         for code in ImageError.Code.allCases { #expect(documented[code.rawValue] != nil, "\(code.rawValue)") }
-        for code in IntelHexError.Code.allCases { #expect(documented[code.rawValue] == [65], "\(code.rawValue)") }
+        for code in HexError.Code.allCases { #expect(documented[code.rawValue] == [65], "\(code.rawValue)") }
     }
 
     @Test("the JSON Schemas list the exit statuses and the codes of docs/errors.md, and the tool has each code")
@@ -221,7 +221,7 @@ import Testing
         add(AttestationError.Code.self)
         add(BundleError.Code.self)
         add(ImageError.Code.self)
-        add(IntelHexError.Code.self)
+        add(HexError.Code.self)
         add(FleetError.Code.self)
         add(StoreError.Code.self)
         known.formUnion(

@@ -175,9 +175,9 @@ import Testing
     @Test("inspect prints the same SHA-256 of an image as sha256sum")
     func hashesAnImage() async throws {
         let sandbox = try Sandbox()
-        try sandbox.write("fw.bin", Array("abc".utf8))
+        try sandbox.write("fw.bin", [1, 2, 3])
         let image = try await sandbox.run("inspect", "fw.bin", "--format", "json").json().image
-        #expect(image?.sha256?.string == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad")
+        #expect(image?.sha256?.string == "039058c6f2c0cb492c533b0a4d14ef77cc0f78abccced5287d84a1a2011cfb81")
     }
 
     @Test("inspect shows the key ID and the kind of a key, and refuses an encrypted private key")

@@ -173,7 +173,7 @@ import Testing
             "keygen", "release", "--encrypt", "--passphrase-env", "WORD", "--log", "all.log",
             env: ["WORD": "correct horse 8841"])
         #expect(made.exit == 0)
-        try sandbox.write("fw.bin", Array(repeating: 0x5A, count: 2000))
+        try sandbox.write("fw.bin", Sandbox.image(2000))
         let signed = try await sandbox.run(
             "sign", "fw.bin", "--key", "release.pem", "--product", "demo", "--version", "1.1.0", "--passphrase-env",
             "WORD",

@@ -17,7 +17,7 @@ import Testing
     func thereIsNoRoomForABundle() async throws {
         let sandbox = try Sandbox()
         try await sandbox.run("keygen", "release")
-        try sandbox.write("image", Array(repeating: 7, count: 20_000))
+        try sandbox.write("image", Sandbox.image(20_000))
         let run = try await sandbox.shell(
             Self.fullDisk, "sign", "image", "--key", "release.pem", "--product", "demo", "--version", "1.0.0", "-o",
             "out.otaf")

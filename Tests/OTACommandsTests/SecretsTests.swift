@@ -29,7 +29,7 @@ import Testing
     private func sandbox() throws -> Sandbox {
         let sandbox = try Sandbox()
         try sandbox.write("secret", Array("correct horse 8841\n".utf8))
-        try sandbox.write("image", Array(repeating: 0x5A, count: 20_000))
+        try sandbox.write("image", Sandbox.image(20_000))
         return sandbox
     }
 

@@ -105,7 +105,7 @@ extension Failure {
         case let error as PackagedImageError:
             self.init(error.cause, in: Invocation(command: "inspect", file: error.file))
         case let error as PackageError: self.init(error, in: invocation)
-        case let error as IntelHexError: self.init(error, in: invocation)
+        case let error as HexError: self.init(error, in: invocation)
         case let error as KeyError: self.init(error, in: invocation)
         case let error as VerificationError: self.init(error, in: invocation)
         case let error as SigningError: self.init(error, in: invocation)

@@ -52,6 +52,9 @@ extension Failure {
         self.init(
             error.code.rawValue, .malformed, "\(file) is not a valid image: \(error.description)",
             hint: error.hint ?? Self.advice(for: error.code))
+        if error.code == .notAnImage, invocation.command == Sign.name {
+            hints.append("if the device requires exactly these bytes, add --raw")
+        }
     }
 
     private static func advice(for code: ImageError.Code) -> String {
@@ -66,23 +69,23 @@ extension Failure {
     }
 }
 
-// MARK: - Intel HEX files
+// MARK: - Hex text
 
 extension Failure {
-    /// Creates the failure for a parse error of an Intel HEX file.
-    init(_ error: IntelHexError, in invocation: Invocation) {
+    /// Creates the failure for a parse error of a hex text.
+    init(_ error: HexError, in invocation: Invocation) {
         let file = invocation.title(or: "the image")
         self.init(
-            error.code.rawValue, .malformed, "\(file) is not a valid Intel HEX file of one image: \(error.description)",
-            hint: error.hint ?? Self.advice(for: error.code))
+            error.code.rawValue, .malformed, "\(file) is not a valid \(error.format.name) file of one image: \(error.description)",
+            hint: error.hint ?? Self.advice(for: error.code, error.format))
     }
 
-    private static func advice(for code: IntelHexError.Code) -> String {
+    private static func advice(for code: HexError.Code, _ format: HexFormat) -> String {
         switch code {
-        case .badRecord, .badChecksum, .missingEnd, .recordAfterEnd:
+        case .badRecord, .badChecksum, .missingEnd, .recordAfterEnd, .wrongRecordCount:
             "the file is damaged or incomplete: build or fetch it again"
         case .unknownRecordType, .badAddress, .overlappingData, .noData, .spanTooLarge:
-            "convert the file to a binary: objcopy -I ihex -O binary app.hex app.bin"
+            "convert the file to a binary: objcopy -I \(format.objcopyName) -O binary app.hex app.bin"
         }
     }
 }

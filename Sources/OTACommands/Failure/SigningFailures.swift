@@ -78,7 +78,7 @@ extension Failure {
     init(_ error: SigningError, in invocation: Invocation) {
         switch error {
         case .image(let error): self.init(error, in: invocation)
-        case .intelHex(let error): self.init(error, in: invocation)
+        case .hex(let error): self.init(error, in: invocation)
         case .bundle(let error): self.init(error, in: invocation)
         case .key(let error): self.init(error, in: invocation)
         case .refused(let code, let context, let hint):

@@ -54,6 +54,8 @@ struct ImageSummary: Encodable, Sendable {
         mcuboot = MCUbootSummary(file.image, report)
     }
 
+    mutating func add(note: String) { notes = (notes ?? []) + [note] }
+
     /// The rows of the summary for the user. Each row has a title and a value.
     var rows: [(String, String)] {
         var rows = [("Image", "\(format), \(size) bytes"), ("Image SHA-256", sha256)]

@@ -22,7 +22,7 @@ struct Inspect: Command {
 
     @Argument(
         help: ArgumentHelp(
-            "A bundle, an image (raw, ESP-IDF, MCUboot or Intel HEX), an nRF Connect Device Manager zip (dfu_application.zip) or "
+            "A bundle, an image (raw, ESP-IDF or MCUboot; also as Intel HEX or S-records), an nRF Connect Device Manager zip (dfu_application.zip) or "
                 + "a key (PEM); - for stdin."),
         completion: .file())
     var file: String
@@ -53,19 +53,20 @@ struct Inspect: Command {
     }
 
     private func describe(_ bytes: [UInt8], _ console: Console) throws -> InspectAnswer {
-        switch FirmwareFileKind.detect(prefix: bytes) {
+        switch FirmwareFileKind.detect(file: bytes) {
         case .bundle:
             guard (try? Manifest(parsing: bytes)) == nil else { throw unsignedManifest() }
             return try bundle(SignedBundle(parsing: bytes), console)
-        case .intelHex:
-            let image = try IntelHex(parsing: bytes).bytes
-            var answer = try self.image(image, console)
-            answer.container = "Intel HEX, \(bytes.count) bytes of text"
+        case .hexText(let format):
+            let image = try HexImage(parsing: bytes, as: format)
+            var answer = try self.image(image.bytes, console)
+            answer.container = "\(format.name), \(bytes.count) bytes of text"
+            if let note = image.gapNote { answer.image?.add(note: note) }
             return answer
         case .pem: return try key(in: bytes)
         // `detect(prefix:)` finds a key only at the start of the file, but a PEM file can contain text before the key.
-        case .binary where Self.isPEM(bytes): return try key(in: bytes)
-        case .binary, .elf, .uf2: return try image(bytes, console)
+        case .foreign where Self.isPEM(bytes): return try key(in: bytes)
+        case .binary, .elf, .uf2, .foreign: return try image(bytes, console)
         case .zip:
             let images = try ImagePackage.images(in: bytes)
             return try package(.images(images), images, console)
@@ -206,7 +207,7 @@ struct Inspect: Command {
             return try ImagePrivateKey(pem: SecretBytes(copying: privateKey)).publicKey
         } catch {
             guard error.code == .passphraseRequired else {
-                throw KeyError(error.code, "\(StandardFile.title(of: file)): \(error.context)", hint: error.hint)
+                throw error.at(StandardFile.title(of: file))
             }
             throw KeyError(
                 error.code, "\(StandardFile.title(of: file)): the id of an encrypted private key cannot be read",
@@ -216,7 +217,7 @@ struct Inspect: Command {
 
     private func publicKey(in bytes: [UInt8]) throws(KeyError) -> ImagePublicKey {
         do throws(KeyError) { return try ImagePublicKey(pem: SecretBytes(copying: bytes)) } catch {
-            throw KeyError(error.code, "\(StandardFile.title(of: file)): \(error.context)", hint: error.hint)
+            throw error.at(StandardFile.title(of: file))
         }
     }
 

@@ -165,7 +165,7 @@ extension Sign {
         let release = try release()
         let known = Self.counter(ofBundleIn: target)
         let manifest = try BundleSigner.manifest(
-            for: input(), named: FilePath(image), as: release, created: CreationTime.now())
+            for: input(), named: FilePath(image), as: release, created: CreationTime.now(), note: console.note)
         let answer = try write(manifest.bytes, to: path)
         warn(ofCounter: manifest.securityCounter, after: known, in: ("bundle", "--counter"), console)
         return answer
@@ -173,8 +173,10 @@ extension Sign {
 
     /// Writes the bytes that a key must sign for a new MCUboot image. Without `--pure`, these bytes are the digest. With `--pure`, they are
     /// the header, the body and the protected TLVs.
-    func bytesToSign(_ layout: MCUbootLayout, to path: String) throws -> SignAnswer {
-        try write(MCUbootSigner.bytesToSign(input(), as: layout, scheme: mcuboot.scheme()), to: path)
+    func bytesToSign(_ layout: MCUbootLayout, to path: String, _ console: Console) throws -> SignAnswer {
+        let bytes = try MCUbootSigner.bytesToSign(
+            input(), as: layout, scheme: mcuboot.scheme(), isRaw: raw, note: console.note)
+        return try write(bytes, to: path)
     }
 
     private func write(_ bytes: [UInt8], to path: String) throws -> SignAnswer {
@@ -204,7 +206,7 @@ extension Sign {
         let file =
             given == nil
             ? try signer.sign(input, named: FilePath(image), as: release(), created: 0, to: output)
-            : try signer.sign(input, under: manifest, to: output)
+            : try signer.sign(input, under: manifest, isRaw: raw, to: output, note: console.note)
         warn(ofCounter: manifest.securityCounter, after: known, in: ("bundle", "--counter"), console)
         return SignAnswer(file)
     }

@@ -12,13 +12,13 @@ struct Sign: Command {
         discussion: """
             Bundle (default): a file with the image, 1 to 4 signatures, and a manifest. The manifest has the values of --product, \
             --version, --hardware, --counter, --requires, --minimum-battery and --source. <image> is a raw binary, an ESP-IDF \
-            application, an MCUboot image or Intel HEX. The key is an Ed25519 key. --product and --version are required if <image> \
+            application or an MCUboot image; also as Intel HEX or S-records. The key is an Ed25519 key. --product and --version are required if <image> \
             does not contain them. If <image> contains a product or version that differs from the option, sign fails (exit 65).
 
             Another signature: if <image> is a bundle, sign adds one signature for each key. Give -o FILE to write a new file, or \
             --force to replace the bundle.
 
-            MCUboot image (--as mcuboot): <image> is a raw binary or Intel HEX. The key is an Ed25519, ECDSA P-256, RSA-2048 \
+            MCUboot image (--as mcuboot): <image> is a raw binary, Intel HEX or S-records. The key is an Ed25519, ECDSA P-256, RSA-2048 \
             or RSA-3072 key. --version and --header-size are required. With an Ed25519 key, the output has exactly the \
             bytes of the output of imgtool, MCUboot's own signing tool.
 
@@ -100,6 +100,12 @@ struct Sign: Command {
             valueName: "text"))
     var source: String?
 
+    @Flag(
+        help:
+            "Sign the bytes of the file as they are: do not detect the format of the image, do not convert Intel HEX or S-records, and do not refuse a file that is not firmware, such as text."
+    )
+    var raw = false
+
     @Option(
         name: [.short, .long],
         help: ArgumentHelp(
@@ -144,7 +150,7 @@ struct Sign: Command {
         case .mcuboot:
             try refuseBundleOptions()
             let layout = try mcuboot.layout(version: version)
-            if let path = detached.toSign { return try bytesToSign(layout, to: path) }
+            if let path = detached.toSign { return try bytesToSign(layout, to: path, console) }
             return try mcubootImage(layout, mcuboot.scheme(), console)
         }
     }
@@ -154,7 +160,7 @@ struct Sign: Command {
         let created = try CreationTime.now()
         let known = target == StandardFile.name ? nil : Self.counter(ofBundleIn: target)
         let file = try BundleSigner(keys: keys).sign(
-            input(), named: FilePath(image), as: release, created: created, to: outputFile(at: target))
+            input(), named: FilePath(image), as: release, created: created, to: outputFile(at: target), note: console.note)
         warn(ofCounter: file.envelope.manifest.securityCounter, after: known, in: ("bundle", "--counter"), console)
         return SignAnswer(file)
     }
@@ -199,16 +205,16 @@ struct Sign: Command {
         let key = try imageSigner(console)
         Self.warn(ofKey: key.publicKey.id, console)
         let path = mcubootTarget
-        guard !path.hasSuffix(".hex") else {
+        guard !Self.hexSuffixes.contains(where: path.hasSuffix) else {
             throw Failure.usage(
-                "the output is a binary, but \(path) has the suffix of Intel HEX",
+                "the output is a binary, but \(path) has the suffix of a text format",
                 hint:
                     "use -o app.signed.bin, then convert it: objcopy -I binary -O ihex app.signed.bin app.signed.hex"
             )
         }
         let known = path == StandardFile.name ? nil : Self.counter(ofMCUbootImageIn: path)
         let file = try MCUbootSigner(key: key, scheme: scheme)
-            .sign(input(), as: layout, to: outputFile(at: path))
+            .sign(input(), as: layout, isRaw: raw, to: outputFile(at: path), note: console.note)
         // A counter that is derived from the version needs no warning: it increases with the version, and its large steps are intended.
         if !mcuboot.derivesSecurityCounter, let counter = layout.securityCounter {
             warn(ofCounter: counter, after: known, in: ("image", "--security-counter"), console)
@@ -311,9 +317,12 @@ struct Sign: Command {
 
     private var mcubootTarget: String {
         if let output { return output }
-        let suffix = [".bin", ".hex"].first { image.hasSuffix($0) } ?? ""
+        let suffix = ([".bin"] + Self.hexSuffixes).first { image.hasSuffix($0) } ?? ""
         return image.dropLast(suffix.count) + ".signed.bin"
     }
+
+    /// The usual suffixes of Intel HEX and S-records.
+    private static let hexSuffixes = [".hex", ".s19", ".s28", ".s37", ".srec", ".mot"]
 
     /// The given options that apply only to bundles. The list does not contain `--version`, which also applies to MCUboot images.
     var bundleOptions: [String] {
@@ -345,7 +354,8 @@ struct Sign: Command {
             source: try Self.read(source, "source", "1 to 127 bytes without control characters") { text in
                 (1...127).contains(text.utf8.count) && text.isPrintable ? text : nil
             },
-            requires: try Self.read(requires, "requires", RequiredVersion.rule) { RequiredVersion($0) })
+            requires: try Self.read(requires, "requires", RequiredVersion.rule) { RequiredVersion($0) },
+            format: raw ? .raw : nil)
     }
 }
 

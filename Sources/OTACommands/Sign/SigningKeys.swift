@@ -118,7 +118,7 @@ struct SigningKeys {
             return try parse(text, passphrase)
         } catch {
             if error.code == .passphraseRequired, passphrase == nil { return nil }
-            throw KeyError(error.code, "\(name): \(error.context)", hint: error.hint)
+            throw error.at(name)
         }
     }
 

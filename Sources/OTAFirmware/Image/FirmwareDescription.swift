@@ -65,4 +65,10 @@ public enum ImageFormat: UInt8, Sendable, CaseIterable {
         case .mcuboot: "mcuboot"
         }
     }
+
+    /// Returns the format of an image from the magic at its start.
+    static func recognise(_ start: [UInt8]) -> ImageFormat {
+        if start.first == EspressifImage.magic { return .espressif }
+        return start.starts(with: MCUbootImage.magic) ? .mcuboot : .raw
+    }
 }

@@ -1,9 +1,9 @@
-/// The type of a file, detected from its first bytes. The file name has no effect.
+/// The type of a file, detected from its bytes. The file name has no effect.
 public enum FirmwareFileKind: Sendable, Hashable {
     /// A file that has none of the types below, for example an ESP-IDF image or an MCUboot image.
     case binary
-    /// Intel HEX text. `IntelHex` converts it to an image.
-    case intelHex
+    /// Text with the bytes of an image. `HexImage` converts it to an image.
+    case hexText(HexFormat)
     /// A signed bundle (`*.otaf`).
     case bundle
     /// An ELF file: linked code with symbols. `machine` is the field `e_machine` of the ELF header.
@@ -14,9 +14,22 @@ public enum FirmwareFileKind: Sendable, Hashable {
     case zip
     /// A PEM file: a key or a certificate as text.
     case pem
+    /// Another file that is not firmware, such as an archive or a picture.
+    case foreign(ForeignFile)
 
     /// The number of bytes that `detect(prefix:)` needs. If a file is shorter, `detect(prefix:)` needs all bytes of the file.
-    public static let prefixLength = 20
+    public static let prefixLength = 4096
+
+    /// Detects the type from all bytes of a file.
+    ///
+    /// In contrast to `detect(prefix:)`, this function also finds text, constant content, and a file of another type after padding.
+    public static func detect(file: [UInt8]) -> FirmwareFileKind {
+        let kind = detect(prefix: file)
+        guard kind == .binary, ImageFormat.recognise(file) == .raw else { return kind }
+        var content = RawContent()
+        file.withUnsafeBytes { content.update($0) }
+        return content.foreign.map { .foreign($0) } ?? .binary
+    }
 
     /// Detects the type from the first `prefixLength` bytes of a file.
     public static func detect(prefix: some Collection<UInt8>) -> FirmwareFileKind {
@@ -26,12 +39,8 @@ public enum FirmwareFileKind: Sendable, Hashable {
         if bytes.starts(with: [0x55, 0x46, 0x32, 0x0A, 0x57, 0x51, 0x5D, 0x9E]) { return .uf2 }
         if bytes.starts(with: [0x50, 0x4B, 0x03, 0x04]) { return .zip }
         if bytes.starts(with: "-----BEGIN ".utf8) { return .pem }
-        // The shortest Intel HEX record has 11 characters: a colon and the hex digits of length, address, type and checksum.
-        if bytes.first == UInt8(ascii: ":"), bytes.count >= 11,
-            bytes[1..<11].allSatisfy({ Hex.value(ofDigit: $0) != nil })
-        {
-            return .intelHex
-        }
+        if let format = HexFormat.detect(bytes) { return .hexText(format) }
+        if let file = ForeignFile.detect(bytes) { return .foreign(file) }
         return .binary
     }
 
@@ -50,8 +59,9 @@ extension FirmwareFileKind {
     package var refusal: ImageError? {
         switch self {
         case .binary: nil
-        case .intelHex:
-            Self.refusal("Intel HEX text", "convert it to a binary: objcopy -I ihex -O binary app.hex app.bin")
+        case .hexText(let format):
+            Self.refusal(
+                "\(format.name) text", "convert it to a binary: objcopy -I \(format.objcopyName) -O binary app.hex app.bin")
         case .bundle: Self.refusal("a signed bundle", nil)
         case .elf(let machine): Self.refusal("an ELF file", "convert it to an image: " + Self.conversion(machine))
         case .uf2:
@@ -64,6 +74,7 @@ extension FirmwareFileKind {
                 "give the image or the bundle as the argument; a private key is for sign --key FILE, a public key for --trust FILE"
             )
         case .zip: Self.refusal("a zip archive", "unpack it, and give the image in it")
+        case .foreign(let file): Self.refusal(file.name, file.hint)
         }
     }
 

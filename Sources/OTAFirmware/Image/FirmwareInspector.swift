@@ -4,8 +4,8 @@
 /// caller can inspect a large file without the whole file in memory.
 ///
 /// The magic at the start of the image determines the format: ESP-IDF application image (0xE9) or MCUboot image (0x96f3b83d). An image
-/// with any other start is raw. The inspector refuses a damaged ESP-IDF or MCUboot image. If the caller requires the format `raw`, the
-/// inspector ignores the magic and does not check the image.
+/// with any other start is raw. The inspector refuses a damaged ESP-IDF or MCUboot image, and a raw image that is not firmware, such as
+/// text (`RawContent`). If the caller requires the format `raw`, the inspector ignores the magic and does not check the image.
 public struct FirmwareInspector {
     private let format: ImageFormat?
     private let makeHash: () -> any IncrementalHash
@@ -15,7 +15,7 @@ public struct FirmwareInspector {
 
     /// - Parameters:
     ///   - format: the required format. With `raw`, the inspector accepts every file that is not empty. With nil, the inspector detects the
-    ///     format and refuses a file that is not an image, such as an ELF file.
+    ///     format and refuses a file that is not an image, such as an ELF file or text.
     ///   - makeHash: returns a new SHA-256 computation. The inspector compares the computed digest with the digest in the image.
     public init(format: ImageFormat? = nil, makeHash: @escaping () -> any IncrementalHash) {
         self.format = format
@@ -62,7 +62,7 @@ public struct FirmwareInspector {
     }
 
     private mutating func chooseParser() throws(ImageError) {
-        let recognised = Self.recognise(head)
+        let recognised = ImageFormat.recognise(head)
         if let format {
             guard format == .raw || format == recognised else {
                 throw ImageError(
@@ -74,7 +74,7 @@ public struct FirmwareInspector {
         }
         var chosen: any SectionParser =
             switch format ?? recognised {
-            case .raw: RawParser()
+            case .raw: RawParser(checksContent: format == nil)
             case .espressif: EspressifParser(makeHash: makeHash)
             case .mcuboot: MCUbootParser(makeHash: makeHash)
             }
@@ -82,11 +82,5 @@ public struct FirmwareInspector {
             try chosen.update(UnsafeRawBufferPointer(bytes))
         }
         parser = chosen
-    }
-
-    private static func recognise(_ head: [UInt8]) -> ImageFormat {
-        if head.first == EspressifImage.magic { return .espressif }
-        if head.starts(with: MCUbootImage.magic) { return .mcuboot }
-        return .raw
     }
 }

@@ -54,16 +54,23 @@ extension SectionParser {
     }
 }
 
-/// A parser for an image without a known format. It accepts all bytes.
+/// A parser for an image without a known format.
 struct RawParser: SectionParser {
     var cursor = SectionCursor(length: .max)
+    /// Nil: the parser accepts all bytes.
+    private var content: RawContent?
 
-    mutating func take(_ bytes: UnsafeRawBufferPointer) {}
+    init(checksContent: Bool) {
+        content = checksContent ? RawContent() : nil
+    }
+
+    mutating func take(_ bytes: UnsafeRawBufferPointer) { content?.update(bytes) }
 
     mutating func endSection() {}
 
-    mutating func finish() -> FirmwareDescription {
-        FirmwareDescription(size: cursor.offset, details: .raw, notes: [])
+    mutating func finish() throws(ImageError) -> FirmwareDescription {
+        if let foreign = content?.foreign, let refusal = FirmwareFileKind.foreign(foreign).refusal { throw refusal }
+        return FirmwareDescription(size: cursor.offset, details: .raw, notes: [])
     }
 }
 

@@ -112,33 +112,50 @@ extension Stat {
     }
 }
 
-/// The image to sign: the contents of a file, or the bytes from an Intel HEX text.
+/// The image to sign: the contents of a file, or the bytes from a hex text.
 enum ImageSource {
     case file(InputFile, size: UInt32)
-    /// The bytes from an Intel HEX text. `text` is the file that contains the text.
-    case memory([UInt8], size: UInt32, text: InputFile)
+    /// The bytes from a hex text. `text` is the file that contains the text.
+    case memory(HexImage, size: UInt32, text: InputFile)
 
-    /// The maximum length of Intel HEX text, in bytes. The longest accepted image has 64 MiB. With 16 image bytes in each record (line),
+    /// The maximum length of hex text, in bytes. The longest accepted image has 64 MiB. With 16 image bytes in each record (line),
     /// the text of this image has 176 MiB. The limit is higher, because shorter records need more text for the same image.
     private static let maximumTextLength = 256 << 20
 
-    init(_ file: InputFile) throws(SigningError) {
-        self = .file(file, size: try Self.size(file.size))
+    /// Returns the image in a file; nil for a bundle.
+    ///
+    /// - Parameters:
+    ///   - isRaw: true if the file's bytes are the image, also if they are hex text.
+    ///   - note: receives a remark for the user about the addresses in a hex text.
+    static func image(
+        in file: InputFile, isRaw: Bool = false, note: (String) -> Void = { _ in }
+    ) throws(SigningError) -> ImageSource? {
+        switch FirmwareFileKind.detect(prefix: try file.prefix(FirmwareFileKind.prefixLength)) {
+        case .bundle: return nil
+        case .hexText(let format) where !isRaw:
+            let image = try hexImage(format, in: file)
+            let end = UInt64(image.startAddress) + UInt64(image.bytes.count)
+            note(
+                image.gapNote
+                    ?? "the image is from \(format.name) text: \(image.bytes.count) bytes from "
+                    + "0x\(String(image.startAddress, radix: 16)) to 0x\(String(end, radix: 16))")
+            return .memory(image, size: UInt32(clamping: image.bytes.count), text: file)
+        default: return .file(file, size: try size(file.size))
+        }
     }
 
-    init(intelHexIn file: InputFile) throws(SigningError) {
-        guard file.size <= Self.maximumTextLength else {
+    private static func hexImage(_ format: HexFormat, in file: InputFile) throws(SigningError) -> HexImage {
+        guard file.size <= maximumTextLength else {
             throw .refused(
                 .imageTooLarge,
-                context: "the Intel HEX text has \(file.size) bytes; the limit is \(Self.maximumTextLength)",
-                hint: "convert it to a binary: objcopy -I ihex -O binary app.hex app.bin")
+                context: "the \(format.name) text has \(file.size) bytes; the limit is \(maximumTextLength)",
+                hint: "convert it to a binary: objcopy -I \(format.objcopyName) -O binary app.hex app.bin")
         }
         let text = try file.prefix(Int(file.size))
-        do throws(IntelHexError) {
-            let image = try IntelHex(parsing: text).bytes
-            self = .memory(image, size: UInt32(clamping: image.count), text: file)
+        do throws(HexError) {
+            return try HexImage(parsing: text, as: format)
         } catch {
-            throw .intelHex(error)
+            throw .hex(error)
         }
     }
 
@@ -174,7 +191,7 @@ enum ImageSource {
         switch self {
         case .file(let file, let size): try file.forEachPiece(in: 0..<UInt64(size), body)
         case .memory(let image, _, _):
-            try image.withUnsafeBufferPointer { (bytes) throws(SigningError) in
+            try image.bytes.withUnsafeBufferPointer { (bytes) throws(SigningError) in
                 try body(UnsafeRawBufferPointer(bytes))
             }
         }

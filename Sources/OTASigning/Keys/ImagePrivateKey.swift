@@ -45,13 +45,8 @@ public final class ImagePrivateKey: ImageSigner {
     /// Parses a key in one of the older formats, `EC PRIVATE KEY` or `RSA PRIVATE KEY`.
     ///
     /// - Parameter type: libcrypto's constant for the algorithm, such as `EVP_PKEY_EC`.
-    /// - Throws: `not-a-key` if the key is malformed or encrypted.
+    /// - Throws: `not-a-key` if the key is malformed.
     private static func parse(_ block: PEMBlock, _ type: Int32) throws(KeyError) -> KeyHandle {
-        guard !block.hasHeader else {
-            throw KeyError(
-                .notAKey, "the key has an old encryption, which is not supported",
-                hint: "convert it to PKCS#8: openssl pkcs8 -topk8 -in KEY -out NEW.pem")
-        }
         let parsed = block.contents.parsed(by: { d2i_PrivateKey(type, nil, $0, $1) }, freedBy: EVP_PKEY_free)
         guard let parsed else {
             throw KeyError(.notAKey, "malformed \(block.label) (\(OpenSSLFailure.drain()))")

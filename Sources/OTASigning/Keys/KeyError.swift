@@ -64,8 +64,12 @@ public struct KeyError: Error, Sendable, Equatable {
 
     public static func == (left: KeyError, right: KeyError) -> Bool { left.code == right.code }
 
-    /// Returns this error with `place`, such as the path of a file, in front of the text of `context`.
-    func at(_ place: String) -> KeyError { KeyError(code, "\(place): \(context)", hint: hint) }
+    /// Returns this error with `place`, such as the path of a file, in front of the text of `context`. In the commands of `hint`, `place`
+    /// replaces the word `KEY`.
+    package func at(_ place: String) -> KeyError {
+        let commands = hint.map { $0.replacing(/\bKEY\b(?!\.)/, with: place.shellQuoted) }
+        return KeyError(code, "\(place): \(context)", hint: commands)
+    }
 
     /// Runs `body`, which calls libcrypto, and converts all errors of `body` to `crypto-failed`. Do not use this method if wrong input from
     /// the user can cause these errors, because the message of `crypto-failed` does not describe the user's mistake.

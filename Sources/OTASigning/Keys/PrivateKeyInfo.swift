@@ -2,20 +2,60 @@ internal import COpenSSL
 
 /// Owns a PrivateKeyInfo, the DER structure for a private key of any algorithm (PKCS#8, RFC 5208). libcrypto overwrites the structure in
 /// memory when this value is destroyed.
+///
+/// Version 2 of the structure (OneAsymmetricKey, RFC 5958) can also contain the public key. libcrypto 3.0 reads only version 1.
 struct PrivateKeyInfo: ~Copyable {
     private let pointer: OpaquePointer
+    /// The public key in a structure of version 2, as a BIT STRING in DER; otherwise nil.
+    private let publicKey: [UInt8]?
 
     init(_ key: KeyHandle) throws(OpenSSLFailure) {
         pointer = try opened(EVP_PKEY2PKCS8(key.pointer))
+        publicKey = nil
     }
 
     /// Parses an unencrypted PrivateKeyInfo.
     ///
     /// - Throws: `not-a-key`.
     init(der: SecretBytes) throws(KeyError) {
+        let (der, publicKey) = Self.withoutPublicKey(der)
         let parsed = der.parsed(by: { d2i_PKCS8_PRIV_KEY_INFO(nil, $0, $1) }, freedBy: PKCS8_PRIV_KEY_INFO_free)
         guard let parsed else { throw Self.damaged() }
         pointer = parsed
+        self.publicKey = publicKey
+    }
+
+    /// Removes the public key from a structure of version 2, and returns it as a BIT STRING. Returns every other structure unchanged.
+    private static func withoutPublicKey(_ der: SecretBytes) -> (SecretBytes, publicKey: [UInt8]?) {
+        der.withUnsafeBytes { bytes in
+            var outer = DERReader(bytes)
+            guard let structure = outer.next(), structure.tag == DERReader.sequence, outer.isAtEnd else {
+                return (der, nil)
+            }
+            var members = DERReader(structure.contents)
+            guard let version = members.next(), version.encoded.elementsEqual([DERReader.integer, 1, 1]) else {
+                return (der, nil)
+            }
+            var kept = version.encoded.count
+            var key: [UInt8]?
+            while let member = members.next() {
+                // The public key is the last member, and has the tag [1].
+                if member.tag == 0x81, members.isAtEnd {
+                    key = DERReader.header(DERReader.bitString, length: member.contents.count) + member.contents
+                } else {
+                    kept += member.encoded.count
+                }
+            }
+            guard let key, members.isAtEnd else { return (der, nil) }
+            let rest = UnsafeRawBufferPointer(rebasing: structure.contents[..<kept])
+            let header = DERReader.header(DERReader.sequence, length: rest.count)
+            let copy = SecretBytes(capacity: header.count + rest.count) { (buffer) throws(Never) in
+                buffer.copyBytes(from: header)
+                UnsafeMutableRawBufferPointer(rebasing: buffer[header.count...]).copyMemory(from: rest)
+                return header.count + rest.count
+            }
+            return (copy, key)
+        }
     }
 
     /// Decrypts an EncryptedPrivateKeyInfo (PKCS#8) and parses the decrypted PrivateKeyInfo.
@@ -25,17 +65,33 @@ struct PrivateKeyInfo: ~Copyable {
         let parsed = der.parsed(by: { d2i_X509_SIG(nil, $0, $1) }, freedBy: X509_SIG_free)
         guard let sealed = parsed else { throw Self.damaged() }
         defer { X509_SIG_free(sealed) }
+        var algorithm: UnsafePointer<X509_ALGOR>?
+        var contents: UnsafePointer<ASN1_OCTET_STRING>?
+        X509_SIG_get0(sealed, &algorithm, &contents)
+        var data: UnsafeMutablePointer<UInt8>?
+        var count: Int32 = 0
         let opened = passphrase.bytes.withUnsafeBytes { secret in
-            PKCS8_decrypt(sealed, secret.bindMemory(to: CChar.self).baseAddress, Int32(secret.count))
+            PKCS12_pbe_crypt(
+                algorithm, secret.bindMemory(to: CChar.self).baseAddress, Int32(secret.count),
+                ASN1_STRING_get0_data(contents), ASN1_STRING_length(contents), &data, &count, 0)
         }
-        guard let opened else {
+        defer { CRYPTO_clear_free(data, Int(count), #file, #line) }
+        guard opened != nil, let data else {
             let failure = OpenSSLFailure.drain()
             guard failure.isWrongPassphrase else {
-                throw KeyError(.notAKey, "the key's encryption is malformed or not supported (\(failure))")
+                throw KeyError(
+                    .notAKey, "the key's encryption is malformed or not supported (\(failure))",
+                    hint: "convert it: openssl pkcs8 -topk8 -provider legacy -provider default -in KEY -out NEW.pem")
             }
-            throw KeyError(.wrongPassphrase, "the passphrase does not decrypt the key")
+            throw Self.wrongPassphrase
         }
-        pointer = opened
+        // A wrong passphrase can result in a valid padding by chance. The decrypted bytes are then not a PrivateKeyInfo.
+        let decrypted = SecretBytes(copying: UnsafeBufferPointer(start: data, count: Int(count)))
+        do { self = try PrivateKeyInfo(der: decrypted) } catch { throw Self.wrongPassphrase }
+    }
+
+    private static var wrongPassphrase: KeyError {
+        KeyError(.wrongPassphrase, "the passphrase does not decrypt the key")
     }
 
     deinit { PKCS8_PRIV_KEY_INFO_free(pointer) }
@@ -62,7 +118,15 @@ struct PrivateKeyInfo: ~Copyable {
 
     private func key() throws(KeyError) -> KeyHandle {
         guard let key = EVP_PKCS82PKEY(pointer) else { throw Self.damaged() }
-        return KeyHandle(owning: key)
+        let handle = KeyHandle(owning: key)
+        if let publicKey {
+            let own = try KeyError.translating { () throws(OpenSSLFailure) in try handle.subjectPublicKeyInfo() }
+            // A SubjectPublicKeyInfo ends with the public key as a BIT STRING.
+            guard own.suffix(publicKey.count) == publicKey[...] else {
+                throw KeyError(.notAKey, "the private and the public part of the key do not match")
+            }
+        }
+        return handle
     }
 
     /// Returns the key's algorithm as libcrypto's constant (NID), such as `NID_ED25519`.
@@ -129,10 +193,9 @@ extension SecretBytes {
 }
 
 extension OpenSSLFailure {
-    /// True if the error probably means a wrong passphrase, because the decrypted bytes have a wrong padding or are not valid DER.
+    /// True if the error probably means a wrong passphrase, because the decrypted bytes have a wrong padding.
     ///
-    /// About one of 256 wrong passphrases produces a valid padding by chance. The decrypted bytes are then not valid DER, so a DER error
-    /// also counts. The result is not certain, because malformed encryption parameters in the file cause DER errors, too.
+    /// The result is not certain, because malformed encryption parameters in the file cause DER errors, too.
     fileprivate var isWrongPassphrase: Bool {
         holds(library: ERR_LIB_PROV, anyOf: PROV_R_BAD_DECRYPT) || entries.contains { $0.library == ERR_LIB_ASN1 }
     }

@@ -1,6 +1,7 @@
 internal import COpenSSL
 
-/// The PEM block in a text that contains exactly one block. Other text before and after the block is ignored.
+/// The PEM block in a text that contains exactly one block. Other text before and after the block is ignored, and so is a block
+/// `EC PARAMETERS` before the key.
 ///
 /// A text with two blocks is an error, because the user could mean either block.
 struct PEMBlock {
@@ -34,14 +35,25 @@ struct PEMBlock {
         guard text.count <= Self.maximumLength else {
             throw KeyError(.tooLarge, "the text has more than \(Self.maximumLength) bytes, the limit for a key")
         }
+        let isPublic = labels == ["PUBLIC KEY"]
         let source = try KeyError.translating { () throws(OpenSSLFailure) in try MemoryBIO(reading: text) }
-        do {
-            (label, contents, hasHeader) = try Self.next(source)
+        var block: PEMBlock
+        do throws(OpenSSLFailure) {
+            block = try Self.next(source)
+            // `openssl ecparam -genkey` writes this block before the key. The key contains the same parameters.
+            if block.label == "EC PARAMETERS" { block = (try? Self.next(source)) ?? block }
         } catch {
-            throw KeyError(.notAKey, error.isEnd ? "no PEM block found" : "malformed PEM block")
+            throw error.isEnd
+                ? ForeignKey.refusal(of: text, isPublic: isPublic) : KeyError(.notAKey, "malformed PEM block")
         }
+        self = block
         guard labels.contains(label) else {
-            throw Self.refusal(of: label, insteadOf: labels, algorithms)
+            throw ForeignKey.refusal(of: self, insteadOf: labels, algorithms)
+        }
+        guard !hasHeader || isPublic else {
+            throw KeyError(
+                .notAKey, "the key has an old encryption, which is not supported",
+                hint: "convert it to PKCS#8: openssl pkcs8 -topk8 -in KEY -out NEW.pem")
         }
         do {
             _ = try Self.next(source)
@@ -49,17 +61,26 @@ struct PEMBlock {
             guard error.isEnd else { throw KeyError(.notAKey, "malformed second PEM block after the key") }
             return
         }
-        throw KeyError(.notAKey, "more than one PEM block found; expected one")
+        throw KeyError(
+            .notAKey, "more than one PEM block found; expected one",
+            hint: "extract the key: openssl pkey \(isPublic ? "-pubin -pubout " : "")-in KEY -out NEW.pem")
     }
 
-    private static func next(_ source: borrowing MemoryBIO) throws(OpenSSLFailure) -> (String, SecretBytes, Bool) {
+    private init(_ label: String, _ contents: SecretBytes, hasHeader: Bool) {
+        self.label = label
+        self.contents = contents
+        self.hasHeader = hasHeader
+    }
+
+    private static func next(_ source: borrowing MemoryBIO) throws(OpenSSLFailure) -> PEMBlock {
         var label: UnsafeMutablePointer<CChar>?
         var header: UnsafeMutablePointer<CChar>?
         var data: UnsafeMutablePointer<UInt8>?
         var count = 0
         // The internal buffers of libcrypto can contain a private key. With PEM_FLAG_SECURE, libcrypto overwrites these buffers before it
-        // frees them.
-        let answer = PEM_read_bio_ex(source.pointer, &label, &header, &data, &count, UInt32(PEM_FLAG_SECURE))
+        // frees them. With PEM_FLAG_EAY_COMPATIBLE, libcrypto allows spaces at line ends, as the command openssl does.
+        let flags = UInt32(PEM_FLAG_SECURE | PEM_FLAG_EAY_COMPATIBLE)
+        let answer = PEM_read_bio_ex(source.pointer, &label, &header, &data, &count, flags)
         defer {
             CRYPTO_secure_free(label, #file, #line)
             CRYPTO_secure_free(header, #file, #line)
@@ -68,7 +89,7 @@ struct PEMBlock {
         try succeeded(answer)
         guard let label, let data else { throw OpenSSLFailure() }
         let contents = SecretBytes(copying: UnsafeBufferPointer(start: data, count: count))
-        return (String(cString: label), contents, header.map { $0.pointee != 0 } ?? false)
+        return PEMBlock(String(cString: label), contents, hasHeader: header.map { $0.pointee != 0 } ?? false)
     }
 
     /// Encodes `der` as a PEM block with this label.
@@ -76,41 +97,6 @@ struct PEMBlock {
         let output = try MemoryBIO()
         guard PEM_write_bio(output.pointer, label, "", der, der.count) > 0 else { throw OpenSSLFailure.drain() }
         return output.contents()
-    }
-
-    /// Returns the error for a PEM block whose label is not one of the expected labels.
-    private static func refusal(of label: String, insteadOf wanted: [String], _ algorithms: String) -> KeyError {
-        let expected = wanted.joined(separator: "' or '")
-        let isPublicWanted = wanted == ["PUBLIC KEY"]
-        // Some labels show the mistake of the user, such as a private key in place of a public key. For these labels, the error contains a
-        // special message or hint.
-        switch label {
-        case _ where isPublicWanted && label.hasSuffix("PRIVATE KEY"):
-            return KeyError(
-                .notAKey, "this is a private key; expected a public key",
-                hint: "write its public key to a file: openssl pkey -in KEY -pubout -out KEY.pub.pem")
-        case "RSA PUBLIC KEY" where isPublicWanted && algorithms.contains("RSA"):
-            return KeyError(
-                .notAKey, "the PEM block is '\(label)'; expected '\(expected)'",
-                hint: "convert it: openssl rsa -RSAPublicKey_in -in KEY -pubout -out KEY.pub.pem")
-        case "CERTIFICATE" where isPublicWanted:
-            return KeyError(
-                .notAKey, "the PEM block is '\(label)'; expected '\(expected)'",
-                hint: "write its public key to a file: openssl x509 -in FILE -pubkey -noout > KEY.pub.pem")
-        case "EC PARAMETERS" where algorithms.contains("ECDSA"):
-            return KeyError(
-                .notAKey, "the first PEM block is '\(label)'; expected only a key",
-                hint: "convert the key to PKCS#8: openssl pkcs8 -topk8 -nocrypt -in KEY -out NEW.pem")
-        case "RSA PRIVATE KEY", "RSA PUBLIC KEY", "DSA PRIVATE KEY", "EC PRIVATE KEY", "EC PARAMETERS":
-            let algorithm = label.prefix { $0 != " " }
-            return KeyError(.wrongAlgorithm, "the key is for \(algorithm); expected \(algorithms)")
-        case "OPENSSH PRIVATE KEY":
-            return KeyError(
-                .notAKey, "the PEM block is '\(label)'; expected '\(expected)'",
-                hint: "create a key with otaflash keygen or openssl genpkey -algorithm ed25519")
-        default:
-            return KeyError(.notAKey, "the PEM block is '\(label)'; expected '\(expected)'")
-        }
     }
 }
 

@@ -25,7 +25,7 @@ public struct BundleSigner: Sendable {
     /// bundle with additional signatures.
     ///
     /// - Parameters:
-    ///   - input: the path of an image, of Intel HEX text, or of a bundle.
+    ///   - input: the path of an image, of hex text, or of a bundle.
     ///   - release: the values for the manifest. If the input is a bundle, all values must be nil, because the manifest of a bundle cannot
     ///     change.
     ///   - created: the creation time in Unix seconds, for the manifest. If the input is a bundle, this time is not used. Two calls with
@@ -44,19 +44,18 @@ public struct BundleSigner: Sendable {
     /// Creates a signed bundle like `sign(_:as:created:to:replace:)`, but from an open input to an open output. The input and the output
     /// can also be streams.
     ///
-    /// - Parameter input: the name of the input in messages.
+    /// - Parameters:
+    ///   - input: the name of the input in messages.
+    ///   - note: receives remarks about the input for the user.
     package func sign(
-        _ file: InputFile, named input: FilePath, as release: Release, created: UInt64, to output: OutputFile
+        _ file: InputFile, named input: FilePath, as release: Release, created: UInt64, to output: OutputFile,
+        note: (String) -> Void = { _ in }
     ) throws(SigningError) -> SignedFile {
-        switch FirmwareFileKind.detect(prefix: try file.prefix(FirmwareFileKind.prefixLength)) {
-        case .bundle:
-            guard release == Release() else { throw Self.alreadyABundle(input) }
-            return try addSignatures(to: file, output)
-        case .intelHex:
-            return try sign(ImageSource(intelHexIn: file), release, created, output)
-        default:
-            return try sign(ImageSource(file), release, created, output)
+        if let source = try ImageSource.image(in: file, isRaw: release.format == .raw, note: note) {
+            return try sign(source, release, created, output)
         }
+        guard release == Release() else { throw Self.alreadyABundle(input) }
+        return try addSignatures(to: file, output)
     }
 
     private func sign(
@@ -94,18 +93,18 @@ public struct BundleSigner: Sendable {
     /// Use this method if another machine has already signed the manifest. The keys of this signer are then ``DetachedSigner`` values,
     /// which return the existing signatures.
     ///
+    /// - Parameters:
+    ///   - isRaw: true if the file's bytes are the image, also if they are hex text.
+    ///   - note: receives remarks about the input for the user.
     /// - Throws: `already-a-bundle`; `unknown-critical-field`; `digest-mismatch` if the manifest describes another image.
     package func sign(
-        _ file: InputFile, under manifest: Manifest, to output: OutputFile
+        _ file: InputFile, under manifest: Manifest, isRaw: Bool = false, to output: OutputFile,
+        note: (String) -> Void = { _ in }
     ) throws(SigningError) -> SignedFile {
-        let source: ImageSource
-        switch FirmwareFileKind.detect(prefix: try file.prefix(FirmwareFileKind.prefixLength)) {
-        case .bundle:
+        guard let source = try ImageSource.image(in: file, isRaw: isRaw, note: note) else {
             throw .refused(
                 .alreadyABundle, context: "the file is a bundle, which contains its manifest",
                 hint: "remove --manifest, or give the original image")
-        case .intelHex: source = try ImageSource(intelHexIn: file)
-        default: source = try ImageSource(file)
         }
         try Self.check(manifest)
         let other =
@@ -131,19 +130,16 @@ public struct BundleSigner: Sendable {
     ///
     /// - Throws: the errors of `sign`, except the errors of keys and of the output.
     package static func manifest(
-        for file: InputFile, named input: FilePath, as release: Release, created: UInt64
+        for file: InputFile, named input: FilePath, as release: Release, created: UInt64,
+        note: (String) -> Void = { _ in }
     ) throws(SigningError) -> Manifest {
-        let source: ImageSource
-        switch FirmwareFileKind.detect(prefix: try file.prefix(FirmwareFileKind.prefixLength)) {
-        case .bundle:
+        guard let source = try ImageSource.image(in: file, isRaw: release.format == .raw, note: note) else {
             guard release == Release() else { throw alreadyABundle(input) }
             let envelope = try envelope(of: file)
             let hash = SHA256()
             try file.forEachPiece(in: UInt64(envelope.length)..<file.size) { hash.update($0) }
             guard hash.finish() == envelope.manifest.imageDigest else { throw digestMismatch }
             return envelope.manifest
-        case .intelHex: source = try ImageSource(intelHexIn: file)
-        default: source = try ImageSource(file)
         }
         let hash = SHA256()
         let image = try source.inspect(as: release.format) { hash.update($0) }

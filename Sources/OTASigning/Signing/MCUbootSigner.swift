@@ -55,7 +55,7 @@ public struct MCUbootSigner: Sendable {
     /// Signs the binary in a file and writes the MCUboot image.
     ///
     /// - Parameters:
-    ///   - input: the path of a linked binary (up to 256 MiB) or of Intel HEX text (up to 256 MiB of text).
+    ///   - input: the path of a linked binary (up to 256 MiB) or of hex text (up to 256 MiB of text).
     ///   - layout: the version and the layout of the new image.
     ///   - output: the path of the new image. A failed call does not leave an incomplete file at this path.
     ///   - replace: whether the new image may replace an existing file at `output`. The replacement is atomic. `output` may be the same
@@ -68,10 +68,15 @@ public struct MCUbootSigner: Sendable {
     }
 
     /// Signs like `sign(_:as:to:replace:)`, but from an open input to an open output. The input and the output can also be streams.
+    ///
+    /// - Parameters:
+    ///   - isRaw: true if the file's bytes are the binary, also if they are hex text or not firmware.
+    ///   - note: receives remarks about the input for the user.
     package func sign(
-        _ file: InputFile, as layout: MCUbootLayout, to output: OutputFile
+        _ file: InputFile, as layout: MCUbootLayout, isRaw: Bool = false, to output: OutputFile,
+        note: (String) -> Void = { _ in }
     ) throws(SigningError) -> MCUbootFile {
-        let image = try sign(Self.program(in: file), as: layout)
+        let image = try sign(Self.program(in: file, isRaw, note), as: layout)
         let made = try imageChecked { () throws(ImageError) in try MCUbootFile(parsing: image) }
         try image.withUnsafeBufferPointer { (bytes) throws(SigningError) in
             try output.write(UnsafeRawBufferPointer(bytes), at: 0)
@@ -110,9 +115,10 @@ public struct MCUbootSigner: Sendable {
     ///
     /// - Throws: the errors of `sign`, except the errors of keys and of the output.
     package static func bytesToSign(
-        _ file: InputFile, as layout: MCUbootLayout, scheme: Scheme
+        _ file: InputFile, as layout: MCUbootLayout, scheme: Scheme, isRaw: Bool = false,
+        note: (String) -> Void = { _ in }
     ) throws(SigningError) -> [UInt8] {
-        let signed = try draft(of: program(in: file), layout).bytes
+        let signed = try draft(of: program(in: file, isRaw, note), layout).bytes
         return scheme == .pure ? signed : scheme.digest(of: signed).value
     }
 
@@ -143,19 +149,12 @@ public struct MCUbootSigner: Sendable {
         }
     }
 
-    private static func program(in file: InputFile) throws(SigningError) -> [UInt8] {
-        let prefix = try file.prefix(FirmwareFileKind.prefixLength)
-        let source: ImageSource
-        switch FirmwareFileKind.detect(prefix: prefix) {
-        case .intelHex: source = try ImageSource(intelHexIn: file)
-        case .bundle:
+    private static func program(
+        in file: InputFile, _ isRaw: Bool, _ note: (String) -> Void
+    ) throws(SigningError) -> [UInt8] {
+        guard let source = try ImageSource.image(in: file, isRaw: isRaw, note: note) else {
             throw .refused(
                 .alreadyABundle, context: "the file is a bundle", hint: "sign the linked binary")
-        case .binary where prefix.starts(with: MCUbootImage.magic):
-            throw .refused(.alreadyAnImage, context: "the file is already an MCUboot image")
-        case let kind:
-            if let refusal = kind.refusal { throw .image(refusal) }
-            source = try ImageSource(file)
         }
         guard source.size <= maximumLength else {
             throw .refused(
@@ -165,6 +164,10 @@ public struct MCUbootSigner: Sendable {
         var program: [UInt8] = []
         program.reserveCapacity(Int(source.size))
         _ = try source.inspect(as: .raw) { program.append(contentsOf: $0) }
+        guard !program.starts(with: MCUbootImage.magic) else {
+            throw .refused(.alreadyAnImage, context: "the file is already an MCUboot image")
+        }
+        if !isRaw, let refusal = FirmwareFileKind.detect(file: program).refusal { throw .image(refusal) }
         return program
     }
 

@@ -42,7 +42,7 @@ public enum SigningError: Error, Sendable, Equatable {
     /// without a full stop at the end. `hint` is the recommended next step. `hint` is nil if there is no recommendation.
     case refused(Code, context: String, hint: String? = nil)
     case image(ImageError)
-    case intelHex(IntelHexError)
+    case hex(HexError)
     /// The values of the ``Release`` are not valid in a manifest, or the input file is not a valid bundle.
     case bundle(BundleError)
     case key(KeyError)
@@ -52,7 +52,7 @@ public enum SigningError: Error, Sendable, Equatable {
         switch self {
         case .refused(let code, _, _): code.rawValue
         case .image(let error): error.code.rawValue
-        case .intelHex(let error): error.code.rawValue
+        case .hex(let error): error.code.rawValue
         case .bundle(let error): error.code.rawValue
         case .key(let error): error.code.rawValue
         }
@@ -62,7 +62,7 @@ public enum SigningError: Error, Sendable, Equatable {
         switch self {
         case .refused(_, let context, _): context
         case .image(let error): error.description
-        case .intelHex(let error): error.description
+        case .hex(let error): error.description
         case .bundle(let error): error.description
         case .key(let error): error.context
         }
@@ -72,7 +72,7 @@ public enum SigningError: Error, Sendable, Equatable {
         switch self {
         case .refused(_, _, let hint): hint
         case .image(let error): error.hint
-        case .intelHex(let error): error.hint
+        case .hex(let error): error.hint
         case .bundle: nil
         case .key(let error): error.hint
         }

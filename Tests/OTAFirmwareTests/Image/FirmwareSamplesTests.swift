@@ -84,7 +84,7 @@ import Testing
     @Test("the sample Intel HEX text and the sample binary are the same image")
     func textAndBinaryAreTheSameImage() throws {
         let text = Array(try sample("acme-beacon-1.1.0.hex"))
-        #expect(FirmwareFileKind.detect(prefix: text) == .intelHex)
-        #expect(try IntelHex(parsing: text).bytes == Array(try sample("acme-beacon-1.1.0.bin")))
+        #expect(FirmwareFileKind.detect(prefix: text) == .hexText(.intelHex))
+        #expect(try HexImage(parsing: text).bytes == Array(try sample("acme-beacon-1.1.0.bin")))
     }
 }

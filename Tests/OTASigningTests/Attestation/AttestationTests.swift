@@ -11,7 +11,7 @@ import Testing
     init() throws {
         key = try PrivateKey(seed: [UInt8](repeating: 7, count: 32))
         let folder = try TemporaryFolder()
-        let image = try folder.write("fw.bin", [UInt8](repeating: 0xA5, count: 300))
+        let image = try folder.write("fw.bin", [UInt8](1...200))
         let release = Release(product: ProductName("demo"), version: SemanticVersion("1.0.0"))
         let path = folder.path.appending("fw.otaf")
         _ = try BundleSigner(keys: [key]).sign(image, as: release, created: 0, to: path)

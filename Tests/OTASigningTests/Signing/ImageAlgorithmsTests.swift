@@ -11,7 +11,7 @@ import Testing
 
     init() throws {
         folder = try TemporaryFolder()
-        program = try folder.write("program.bin", [UInt8](repeating: 7, count: 3000))
+        program = try folder.write("program.bin", [1] + [UInt8](repeating: 7, count: 2999))
     }
 
     private func layout() throws -> MCUbootLayout {

@@ -20,13 +20,13 @@ import Testing
 
     @Test("Intel HEX text with one wrong bit is refused or gives the same image")
     func everyBit() throws {
-        let original = try IntelHex(parsing: Self.text)
+        let original = try HexImage(parsing: Self.text)
         #expect(original.bytes.count == 36)
         var refused = 0
         for bit in 0..<8 * Self.text.count {
             var forged = Self.text
             forged[bit / 8] ^= 1 << UInt8(bit % 8)
-            guard let hex = try? IntelHex(parsing: forged) else {
+            guard let hex = try? HexImage(parsing: forged) else {
                 refused += 1
                 continue
             }
@@ -37,11 +37,11 @@ import Testing
 
     @Test("most of 10,000 mutations of Intel HEX text are refused")
     func tenThousandFiles() throws {
-        let original = try IntelHex(parsing: Self.text)
+        let original = try HexImage(parsing: Self.text)
         var random = SplitMix64(seed: 4)
         var (refused, others) = (0, 0)
         for _ in 0..<10_000 {
-            guard let hex = try? IntelHex(parsing: random.mutation(of: Self.text)) else {
+            guard let hex = try? HexImage(parsing: random.mutation(of: Self.text)) else {
                 refused += 1
                 continue
             }

@@ -16,9 +16,9 @@ import Testing
 
         """
 
-    private func parse(_ text: String) throws(IntelHexError) -> IntelHex { try IntelHex(parsing: Array(text.utf8)) }
+    private func parse(_ text: String) throws(HexError) -> HexImage { try HexImage(parsing: Array(text.utf8)) }
 
-    private func refusal(_ text: String) -> IntelHexError? { #expect(throws: IntelHexError.self) { try parse(text) } }
+    private func refusal(_ text: String) -> HexError? { #expect(throws: HexError.self) { try parse(text) } }
 
     /// Returns a record with a valid checksum.
     private func record(_ type: UInt8, _ address: UInt16, _ data: [UInt8]) -> String {
@@ -97,9 +97,9 @@ import Testing
         "invalid Intel HEX text is refused with the number of the line",
         arguments: [
             ("", .missingEnd, 1), (":020000040800F2\n", .missingEnd, 2), (":00000001FF\n", .noData, 1),
-            ("x\n", .badRecord, 1), ("\n\n :00000001FF\n", .badRecord, 3), (":\n", .badRecord, 1),
+            ("x\n", .badRecord, 1), ("\n\n :00000001FE\n", .badChecksum, 3), (":\n", .badRecord, 1),
             (":0000000\n", .badRecord, 1), (":0000000x\n", .badRecord, 1), (":0000000 FF", .badRecord, 1),
-            (":0100000001FE0\n:00000001FF\n", .badRecord, 1), (":0100000001FE \n:00000001FF\n", .badRecord, 1),
+            (":0100000001FE0\n:00000001FF\n", .badRecord, 1), (":0100000001FE x\n:00000001FF\n", .badRecord, 1),
             (":0100000001FE\r:00000001FF\n", .badRecord, 1), (":0200000001FE\n", .badRecord, 1),
             (":0100000001FF\n:00000001FF\n", .badChecksum, 1), (":0100000001FE\n:00000001FE\n", .badChecksum, 2),
             (":00000006FA\n", .unknownRecordType, 1), (":000000FF01\n", .unknownRecordType, 1),
@@ -111,8 +111,8 @@ import Testing
             (":020000000102FB\n:0100050001F9\n:0100010002FC\n:00000001FF\n", .overlappingData, 3),
             (":020000021000EC\n:02FFFF000102FD\n:00000001FF\n", .badAddress, 2),
             (":02000004FFFFFC\n:02FFFF000102FD\n:00000001FF\n", .badAddress, 2),
-        ] as [(String, IntelHexError.Code, Int)])
-    func wrongText(text: String, code: IntelHexError.Code, line: Int) {
+        ] as [(String, HexError.Code, Int)])
+    func wrongText(text: String, code: HexError.Code, line: Int) {
         let error = refusal(text)
         #expect(error?.code == code)
         #expect(error?.line == line)
@@ -129,26 +129,56 @@ import Testing
         #expect(error?.line == 4)
         #expect(
             error?.description
-                == "line 4: the data from 0x00001000 to 0x00002001 and the data from 0x10001014 to 0x10001018 are too far "
-                + "apart for one image")
+                == "line 4: the data from 0x00001000 to 0x00002001 and from 0x10001014 to 0x10001018 are too far apart for "
+                + "one image")
         #expect(
             error?.hint
                 == "extract the application: srec_cat app.hex -intel -crop 0x00001000 0x00002001 -o image.hex -intel")
     }
 
-    @Test("an image of more than 64 MiB is refused")
-    func theSpanIsSixtyFourMebibytesAtMost() throws {
-        let last = record(0, 0, [1]) + record(4, 0, [0x03, 0xFF]) + record(0, 0xFFFF, [2]) + end
-        #expect(try parse(last).bytes.count == IntelHex.maximumSpan)
-        let beyond = record(0, 0, [1]) + record(4, 0, [0x04, 0x00]) + record(0, 0, [2]) + end
-        #expect(refusal(beyond)?.code == .spanTooLarge)
+    /// Two bytes, `gap` addresses apart.
+    private func twoBytes(apart gap: Int) -> String {
+        let last = gap + 1
+        return record(0, 0, [1]) + record(4, 0, [UInt8(last >> 24), UInt8(last >> 16 & 0xFF)])
+            + record(0, UInt16(last & 0xFFFF), [2]) + end
+    }
+
+    @Test("gaps of more than 4 MiB are refused if they are half of the image, and the error names the ranges")
+    func largeGaps() throws {
+        let limit = HexImage.maximumGap
+        #expect(try parse(twoBytes(apart: limit)).bytes.count == limit + 2)
+        let error = refusal(twoBytes(apart: limit + 1))
+        #expect(error?.code == .spanTooLarge)
+        #expect(error?.message.contains("from 0x00000000 to 0x00000001 and from 0x00400002 to 0x00400003") == true)
+    }
+
+    @Test("an image with more bytes in gaps than in data has a note with the ranges")
+    func noteAboutGaps() throws {
+        #expect(try parse(record(0, 0, [1, 2]) + record(0, 3, [4]) + end).gapNote == nil)
+        #expect(try parse(record(0, 0, [1]) + record(0, 3, [4]) + end).gapNote != nil)
+        #expect(
+            try parse(twoBytes(apart: 8190)).gapNote
+                == "8190 of the 8192 bytes of the image are gaps, filled with 0xff: the text has data from 0x00000000 to "
+                + "0x00000001 and from 0x00001fff to 0x00002000")
+    }
+
+    @Test("a byte order mark, comments, blank lines and spaces at line ends do not change the image")
+    func whatToolsAdd() throws {
+        let image = try parse(Self.sample)
+        #expect(try parse("\u{FEFF}" + Self.sample) == image)
+        #expect(try parse("// built by CI\n; a\n\n  \t\r\n# b\r\n" + Self.sample + "; end\n\u{1A}") == image)
+        #expect(try parse(Self.sample.replacing("\r\n", with: " \t\r\n ")) == image)
+        #expect(try parse(Self.sample.replacing("\r\n", with: "\r\n; comment\r\n")) == image)
+        // A damaged record is not a comment.
+        #expect(refusal("x" + Self.sample)?.code == .badRecord)
+        #expect(refusal(String(Self.sample.dropFirst()))?.code == .badRecord)
     }
 
     @Test("data without a gap are refused if they are longer than the limit")
     func dataWithoutAGapCanBeTooMuchToo() {
         let text = Array((record(0, 0, [1, 2]) + record(0, 2, [3, 4]) + end).utf8)
-        #expect(throws: Never.self) { try IntelHex(parsing: text, maximumSpan: 4) }
-        let error = #expect(throws: IntelHexError.self) { try IntelHex(parsing: text, maximumSpan: 3) }
+        #expect(throws: Never.self) { try HexImage(parsing: text, maximumSpan: 4) }
+        let error = #expect(throws: HexError.self) { try HexImage(parsing: text, maximumSpan: 3) }
         #expect(error?.description == "line 2: the data are longer than an image may be")
     }
 
@@ -157,8 +187,8 @@ import Testing
         let text = Array(Self.sample.utf8)
         // The line end of the last line is optional.
         for length in 0..<(text.count - 2) {
-            #expect(throws: IntelHexError.self, "cut to \(length) bytes") {
-                try IntelHex(parsing: Array(text.prefix(length)))
+            #expect(throws: HexError.self, "cut to \(length) bytes") {
+                try HexImage(parsing: Array(text.prefix(length)))
             }
         }
     }
@@ -172,7 +202,7 @@ import Testing
         for _ in 0..<4000 {
             let mutation = generator.mutation(of: text)
             do {
-                let image = try IntelHex(parsing: mutation)
+                let image = try HexImage(parsing: mutation)
                 #expect(try parse(written(image)) == image)
                 taken += 1
             } catch {
@@ -182,7 +212,7 @@ import Testing
         #expect((1..<4000).contains(taken))
     }
 
-    private func written(_ image: IntelHex) -> String {
+    private func written(_ image: HexImage) -> String {
         var text = ""
         for start in stride(from: 0, to: image.bytes.count, by: 16) {
             let address = Int(image.startAddress) + start
