@@ -15,7 +15,8 @@ import Testing
         write("app.be", bytes.fromhex("96f3b83d") + bytes(28) + data); write("app.padded", b"\\xff" * 4096 + gzip.compress(data))
         """
     private static let files = [
-        "app.gz", "app.bz2", "app.xz", "app.tar", "app.db", "app.txt", "app.b64", "app.00", "app.ff", "app.be", "app.padded",
+        "app.gz", "app.bz2", "app.xz", "app.tar", "app.db", "app.txt", "app.b64", "app.00", "app.ff", "app.be",
+        "app.padded",
     ]
 
     @Test("sign, verify, inspect and push refuse a file that is not firmware with 65, and --raw signs it")
@@ -48,7 +49,8 @@ import Testing
         let sandbox = try Sandbox()
         try await sandbox.release()
         let names = ("fw.bin", "fw.s19")
-        let convert = "objcopy -I binary -O srec --change-addresses 0x8000 \(names.0) \(names.1) && exec \"$0\" --version"
+        let convert =
+            "objcopy -I binary -O srec --change-addresses 0x8000 \(names.0) \(names.1) && exec \"$0\" --version"
         #expect(try await sandbox.shell(convert).exit == 0)
         for (file, name) in [(names.0, "a"), (names.1, "b")] {
             let sign = ["sign", file, "--key", "release.pem", "--version", "1.0.0"]
@@ -78,7 +80,8 @@ import Testing
             ["--product", "demo"], ["--as", "mcuboot", "--header-size", "0x20", "--pad-header"],
             ["--product", "demo", "--to-sign", "m"],
         ] {
-            let run = try await sandbox.run(options.contains("m") ? ["sign", "gap.hex", "--version", "1.0.0"] + options : sign + options)
+            let run = try await sandbox.run(
+                options.contains("m") ? ["sign", "gap.hex", "--version", "1.0.0"] + options : sign + options)
             #expect(run.exit == 0, "\(run.err)")
             #expect(run.err.contains("note: 4095 of the 4097 bytes of the image are gaps"), "\(run.err)")
         }

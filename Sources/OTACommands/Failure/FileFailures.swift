@@ -76,7 +76,8 @@ extension Failure {
     init(_ error: HexError, in invocation: Invocation) {
         let file = invocation.title(or: "the image")
         self.init(
-            error.code.rawValue, .malformed, "\(file) is not a valid \(error.format.name) file of one image: \(error.description)",
+            error.code.rawValue, .malformed,
+            "\(file) is not a valid \(error.format.name) file of one image: \(error.description)",
             hint: error.hint ?? Self.advice(for: error.code, error.format))
     }
 

@@ -160,7 +160,8 @@ struct Sign: Command {
         let created = try CreationTime.now()
         let known = target == StandardFile.name ? nil : Self.counter(ofBundleIn: target)
         let file = try BundleSigner(keys: keys).sign(
-            input(), named: FilePath(image), as: release, created: created, to: outputFile(at: target), note: console.note)
+            input(), named: FilePath(image), as: release, created: created, to: outputFile(at: target),
+            note: console.note)
         warn(ofCounter: file.envelope.manifest.securityCounter, after: known, in: ("bundle", "--counter"), console)
         return SignAnswer(file)
     }

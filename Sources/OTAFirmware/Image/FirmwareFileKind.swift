@@ -61,7 +61,8 @@ extension FirmwareFileKind {
         case .binary: nil
         case .hexText(let format):
             Self.refusal(
-                "\(format.name) text", "convert it to a binary: objcopy -I \(format.objcopyName) -O binary app.hex app.bin")
+                "\(format.name) text",
+                "convert it to a binary: objcopy -I \(format.objcopyName) -O binary app.hex app.bin")
         case .bundle: Self.refusal("a signed bundle", nil)
         case .elf(let machine): Self.refusal("an ELF file", "convert it to an image: " + Self.conversion(machine))
         case .uf2:

@@ -8,7 +8,8 @@ extension ForeignFile {
             return ForeignFile(pem.found, pem.hint)
         }
         for (mark, file) in marks where first.lowercased().hasPrefix(mark) { return file }
-        return encoding(first, lines) ?? ForeignFile("text", "give the binary that the build creates, such as build/zephyr/zephyr.bin")
+        return encoding(first, lines)
+            ?? ForeignFile("text", "give the binary that the build creates, such as build/zephyr/zephyr.bin")
     }
 
     /// The beginnings of texts in lower case.
@@ -30,10 +31,15 @@ extension ForeignFile {
         let convert = "srec_cat app.txt"
         if let mark = first.first, first.dropFirst().allSatisfy(\.isHexDigit), first.count > 1 {
             switch mark {
-            case "@": return ForeignFile("TI-TXT or Verilog hex text", "convert it: \(convert) -ti-txt -o app.hex -intel (for Verilog: -vmem in place of -ti-txt)")
-            case "%": return ForeignFile("Tektronix hex text", "convert it: \(convert) -tektronix-extended -o app.hex -intel")
+            case "@":
+                return ForeignFile(
+                    "TI-TXT or Verilog hex text",
+                    "convert it: \(convert) -ti-txt -o app.hex -intel (for Verilog: -vmem in place of -ti-txt)")
+            case "%":
+                return ForeignFile("Tektronix hex text", "convert it: \(convert) -tektronix-extended -o app.hex -intel")
             case "/": return ForeignFile("Tektronix hex text", "convert it: \(convert) -tektronix -o app.hex -intel")
-            case ";": return ForeignFile("MOS Technology hex text", "convert it: \(convert) -mos-tech -o app.hex -intel")
+            case ";":
+                return ForeignFile("MOS Technology hex text", "convert it: \(convert) -mos-tech -o app.hex -intel")
             case ":": return ForeignFile("damaged Intel HEX text", "build or fetch it again")
             default: break
             }
@@ -48,7 +54,10 @@ extension ForeignFile {
         if lines.allSatisfy({ $0.allSatisfy { $0.isHexDigit || $0 == " " } }) {
             return ForeignFile("hex digits", "convert them: xxd -r -p app.txt app.bin")
         }
-        let isBase64 = lines.allSatisfy { $0.allSatisfy { $0.isASCII && ($0.isLetter || $0.isNumber || "+/=".contains($0)) } }
-        return isBase64 && first.count >= 16 ? ForeignFile("Base64 text", "convert it: base64 -d app.txt > app.bin") : nil
+        let isBase64 = lines.allSatisfy {
+            $0.allSatisfy { $0.isASCII && ($0.isLetter || $0.isNumber || "+/=".contains($0)) }
+        }
+        return isBase64 && first.count >= 16
+            ? ForeignFile("Base64 text", "convert it: base64 -d app.txt > app.bin") : nil
     }
 }

@@ -43,7 +43,9 @@ struct RawContent {
         // The magic of a JPEG picture starts with 0xFF, which counts as padding.
         let kinds = [start, [first] + start].map { FirmwareFileKind.detect(prefix: $0) }
         let refusal = kinds.lazy.compactMap(\.refusal).first
-        if let refusal { return ForeignFile("\(refusal.found) after \(padding) bytes 0x\(Hex.encode([first]))", refusal.hint) }
+        if let refusal {
+            return ForeignFile("\(refusal.found) after \(padding) bytes 0x\(Hex.encode([first]))", refusal.hint)
+        }
         if start.starts(with: MCUbootImage.magic) {
             return ForeignFile(
                 "an MCUboot image after \(padding) bytes 0x\(Hex.encode([first]))",
@@ -52,7 +54,8 @@ struct RawContent {
         // esptool merges the bootloader, the partition table and the application. The bootloader of an ESP32 is at the offset 0x1000 or 0x2000.
         if first == 0xFF, start.first == EspressifImage.magic, padding == 0x1000 || padding == 0x2000 {
             return ForeignFile(
-                "a merged flash image of esptool, with a bootloader", "give the application image, such as build/app.bin")
+                "a merged flash image of esptool, with a bootloader",
+                "give the application image, such as build/app.bin")
         }
         return nil
     }

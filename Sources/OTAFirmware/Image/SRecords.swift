@@ -45,7 +45,8 @@ struct SRecords: HexRecords {
                 // A record S5 of a text with more records than fit into the field contains the low bits of the number.
                 guard address == dataRecords & (1 << UInt64(8 * addressLength) - 1) else {
                     throw lines.error(
-                        .wrongRecordCount, "the text has \(dataRecords) data records; the record S\(type) requires \(address)")
+                        .wrongRecordCount,
+                        "the text has \(dataRecords) data records; the record S\(type) requires \(address)")
                 }
                 isCounted = true
             default:
@@ -56,7 +57,8 @@ struct SRecords: HexRecords {
         }
         guard isCounted else {
             throw lines.error(
-                .missingEnd, "the text ends without an end record (S7, S8 or S9) and without a number of records (S5 or S6)")
+                .missingEnd,
+                "the text ends without an end record (S7, S8 or S9) and without a number of records (S5 or S6)")
         }
         return nil
     }

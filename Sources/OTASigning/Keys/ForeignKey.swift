@@ -25,7 +25,10 @@ enum ForeignKey {
         }
         let starts = { (start: String) in text.starts(with: start.utf8) }
         if starts("PuTTY-User-Key-File-") {
-            return ("this is a key of PuTTY", "convert it: puttygen KEY -O private-openssh -o NEW; then add it to the SSH agent (ssh-add NEW), and give --key agent:ID")
+            return (
+                "this is a key of PuTTY",
+                "convert it: puttygen KEY -O private-openssh -o NEW; then add it to the SSH agent (ssh-add NEW), and give --key agent:ID"
+            )
         }
         if starts("ssh-") || starts("ecdsa-sha2-") || starts("sk-") {
             let hint =
@@ -70,15 +73,28 @@ enum ForeignKey {
                         : "convert it: openssl pkcs12 -in KEY -nocerts -nodes | openssl pkey -out NEW.pem"
                 )
             }
-            return ("this is a private key in DER; expected PEM", isPublic ? "write its public key to a file: openssl pkey -inform DER -in KEY -pubout -out NEW.pub.pem" : privateHint)
+            return (
+                "this is a private key in DER; expected PEM",
+                isPublic
+                    ? "write its public key to a file: openssl pkey -inform DER -in KEY -pubout -out NEW.pub.pem"
+                    : privateHint
+            )
         }
         var inner = DERReader(first.contents)
-        guard first.tag == DERReader.sequence, let algorithm = inner.next(), let second = reader.next() else { return nil }
+        guard first.tag == DERReader.sequence, let algorithm = inner.next(), let second = reader.next() else {
+            return nil
+        }
         switch (algorithm.tag, second.tag) {
         case (DERReader.identifier, DERReader.bitString):
-            return ("this is a public key in DER; expected PEM", isPublic ? publicHint : "give the private key of the same pair")
+            return (
+                "this is a public key in DER; expected PEM",
+                isPublic ? publicHint : "give the private key of the same pair"
+            )
         case (DERReader.identifier, DERReader.octetString):
-            return ("this is an encrypted private key in DER; expected PEM", "convert it: openssl pkcs8 -topk8 -inform DER -in KEY -out NEW.pem")
+            return (
+                "this is an encrypted private key in DER; expected PEM",
+                "convert it: openssl pkcs8 -topk8 -inform DER -in KEY -out NEW.pem"
+            )
         case (DERReader.identifier, _): return nil
         default:
             return (

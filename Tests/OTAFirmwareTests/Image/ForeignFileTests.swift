@@ -14,7 +14,8 @@ import Testing
         ("SQLite", Array("SQLite format 3\u{0}".utf8) + [0x10]), ("GBL", [0xEB, 0x17, 0xA6, 0x03, 8, 0, 0, 0]),
         ("big-endian", [0x96, 0xF3, 0xB8, 0x3D, 0, 0, 0, 0]), ("old format", [0x3C, 0xB8, 0xF3, 0x96, 0, 0, 0, 0]),
         ("ar archive", Array("!<arch>\n".utf8)), ("SUIT", [0xD8, 0x6B, 0xA2, 2, 0x58]),
-        ("ELF", [0x7F, 0x45, 0x4C, 0x46, 1, 1, 1]), ("zip", [0x50, 0x4B, 3, 4]), ("UF2", [0x55, 0x46, 0x32, 0x0A, 0x57, 0x51, 0x5D, 0x9E]),
+        ("ELF", [0x7F, 0x45, 0x4C, 0x46, 1, 1, 1]), ("zip", [0x50, 0x4B, 3, 4]),
+        ("UF2", [0x55, 0x46, 0x32, 0x0A, 0x57, 0x51, 0x5D, 0x9E]),
     ]
 
     private static let rest = (0..<600).map { UInt8($0 * 37 % 251) }
@@ -57,7 +58,10 @@ import Testing
         "text is refused, and the error names its type",
         arguments: [
             ("<!DOCTYPE html>\n<html><body>404 Not Found</body></html>\n", "an HTML page", "download"),
-            ("version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n", "a Git LFS pointer", "git lfs pull"),
+            (
+                "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n", "a Git LFS pointer",
+                "git lfs pull"
+            ),
             // The output of srec_cat -ti-txt and -vmem (SRecord 1.64).
             ("@800FFF0\n00 07 0E 15 1C 23 2A 31\nq\n", "TI-TXT", "-ti-txt"),
             ("/* http://srecord.sourceforge.net/ */\n@02003FFC 00070E15 1C232A31\n", "text", "build"),

@@ -132,7 +132,8 @@ import Testing
             try ImagePublicKey(pem: SecretBytes(copying: publicText))
         }
         #expect(publicError?.context.contains("OpenSSH") == true)
-        #expect(publicError?.hint?.contains(type == "ed25519" ? "keygen NAME --from agent:ID" : "ssh-keygen -e") == true)
+        #expect(
+            publicError?.hint?.contains(type == "ed25519" ? "keygen NAME --from agent:ID" : "ssh-keygen -e") == true)
     }
 
     @Test(

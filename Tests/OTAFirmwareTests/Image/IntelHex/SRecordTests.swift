@@ -53,7 +53,8 @@ import Testing
 
     @Test(
         "S-records of objcopy, srec_cat and bincopy are parsed to the original bytes",
-        arguments: [(objcopy, 0x0800_FFF0), (objcopy24, 0xFFF0), (srecCat, 0x10), (bincopy, 0x10)] as [(String, UInt32)])
+        arguments: [(objcopy, 0x0800_FFF0), (objcopy24, 0xFFF0), (srecCat, 0x10), (bincopy, 0x10)] as [(String, UInt32)]
+    )
     func otherTools(text: String, address: UInt32) throws {
         for text in [text, "\u{FEFF}" + text, text.lowercased().replacing("s", with: "S"), "# x\n\n" + text] {
             #expect(FirmwareFileKind.detect(prefix: text.utf8) == .hexText(.sRecord))
@@ -68,12 +69,15 @@ import Testing
         "invalid S-records are refused with the number of the line",
         arguments: [
             ("", .missingEnd, 1), ("S9030000FC\n", .noData, 1), ("x", .badRecord, 1), ("S", .badRecord, 1),
-            ("S1\n", .badRecord, 1), ("S104000001FA\n", .missingEnd, 2), ("S104000001FB\nS9030000FC\n", .badChecksum, 1),
+            ("S1\n", .badRecord, 1), ("S104000001FA\n", .missingEnd, 2),
+            ("S104000001FB\nS9030000FC\n", .badChecksum, 1),
             ("S104000001FAx\n", .badRecord, 1), ("S104000001FA\nS9030000FD\n", .badChecksum, 2),
             ("S4030000FC\n", .unknownRecordType, 1), ("SA030000FC\n", .unknownRecordType, 1),
             ("S104000001FA\nS5030002FA\n", .wrongRecordCount, 2), ("S104000001FA\nS5030000FC\n", .wrongRecordCount, 2),
-            ("S104000001FA\nS604000001FA\nx", .badRecord, 3), ("S104000001FA\nS5030001FB\nS104000102F8\n", .missingEnd, 4),
-            ("S104000001FA\nS9030000FC\nS9030000FC\n", .recordAfterEnd, 3), ("S104000001FA\nS904000000FB\n", .badRecord, 2),
+            ("S104000001FA\nS604000001FA\nx", .badRecord, 3),
+            ("S104000001FA\nS5030001FB\nS104000102F8\n", .missingEnd, 4),
+            ("S104000001FA\nS9030000FC\nS9030000FC\n", .recordAfterEnd, 3),
+            ("S104000001FA\nS904000000FB\n", .badRecord, 2),
             ("S10200FD\n", .badRecord, 1), ("S304000000FB\n", .badRecord, 1), ("S100FF\n", .badRecord, 1),
             ("S104000001FA\nS104000002F9\nS9030000FC\n", .overlappingData, 2),
             ("S105FFFF0102F9\nS9030000FC\n", .badAddress, 1),
