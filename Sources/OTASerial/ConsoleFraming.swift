@@ -20,6 +20,10 @@ public enum ConsoleFraming {
     /// The maximum length of a packet, in bytes. The frame's length field has 16 bits, and its value includes the 2 bytes of the CRC.
     public static let longestPacket = Int(UInt16.max) - 2
 
+    /// The number of bytes that a frame adds to its packet in the receive buffer of the device: the length and the CRC. A device with a
+    /// buffer of 384 bytes drops a packet of 381 bytes without an answer (observed with Zephyr 4.4 and with MCUboot's serial recovery).
+    public static let bufferOverhead = 4
+
     /// Encodes a packet as lines. Returns nil if the packet is longer than `longestPacket`.
     public static func lines(carrying packet: [UInt8]) -> [UInt8]? {
         guard packet.count <= longestPacket else { return nil }

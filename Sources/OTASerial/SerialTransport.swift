@@ -26,7 +26,8 @@ public struct SerialTransport: Transport {
     public func runLink(opened: (any Link) -> Void, receive: @escaping LinkSink) async throws(LinkError) -> LinkError {
         let line = try SerialLine(SerialPort.open(address), name: address.path, release: SerialPort.release)
         let link = SingleChannelLink(
-            line, channel: channel, maximumValueLength: ConsoleFraming.longestPacket, receive: receive)
+            line, channel: channel, maximumValueLength: ConsoleFraming.longestPacket,
+            framingOverhead: ConsoleFraming.bufferOverhead, receive: receive)
         return await link.run(opened: opened)
     }
 }

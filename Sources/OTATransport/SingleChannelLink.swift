@@ -18,13 +18,15 @@ public final class SingleChannelLink<Pipe: ValuePipe>: Sendable {
     /// - Parameters:
     ///   - channel: the only channel of the link. All values of the pipe belong to it.
     ///   - maximumValueLength: the maximum length of a value, in bytes.
+    ///   - framingOverhead: the number of bytes that the framing adds to each value in the device's receive buffer.
     ///   - receive: receives the events of the link.
     public init(
-        _ pipe: Pipe, channel: Channel, maximumValueLength: Int, receive: @escaping LinkSink
+        _ pipe: Pipe, channel: Channel, maximumValueLength: Int, framingOverhead: Int = 0, receive: @escaping LinkSink
     ) {
         link = QueuedLink(
             LinkProperties(
-                channels: [channel], maximumValueLength: maximumValueLength, preservesMessageBoundaries: true))
+                channels: [channel], maximumValueLength: maximumValueLength, preservesMessageBoundaries: true,
+                framingOverhead: framingOverhead))
         self.pipe = pipe
         self.channel = channel
         self.receive = receive

@@ -6,11 +6,17 @@ public struct LinkProperties: Sendable, Equatable {
     public var maximumValueLength: Int
     /// True if each value is a complete message, such as a datagram. On GATT a message can consist of several values.
     public var preservesMessageBoundaries: Bool
+    /// The number of bytes that the transport's framing adds to each value in the device's receive buffer. A value must be shorter than
+    /// this buffer by this number. It is 4 on a serial console, whose frames contain a length and a CRC, and 0 on other transports.
+    public var framingOverhead: Int
 
-    public init(channels: Set<Channel>, maximumValueLength: Int, preservesMessageBoundaries: Bool = false) {
+    public init(
+        channels: Set<Channel>, maximumValueLength: Int, preservesMessageBoundaries: Bool = false, framingOverhead: Int = 0
+    ) {
         self.channels = channels
         self.maximumValueLength = maximumValueLength
         self.preservesMessageBoundaries = preservesMessageBoundaries
+        self.framingOverhead = framingOverhead
     }
 }
 

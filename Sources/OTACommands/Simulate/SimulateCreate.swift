@@ -28,6 +28,7 @@ struct SimulateCreate: Command {
               slots       report the sizes of the slots
               marks       mark an image for boot
               board       report the name of the board
+              images      the image group: all commands about images
 
             Example: otaflash simulate create kitchen --product demo --version 1.0.0 \\
                        --trust release.pub.pem
@@ -162,12 +163,14 @@ enum VirtualDeviceAbility: String, ExpressibleByArgument, CaseIterable, Sendable
     case marks
     /// The device reports the name of its board.
     case board
+    /// The device has the commands about images.
+    case images
 
     /// The protocol whose devices have this ability.
     var updateProtocol: UpdateProtocol {
         switch self {
         case .encodings, .base: .ota
-        case .parameters, .reassembly, .slots, .marks, .board: .smp
+        case .parameters, .reassembly, .slots, .marks, .board, .images: .smp
         }
     }
 }
@@ -190,6 +193,14 @@ struct SMPDeviceOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
+            "The longest packet that reaches the device, 32 to 65535 bytes with its header: longer packets are lost, although the device "
+                + "reports --buffer-size; default: no limit. Only with --protocol smp.",
+            valueName: "bytes"),
+        transform: WholeNumber.in(32...65535))
+    var packetLimit: Int?
+
+    @Option(
+        help: ArgumentHelp(
             "The time from a request to its response, 0 to 60000 ms; default: 0. Only with --protocol smp.",
             valueName: "ms"),
         transform: WholeNumber.in(0...60000))
@@ -207,13 +218,14 @@ struct SMPDeviceOptions: ParsableArguments {
     var given: String? {
         [
             (buffers != nil, "--buffers"), (bufferSize != nil, "--buffer-size"),
-            (answerTime != nil, "--answer-time"), (releaseTime != nil, "--release-time"),
+            (packetLimit != nil, "--packet-limit"), (answerTime != nil, "--answer-time"), (releaseTime != nil, "--release-time"),
         ].first(where: \.0)?.1
     }
 
     func apply(to configuration: inout VirtualSMPConfiguration, without: [VirtualDeviceAbility]) {
         configuration.bufferCount = buffers ?? configuration.bufferCount
         configuration.bufferSize = bufferSize ?? configuration.bufferSize
+        configuration.packetLimit = packetLimit ?? configuration.packetLimit
         configuration.answerDelay = answerTime.map { .milliseconds($0) } ?? configuration.answerDelay
         configuration.releaseDelay = releaseTime.map { .milliseconds($0) } ?? configuration.releaseDelay
         configuration.reportsParameters = !without.contains(.parameters)
@@ -221,5 +233,6 @@ struct SMPDeviceOptions: ParsableArguments {
         configuration.reportsSlots = !without.contains(.slots)
         configuration.marksImages = !without.contains(.marks)
         configuration.reportsBoard = !without.contains(.board)
+        configuration.hasImageGroup = !without.contains(.images)
     }
 }

@@ -139,10 +139,17 @@ extension Wiring {
             }
         case .smp:
             return try store.openSMP(name) { configuration in
-                guard case .udp = transport else { return }
-                // Each datagram is one packet, and Zephyr's buffer for a datagram has 1500 bytes.
-                configuration.reassembles = false
-                configuration.bufferSize = min(configuration.bufferSize, 1500)
+                switch transport {
+                case .bluetooth: break
+                case .udp:
+                    // Each datagram is one packet, and Zephyr's buffer for a datagram has 1500 bytes.
+                    configuration.reassembles = false
+                    configuration.bufferSize = min(configuration.bufferSize, 1500)
+                case .serial:
+                    // A frame's length and CRC share the buffer with the packet.
+                    let longest = configuration.bufferSize - ConsoleFraming.bufferOverhead
+                    configuration.packetLimit = min(configuration.packetLimit ?? longest, longest)
+                }
             }
         }
     }

@@ -32,6 +32,8 @@ struct SMPDevice {
     var probes = 0
     /// The highest `SMPConversation.valueLength` of all links of this session so far, in bytes.
     var longestValue = 0
+    /// The framing overhead of the current link (`LinkProperties`), in bytes. The frame of a packet shares the device's buffer.
+    var framingOverhead = 0
     /// The number of packets that the device accepted at the same time in a test; 1 before the first successful test.
     var room = 1
     /// The number of packets in the last test that determines `room`.
@@ -52,13 +54,13 @@ struct SMPDevice {
 
     /// Returns the maximum length in bytes of a packet to the device.
     ///
-    /// If the device reassembles packets, only the size of its buffer limits the length. If the device does not reassemble packets, or if
+    /// If the device reassembles packets, only the size of its buffer limits the length. The link's framing uses a part of the buffer. If the device does not reassemble packets, or if
     /// this is unknown, a packet must also fit in one value.
     ///
     /// - Parameter valueLength: the maximum length in bytes of a value that the host can send on this link.
     func longestFrame(valueLength: Int) -> Int {
-        let buffer = parameters?.bufferSize ?? Self.usualBufferSize
-        return reassembles == true ? buffer : min(buffer, valueLength)
+        let longest = (parameters?.bufferSize ?? Self.usualBufferSize) - framingOverhead
+        return reassembles == true ? longest : min(longest, valueLength)
     }
 
     /// Returns the next test, and the text for its echo requests; nil if no test is left.

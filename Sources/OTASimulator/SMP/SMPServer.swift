@@ -55,6 +55,7 @@ final class SMPServer {
         // Only the first value of a packet needs a free buffer. The host gets no error for a dropped value.
         if isFull, !reassembler.isInMidPacket { overflows += 1 }
         guard let bytes = reassembler.add(value, hasRoom: !isFull) else { return }
+        if let limit = configuration.packetLimit, bytes.count > limit { return }
         waiting.append(Packet(connection: connection, bytes: bytes, arrived: now))
         longestQueue = max(longestQueue, waiting.count)
     }
@@ -117,6 +118,7 @@ final class SMPServer {
             ]
         case (0, 7, 0) where configuration.reportsBoard: try system(map)
         case (0, 8, 0) where configuration.bootloaderMode != nil: try bootloader(map)
+        case (1, _, _) where !configuration.hasImageGroup: throw .general(8)
         case (1, 0, 0): list
         case (1, 0, 2) where configuration.marksImages: try setState(map)
         case (1, 1, 2): try upload(map, at: now)

@@ -18,9 +18,14 @@ public struct VirtualSMPConfiguration: Sendable {
     /// The maximum length of a packet in bytes, including the header. The server drops a longer packet without an error. The default is the
     /// value of an observed Zephyr 3.4 server over Bluetooth LE.
     public var bufferSize = 2475
+    /// The maximum length in bytes of a packet that reaches the server, if it is smaller than the reported `bufferSize`. A longer packet is
+    /// lost without an error, as on a path with a smaller limit, or if the framing of a serial line shares the buffer.
+    public var packetLimit: Int?
     /// The number of buffers. Each waiting packet, an incomplete packet, the last request and its answer need one buffer each. The default
     /// is the value of an observed Zephyr 3.4 server over Bluetooth LE.
     public var bufferCount = 4
+    /// Whether the server has the image group. Without it, the server refuses all commands of this group.
+    public var hasImageGroup = true
     /// Whether the server supports the command "MCUmgr parameters". The command reports the size and the number of buffers.
     public var reportsParameters = true
     /// Whether a host may split a packet into several written values.
@@ -75,6 +80,9 @@ public struct VirtualSMPConfiguration: Sendable {
     public func validate() throws(VirtualDeviceError) {
         guard 64...65535 ~= bufferSize else {
             throw VirtualDeviceError(.badConfiguration, "the buffer size is \(bufferSize) bytes; expected 64 to 65535")
+        }
+        if let packetLimit, !(32...65535 ~= packetLimit) {
+            throw VirtualDeviceError(.badConfiguration, "the packet limit is \(packetLimit) bytes; expected 32 to 65535")
         }
         guard 1...64 ~= bufferCount else {
             throw VirtualDeviceError(.badConfiguration, "the number of buffers is \(bufferCount); expected 1 to 64")

@@ -174,6 +174,10 @@ package struct SMPDeviceFile: Codable {
     /// The values of `answerDelay` and `releaseDelay` in milliseconds. Nil means 0, because files of earlier releases do not contain these
     /// members.
     private let answerMilliseconds, releaseMilliseconds: Int?
+    /// Nil means no limit, because files of earlier releases do not contain this member.
+    private let packetLimit: Int?
+    /// Nil means true, because files of earlier releases do not contain this member.
+    private let hasImageGroup: Bool?
 
     package init(_ configuration: VirtualSMPConfiguration) {
         schema = DeviceFile.newestSchema
@@ -195,6 +199,8 @@ package struct SMPDeviceFile: Codable {
         reportsBoard = configuration.reportsBoard
         answerMilliseconds = Int(configuration.answerDelay / .milliseconds(1))
         releaseMilliseconds = Int(configuration.releaseDelay / .milliseconds(1))
+        packetLimit = configuration.packetLimit
+        hasImageGroup = configuration.hasImageGroup ? nil : false
     }
 
     /// Parses the file.
@@ -223,6 +229,8 @@ package struct SMPDeviceFile: Codable {
             configuration.reportsBoard = reportsBoard ?? true
             configuration.answerDelay = .milliseconds(answerMilliseconds ?? 0)
             configuration.releaseDelay = .milliseconds(releaseMilliseconds ?? 0)
+            configuration.packetLimit = packetLimit
+            configuration.hasImageGroup = hasImageGroup ?? true
             do {
                 try configuration.validate()
             } catch {

@@ -35,10 +35,12 @@ struct PlayedDevice {
 
     /// Runs the task to its end.
     ///
-    /// - Parameter shorterLinks: The longest value in bytes, by the number of the link. Links are numbered from 1.
+    /// - Parameters:
+    ///   - shorterLinks: The longest value in bytes, by the number of the link. Links are numbered from 1.
+    ///   - framingOverhead: The bytes of the device's buffer that the framing of each value needs.
     init(
-        _ task: UpdateTask<[SMPImage]>, valueLength: Int = 4096, shorterLinks: [Int: Int] = [:], seed: UInt64 = 1,
-        answering: (SMPFrame, Int) -> Reply
+        _ task: UpdateTask<[SMPImage]>, valueLength: Int = 4096, shorterLinks: [Int: Int] = [:],
+        framingOverhead: Int = 0, seed: UInt64 = 1, answering: (SMPFrame, Int) -> Reply
     ) {
         var session: UpdateSession
         do throws(UpdateError) {
@@ -65,7 +67,11 @@ struct PlayedDevice {
                     isUp = true
                     assembler = SMPFrameAssembler()
                     let length = shorterLinks[links] ?? valueLength
-                    events.append(.linkUp(LinkProperties(channels: [SMPChannel.value], maximumValueLength: length)))
+                    events.append(
+                        .linkUp(
+                            LinkProperties(
+                                channels: [SMPChannel.value], maximumValueLength: length,
+                                framingOverhead: framingOverhead)))
                 case .disconnect:
                     events = isUp ? [.linkDown(LinkError(.lost, "closed"))] : []
                     isUp = false

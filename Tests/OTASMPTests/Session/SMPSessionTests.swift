@@ -251,6 +251,26 @@ import Testing
         #expect(played.report?.transfer?.disconnects == 0)
     }
 
+    /// The device reports buffers of 512 bytes, or none; otaflash then assumes 384 bytes.
+    @Test("on a link whose framing needs 4 bytes, no packet is longer than the device's buffer without these bytes", arguments: [true, false])
+    func leavesRoomForTheFraming(isReported: Bool) throws {
+        let image = try ExampleImage.make()
+        let slots = slots(image)
+        let limit = (isReported ? 512 : 384) - 4
+        let played = PlayedDevice(push(image), framingOverhead: 4) { frame, _ in
+            // The device drops a packet that does not fit in its buffer.
+            guard frame.bytes.count <= limit else { return .silence }
+            if frame.group == 0, frame.command == 6, !isReported { return .fields(["rc": CBORValue(8)]) }
+            if isReported, frame.group == 0, frame.command == 6 {
+                return .fields(["buf_size": CBORValue(512), "buf_count": CBORValue(4)])
+            }
+            return self.answer(frame, slots)
+        }
+        #expect(played.report?.outcome == .confirmed, "\(String(describing: played.outcome))")
+        #expect(played.report?.transfer?.chunkSize == limit)
+        #expect(played.frames.map { $0.bytes.count }.max() == limit)
+    }
+
     @Test("a request without an answer is sent four times within 15 s")
     func asksAQuestionFourTimes() {
         let played = PlayedDevice(.status) { _, links in links > 1 ? .loss : .silence }

@@ -16,7 +16,7 @@ import Testing
         configuration.bufferCount = 2
         (configuration.reportsParameters, configuration.reassembles) = (false, false)
         (configuration.reportsSlots, configuration.marksImages) = (false, false)
-        configuration.reportsBoard = false
+        (configuration.reportsBoard, configuration.hasImageGroup, configuration.packetLimit) = (false, false, 300)
         (configuration.answerDelay, configuration.releaseDelay) = (.milliseconds(7), .milliseconds(20))
         try store.create(name, configuration, version: try Example.version("1.2.3"))
     }
@@ -35,6 +35,7 @@ import Testing
             #expect(configuration.bufferSize == 384 && configuration.bufferCount == 2)
             #expect(!configuration.reportsParameters && !configuration.reassembles)
             #expect(!configuration.reportsSlots && !configuration.marksImages && !configuration.reportsBoard)
+            #expect(!configuration.hasImageGroup && configuration.packetLimit == 300)
             #expect(configuration.answerDelay == .milliseconds(7) && configuration.releaseDelay == .milliseconds(20))
         }
     }
