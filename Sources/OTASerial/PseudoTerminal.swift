@@ -30,12 +30,13 @@ package struct PseudoTerminal: Sendable {
 
     /// Creates a pair of terminals.
     ///
+    /// - Parameter framing: the framing of the device's packets.
     /// - Throws: `unavailable` if a system call fails.
-    package init() throws(LinkError) {
+    package init(framing: SerialFraming = .console) throws(LinkError) {
         let descriptor = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC)
         guard descriptor >= 0 else { throw Self.failure() }
         // `SerialLine` owns the descriptor, and closes it even if this initializer throws.
-        device = try SerialLine(descriptor, name: "the pseudo-terminal")
+        device = try SerialLine(descriptor, name: "the pseudo-terminal", framing: framing)
         var number: CInt = 0
         var locked: CInt = 0
         guard ioctl(descriptor, Self.getNumber, &number) == 0, ioctl(descriptor, Self.setLock, &locked) == 0 else {

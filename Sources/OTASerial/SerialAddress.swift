@@ -1,16 +1,18 @@
 import Glibc
 public import OTATransport
 
-/// The part of a device address after `serial:`, such as `/dev/ttyACM0` or `/dev/ttyUSB0?baud=921600`.
+/// The part of a device address after `serial:`, such as `/dev/ttyACM0` or `/dev/ttyUSB0?baud=921600&framing=raw`.
 ///
-/// The address is the absolute path of a serial port. A baud rate may follow as `?baud=RATE`. The default is 115200 bits per second.
+/// The address is the absolute path of a serial port. The options `baud=RATE` and `framing=FRAMING` may follow, in any order.
 public struct SerialAddress: Sendable, Hashable {
     public static let defaultBaudRate = 115_200
 
     /// The absolute path of the serial port.
     public let path: String
     /// The baud rate in bits per second.
-    public let baudRate: Int
+    public private(set) var baudRate = defaultBaudRate
+    /// The framing of the packets; nil: it is detected.
+    public private(set) var framing: SerialFraming?
 
     public init(parsing text: some StringProtocol) throws(AddressError) {
         let parts = text.split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false)
@@ -21,26 +23,59 @@ public struct SerialAddress: Sendable, Hashable {
                 "'\(path)' is not the path of a serial port (example: serial:/dev/ttyACM0)",
                 hint: "use --device serial:\(hint); list the serial ports: ls /dev/serial/by-id")
         }
-        baudRate = parts.count > 1 ? try Self.baudRate(parts[1], path) : Self.defaultBaudRate
+        guard parts.count > 1 else { return }
+        var given: Set<String> = []
+        for option in String(parts[1]).split(separator: "&", omittingEmptySubsequences: false) {
+            let item = option.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false).map { String($0) }
+            guard item.count == 2, given.insert(item[0]).inserted else { throw unknown(option) }
+            try set(item[0], to: item[1], option)
+        }
     }
 
-    private static func baudRate(_ query: some StringProtocol, _ path: String) throws(AddressError) -> Int {
-        let item = query.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
-        let hint = "use --device 'serial:\(path)?baud=\(defaultBaudRate)'"
-        guard item.count == 2, item[0] == "baud" else {
-            throw AddressError("'\(query)' is not an option of a serial address; expected baud=RATE", hint: hint)
+    /// Creates the address of a port with the default baud rate.
+    package init(path: String, framing: SerialFraming?) {
+        self.path = path
+        self.framing = framing
+    }
+
+    private mutating func set(_ name: String, to value: String, _ option: some StringProtocol) throws(AddressError) {
+        switch name {
+        case "baud":
+            guard let rate = Int(value), BaudRate.speed(of: rate) != nil else {
+                let rates = BaudRate.all.map(String.init).joined(separator: ", ")
+                throw AddressError(
+                    "'\(value)' is not a supported baud rate; expected one of \(rates)",
+                    hint: "use --device 'serial:\(path)?baud=\(Self.defaultBaudRate)'")
+            }
+            baudRate = rate
+        case "framing":
+            guard let named = SerialFraming(rawValue: value) else {
+                throw AddressError(
+                    "'\(value)' is not a framing; expected \(Self.framings)",
+                    hint: "use --device 'serial:\(path)?framing=raw', or omit the option: the framing is then detected")
+            }
+            framing = named
+        default: throw unknown(option)
         }
-        guard let rate = Int(item[1]), BaudRate.speed(of: rate) != nil else {
-            let rates = BaudRate.all.map(String.init).joined(separator: ", ")
-            throw AddressError("'\(item[1])' is not a supported baud rate; expected one of \(rates)", hint: hint)
-        }
-        return rate
+    }
+
+    private static let framings = "console, raw or raw-cobs"
+
+    private func unknown(_ option: some StringProtocol) -> AddressError {
+        AddressError(
+            "'\(option)' is not an option of a serial address; expected baud=RATE or framing=FRAMING (\(Self.framings)), each once",
+            hint: "use --device 'serial:\(path)?baud=\(Self.defaultBaudRate)'")
     }
 }
 
 extension SerialAddress: CustomStringConvertible {
     /// The address as text, without `serial:` and without the default baud rate.
-    public var description: String { baudRate == Self.defaultBaudRate ? path : "\(path)?baud=\(baudRate)" }
+    public var description: String {
+        let options =
+            (baudRate == Self.defaultBaudRate ? [] : ["baud=\(baudRate)"])
+            + (framing.map { ["framing=\($0.rawValue)"] } ?? [])
+        return options.isEmpty ? path : "\(path)?\(options.joined(separator: "&"))"
+    }
 }
 
 /// The supported baud rates, in bits per second: all rates of at least 9600 that have a constant in Linux.

@@ -3,13 +3,15 @@ import Glibc
 public import OTATransport
 public import OTAUpdate
 
-/// The transport to one device over a serial line. It has one channel. Each packet of ``ConsoleFraming`` is one value of that channel.
+/// The transport to one device over a serial line. It has one channel. Each packet of a ``SerialFraming`` is one value of that channel.
 ///
 /// The link opens as soon as the port is open, because a serial line has no connection setup. An open link does not show that a device is
 /// connected. Only a response from the device shows this.
 public struct SerialTransport: Transport {
     private let address: SerialAddress
     private let channel: Channel
+    /// The framing of the last link, if it was detected. The next link tries it first.
+    private let detected = Guarded<SerialFraming?>(nil)
 
     /// Creates a transport to the device at `address`.
     ///
@@ -24,11 +26,17 @@ public struct SerialTransport: Transport {
     /// - Throws: `noSuchDevice` if the port does not exist, `inUse` if another program uses the port, `unavailable` if the path is not a
     ///   serial port or the port cannot be opened.
     public func runLink(opened: (any Link) -> Void, receive: @escaping LinkSink) async throws(LinkError) -> LinkError {
-        let line = try SerialLine(SerialPort.open(address), name: address.path, release: SerialPort.release)
+        let line = try SerialLine(
+            SerialPort.open(address), name: address.path, framing: address.framing, expected: detected.with { $0 },
+            release: SerialPort.release)
+        // While the framing is unknown, the longest packet must fit in the device's buffer in every framing.
+        let overhead = (address.framing ?? .console).bufferOverhead
         let link = SingleChannelLink(
-            line, channel: channel, maximumValueLength: ConsoleFraming.longestPacket,
-            framingOverhead: ConsoleFraming.bufferOverhead, receive: receive)
-        return await link.run(opened: opened)
+            line, channel: channel, maximumValueLength: ConsoleFraming.longestPacket, framingOverhead: overhead,
+            receive: receive)
+        let end = await link.run(opened: opened)
+        if let framing = await line.framing { detected.with { $0 = framing } }
+        return end
     }
 }
 
@@ -60,8 +68,16 @@ private enum SerialPort {
         guard flock(port, LOCK_EX | LOCK_NB) == 0 else { throw failure(EBUSY, address) }
         // Do not use TIOCEXCL for a pseudo-terminal. If this program is killed, TIOCEXCL remains until all descriptors of the terminal
         // are closed. The program at the other end may keep such a descriptor open (`PseudoTerminal` does this), and then no program
-        // could open the terminal again.
-        if !address.path.hasPrefix("/dev/pts/") { _ = ioctl(port, UInt(TIOCEXCL)) }
+        // could open the terminal again. The path does not show what the port is, because it can be a symbolic link.
+        if !isPseudoTerminal(port) { _ = ioctl(port, UInt(TIOCEXCL)) }
+    }
+
+    /// The major device numbers of pseudo-terminals in Linux (`Documentation/admin-guide/devices.txt`).
+    private static let pseudoTerminals: ClosedRange<dev_t> = 136...143
+
+    private static func isPseudoTerminal(_ port: CInt) -> Bool {
+        var status = stat()
+        return fstat(port, &status) == 0 && pseudoTerminals.contains(status.st_rdev >> 8 & 0xFFF)
     }
 
     /// Removes both locks: the lock of flock(2) and TIOCEXCL.

@@ -19,6 +19,7 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
     case smpSession = "smp-session"
     case smpDevice = "smp-device"
     case console
+    case serialFrames = "serial-frames"
     case zip
     case package
     case agent
@@ -50,6 +51,7 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
         case .smpSession: SMPSessionFuzz.run(bytes)
         case .smpDevice: SMPDeviceFuzz.run(bytes)
         case .console: ConsoleFuzz.run(bytes)
+        case .serialFrames: SerialFramesFuzz.run(bytes)
         case .zip: ZipFuzz.run(bytes)
         case .package: PackageFuzz.run(bytes)
         case .agent: AgentFuzz.run(bytes)

@@ -93,3 +93,30 @@ enum ConsoleFuzz {
         return [[], [packet]].contains(decoder.decode(lines)) ? nil : "a wrong byte produces another packet"
     }
 }
+
+/// Decodes COBS frames and packets without frames, and detects the framing of a serial line.
+///
+/// Every division of the bytes must give the same packets. After any bytes and a byte 0, the next COBS frame must be decoded.
+enum SerialFramesFuzz {
+    static func run(_ bytes: [UInt8]) -> String? {
+        var input = FuzzInput(bytes)
+        let length = 1 + Int(input.next())
+        let stream = input.bytes(upTo: bytes.count)
+        let pieces = stride(from: 0, to: stream.count, by: length).map { Array(stream[$0...].prefix(length)) }
+        for framing in [SerialFraming.raw, .rawCOBS] {
+            var (whole, parts) = (SerialDecoder(framing), SerialDecoder(framing))
+            guard pieces.flatMap({ parts.decode($0) }) == whole.decode(Array(stream)) else {
+                return "the packets differ with pieces of \(length) bytes"
+            }
+        }
+        var cobs = COBSDecoder()
+        _ = cobs.decode(Array(stream) + [0])
+        guard !stream.isEmpty else { return nil }
+        guard cobs.decode(COBSFraming.frame(carrying: Array(stream))) == [Array(stream)] else {
+            return "the packet after these bytes is lost"
+        }
+        var detecting = SerialDecoder(nil)
+        let packets = pieces.flatMap { detecting.decode($0) }
+        return packets.isEmpty == (detecting.framing == nil) ? nil : "a packet in no framing"
+    }
+}

@@ -23,6 +23,8 @@ extension Fate {
         if !takesPacketsInParts { radio.mtu = max(radio.mtu, Self.leastMTU) }
         // A device whose buffers become free late drops packets without an answer. Drawn last, so that all other values stay the same.
         if dice.happens(0.3) { board.releaseDelay = .milliseconds(dice.number(1...60)) }
+        // The frames of a serial console share the device's buffer with their packets.
+        if dice.happens(0.3) { (faults.framingOverhead, board.packetLimit) = (4, board.bufferSize - 4) }
     }
 
     /// The smallest MTU for the first chunk if each packet must fit in one value.

@@ -18,10 +18,13 @@ import Testing
     }
 
     private static let transports = [["--udp", "0"], ["--serial"]]
+    private static let framings = [["--serial", "--framing", "raw"], ["--serial", "--framing", "raw-cobs"]]
     /// The number of the value in the middle of a transfer. A push of 500 kB sends some hundred values of 1 to 2 kB.
     private static let midTransfer = 100
 
-    @Test("an update over UDP or serial ends confirmed, and a second push sends nothing", arguments: transports)
+    @Test(
+        "an update over UDP or serial ends confirmed, and a second push sends nothing",
+        arguments: transports + framings)
     func aWholeUpdate(_ transport: [String]) async throws {
         let sandbox = try await Self.sandbox()
         try await sandbox.serving(transport) { address, _ in
@@ -135,7 +138,7 @@ import Testing
     /// The device reports neither its buffers nor its slots. It accepts a packet only in one value.
     @Test(
         "push to a device without parameters, slots and reassembly uses its buffer size as chunk size",
-        arguments: transports)
+        arguments: transports + framings)
     func aDeviceThatCanDoLittle(_ transport: [String]) async throws {
         let sandbox = try await Self.sandbox(
             "--without", "parameters", "--without", "slots", "--without", "reassembly", "--buffers", "2",

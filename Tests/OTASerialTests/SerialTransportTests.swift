@@ -99,6 +99,51 @@ import Testing
         }.map { dup($0) }
     }
 
+    /// `TIOCGEXCL` of Linux: the ioctl request that reads the state of TIOCEXCL.
+    private static let getExclusive: UInt = 0x8004_5440
+
+    /// With TIOCEXCL, the terminal would stay closed to other programs after this program is killed, because its other end is open.
+    @Test("a pseudo-terminal does not become exclusive, also through a symbolic link", arguments: [false, true])
+    func aLinkedPort(isLinked: Bool) async throws {
+        let terminal = try PseudoTerminal()
+        let link = "/tmp/otaflash-\(getpid())-\(UInt64.random(in: 0 ... .max))"
+        try #require(symlink(terminal.path, link) == 0)
+        defer { _ = unlink(link) }
+        try await Self.transport(isLinked ? link : terminal.path).withLink { _, _ in
+            let port = open(terminal.path, O_RDWR | O_NOCTTY)
+            defer { _ = close(port) }
+            var isExclusive: CInt = -1
+            #expect(ioctl(port, Self.getExclusive, &isExclusive) == 0 && isExclusive == 0)
+        }
+    }
+
+    /// The header of a request for the device's buffers and of its answer (SMP version 2).
+    private static let query: [UInt8] = [0x08, 0, 0, 1, 0, 0, 0, 6, 0xA0]
+    private static let answer: [UInt8] = [0x09, 0, 0, 2, 0, 0, 0, 6, 0xBF, 0xFF]
+
+    @Test(
+        "the framing of a device is detected within four queries, and the next link starts with it",
+        arguments: SerialFraming.allCases)
+    func theFramingIsDetected(_ framing: SerialFraming) async throws {
+        let terminal = try PseudoTerminal(framing: framing)
+        let transport = try Self.transport(terminal.path)
+        try await Self.together {
+            // Four queries: two on a console, one in each other framing. The second link needs one.
+            for queries in [4, 1] {
+                try await transport.withLink { link, events in
+                    link.submit(.send(Array(repeating: Self.query, count: queries), Self.channel))
+                    let received = await events.collect(1)
+                    #expect(received.0 == [LinkEvent.notified(Self.answer, Self.channel)])
+                }
+            }
+        } _: {
+            for _ in 0..<(framing == .console ? 3 : 2) {
+                #expect(try await terminal.device.receive() == Self.query)
+                try await terminal.device.send(Self.answer)
+            }
+        }
+    }
+
     @Test("the serial port is set to raw mode and the baud rate, and keeps DTR when it closes")
     func thePortIsRawAndKeepsDTR() async throws {
         let terminal = try PseudoTerminal()

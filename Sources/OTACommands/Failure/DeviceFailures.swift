@@ -47,6 +47,14 @@ extension Failure {
         return error.context.isEmpty || error.code == .interrupted ? meaning : "\(meaning): \(error.context)"
     }
 
+    /// Returns the end of the hint for a serial line without an answer.
+    private static func silentLineAdvice(_ port: String) -> String {
+        let options = ["baud=9600", "framing=raw"].map { "--device " + Shell.quoted("serial:\(port)?\($0)") }
+        return "; if the device never answered, check that its firmware has SMP on this port, with this baud rate "
+            + "(default: 115200) and framing (console, raw or raw-cobs; default: detected); examples: \(options[0]), "
+            + options[1]
+    }
+
     private static func advice(
         for error: UpdateError, in given: Invocation
     ) -> (ExitStatus, hint: String) {
@@ -85,7 +93,10 @@ extension Failure {
                 "another host may be updating the device, its self-test may be running, or it limits the wear of its flash; wait, "
                     + "then run: \(resumed)"
             )
-        case .linkLost, .noAnswer: return (.linkLost, "\(repeats): \(resumed)")
+        case .noAnswer:
+            let line = invocation.serialPort.map(silentLineAdvice) ?? ""
+            return (.linkLost, "\(repeats): \(resumed)\(line)")
+        case .linkLost: return (.linkLost, "\(repeats): \(resumed)")
         case .noProgress:
             let closer = invocation.isBluetooth ? "move closer to the device and " : ""
             return (

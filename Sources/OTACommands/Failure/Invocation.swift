@@ -45,6 +45,12 @@ package struct Invocation: Sendable {
 
     var isBluetooth: Bool { device.map { $0.hasPrefix("ble:") } ?? true }
 
+    /// The path of the serial port; nil if the device is not at a serial port.
+    var serialPort: String? {
+        guard let device, device.hasPrefix("serial:") else { return nil }
+        return String(device.dropFirst("serial:".count).prefix { $0 != "?" })
+    }
+
     /// The name of the virtual device; nil if the device is not virtual.
     var virtualDevice: String? {
         guard let device, device.hasPrefix("sim:") else { return nil }

@@ -41,9 +41,17 @@ struct SimulateServe: Command {
     @Flag(help: "Use a pseudo-terminal, like a serial port. Only for a device with SMP.")
     var serial = false
 
+    @Option(
+        help: ArgumentHelp(
+            "The framing of the packets on the pseudo-terminal: console, raw or raw-cobs; default: console. Only with --serial.",
+            valueName: "framing"),
+        completion: .list(SerialFraming.allCases.map(\.rawValue)))
+    var framing: String?
+
     @OptionGroup(title: "Output options") var options: OutputOptions
 
     func validate() throws {
+        if framing != nil, !serial { throw ValidationError("'--framing' requires '--serial'.") }
         let given = [(adapter != nil, "--adapter"), (udp != nil, "--udp"), (serial, "--serial")].filter(\.0).map(\.1)
         if given.count > 1 { throw ValidationError("'\(given[0])' and '\(given[1])' cannot be used together.") }
     }
@@ -63,7 +71,15 @@ struct SimulateServe: Command {
 
     private var transport: ServedTransport {
         get throws(Failure) {
-            if serial { return .serial }
+            if serial {
+                guard let framing else { return .serial(.console) }
+                guard let known = SerialFraming(rawValue: framing) else {
+                    throw Failure.usage(
+                        "--framing: '\(framing)' is not a framing; expected console, raw or raw-cobs",
+                        hint: "use --framing raw")
+                }
+                return .serial(known)
+            }
             if let udp { return try .udp(parsing: udp) }
             return .bluetooth(adapter: adapter)
         }
@@ -75,7 +91,7 @@ private enum ServedTransport: Sendable {
     /// Bluetooth LE. If `adapter` is nil, the first powered adapter is used.
     case bluetooth(adapter: String?)
     case udp(UDPAddress)
-    case serial
+    case serial(SerialFraming)
 
     var protocols: Set<UpdateProtocol> {
         if case .bluetooth = self { [.ota, .smp] } else { [.smp] }
@@ -116,7 +132,7 @@ extension Wiring {
             switch transport {
             case .bluetooth(let adapter): try await serve(served, name, over: adapter, until: stops)
             case .udp(let address): try await serve(served, name, at: address, until: stops)
-            case .serial: try await serveSerial(served, name, until: stops)
+            case .serial(let framing): try await serve(served, name, in: framing, until: stops)
             }
         }
     }
@@ -145,9 +161,9 @@ extension Wiring {
                     // Each datagram is one packet, and Zephyr's buffer for a datagram has 1500 bytes.
                     configuration.reassembles = false
                     configuration.bufferSize = min(configuration.bufferSize, 1500)
-                case .serial:
-                    // A frame's length and CRC share the buffer with the packet.
-                    let longest = configuration.bufferSize - ConsoleFraming.bufferOverhead
+                case .serial(let framing):
+                    // A frame may share the buffer with its packet.
+                    let longest = configuration.bufferSize - framing.bufferOverhead
                     configuration.packetLimit = min(configuration.packetLimit ?? longest, longest)
                 }
             }
@@ -203,15 +219,18 @@ extension Wiring {
         await listener.close()
     }
 
-    private func serveSerial(_ served: ServedDevice, _ name: String, until stops: AsyncStream<Void>) async throws {
+    private func serve(
+        _ served: ServedDevice, _ name: String, in framing: SerialFraming, until stops: AsyncStream<Void>
+    ) async throws {
         let terminal: PseudoTerminal
-        do throws(LinkError) { terminal = try PseudoTerminal() } catch {
+        do throws(LinkError) { terminal = try PseudoTerminal(framing: framing) } catch {
             throw Failure(
                 "link-unavailable", .unavailable, error.detail,
                 hint: "check that pseudo-terminals are available: ls /dev/pts"
             )
         }
-        console.note("sim:\(name) is at serial:\(terminal.path)")
+        let address = SerialAddress(path: terminal.path, framing: framing == .console ? nil : framing)
+        console.note("sim:\(name) is at serial:\(address)")
         await untilStopped(stops, served) { await served.serve(terminal.device) }
         await terminal.device.close()
     }

@@ -115,8 +115,14 @@ extension SMPError {
     ///
     /// - Parameter request: the request that the device refused with this SMP error.
     func update(_ request: SMPRequest) -> UpdateError {
-        UpdateError(
-            updateCode, "the device refused \(request.name): \(meaning)", isMarkedForBoot: (group, code) == (1, 28))
+        if request == .imageState, self == .unsupported {
+            return UpdateError(
+                .unsupportedDevice,
+                "its firmware refuses the image list, as if it was built without the commands about images (CONFIG_MCUMGR_GRP_IMG)")
+        }
+        return UpdateError(
+            updateCode, "the device refused \(request.name): \(meaning)", isMarkedForBoot: (group, code) == (1, 28)
+        )
     }
 
     private var updateCode: UpdateError.Code {

@@ -125,8 +125,7 @@ package struct SMPConversation: Conversation {
     }
 
     package mutating func begin() {
-        device.longestValue = max(device.longestValue, valueLength)
-        device.framingOverhead = shared.link.framingOverhead
+        device.connected(over: shared.link, valueLength: valueLength)
         guard shared.link.channels.contains(SMPChannel.value) else {
             return fail(UpdateError(.unsupportedDevice, "the device does not offer SMP, MCUmgr's protocol"))
         }

@@ -1,3 +1,5 @@
+import OTAUpdate
+
 /// The known features of a device, and the state of the tests (``SMPProbe``) that detect some features.
 struct SMPDevice {
     /// The assumed size of a buffer in bytes if the device does not report its buffers.
@@ -51,6 +53,12 @@ struct SMPDevice {
     /// The maximum number of queries in flight. With more queries, the device could have no free buffer, and would drop a query without an
     /// answer.
     var questionsInFlight: Int { needsSequentialQuestions ? 1 : parameters?.window ?? 1 }
+
+    /// Stores the properties of a new link.
+    mutating func connected(over link: LinkProperties, valueLength: Int) {
+        longestValue = max(longestValue, valueLength)
+        framingOverhead = link.framingOverhead
+    }
 
     /// Returns the maximum length in bytes of a packet to the device.
     ///

@@ -41,6 +41,7 @@ final class FaultAgent: @unchecked Sendable {
     func connected(_ properties: inout LinkProperties) {
         connections += 1
         (eventsOfConnection, overflowing, kept) = (0, 0, nil)
+        properties.framingOverhead = faults.framingOverhead
         guard !faults.valueLengths.isEmpty else { return }
         let length = faults.valueLengths[(connections - 1) % faults.valueLengths.count]
         properties.maximumValueLength = min(properties.maximumValueLength, length)

@@ -24,6 +24,8 @@ package struct WorldFaults: Sendable {
     package var silence: (connection: Int, event: Int)?
     /// The longest value of each connection in turn, in bytes; if empty, the radio's value applies.
     package var valueLengths: [Int] = []
+    /// The bytes of the device's buffer that the framing of the link needs for each packet.
+    package var framingOverhead = 0
     /// The events at which the device restarts, counted over all connections.
     package var restarts: [Int] = []
     /// The number of trials that fail at the first boot. The device rolls back before a client can connect.

@@ -252,7 +252,9 @@ import Testing
     }
 
     /// The device reports buffers of 512 bytes, or none; otaflash then assumes 384 bytes.
-    @Test("on a link whose framing needs 4 bytes, no packet is longer than the device's buffer without these bytes", arguments: [true, false])
+    @Test(
+        "on a link whose framing needs 4 bytes, no packet is longer than the device's buffer without these bytes",
+        arguments: [true, false])
     func leavesRoomForTheFraming(isReported: Bool) throws {
         let image = try ExampleImage.make()
         let slots = slots(image)
@@ -269,6 +271,15 @@ import Testing
         #expect(played.report?.outcome == .confirmed, "\(String(describing: played.outcome))")
         #expect(played.report?.transfer?.chunkSize == limit)
         #expect(played.frames.map { $0.bytes.count }.max() == limit)
+    }
+
+    @Test("a device that refuses the image list as unsupported is named as firmware without the image group")
+    func hasNoImageGroup() {
+        let played = PlayedDevice(.status) { frame, _ in
+            frame.group == 1 ? .fields(["rc": CBORValue(8)]) : .fields(["output": .text("board")])
+        }
+        guard case .failure(let error) = played.outcome else { return #expect(Bool(false), "no failure") }
+        #expect(error.code == .unsupportedDevice && error.context.contains("CONFIG_MCUMGR_GRP_IMG"))
     }
 
     @Test("a request without an answer is sent four times within 15 s")

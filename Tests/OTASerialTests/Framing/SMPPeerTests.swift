@@ -40,6 +40,34 @@ import Testing
         }
     }
 
+    /// Reads lines with a packet and our COBS frame of it, and prints the frame of smpclient and the packet that smpclient decodes.
+    private static let cobsScript = """
+        import sys
+        from smpclient.transport.serial.framing.cobs import Cobs
+        for line in sys.stdin:
+            packet, ours = [bytes.fromhex(part) for part in line.split(",")]
+            cobs = Cobs()
+            cobs.feed(ours)
+            print(b"".join(cobs.encode(packet)).hex(), cobs.take().hex(), sep=",")
+        """
+
+    @Test("smpclient writes the same COBS frames and reads the same packets for all tested lengths")
+    func cobsBothWays() async throws {
+        var random = SplitMix64(seed: 5)
+        // Runs of 253 to 255 bytes without a 0 are the limits of a group.
+        let runs = (250...256).map { [UInt8](repeating: 7, count: $0) } + [[UInt8](repeating: 0, count: 600)]
+        let packets = (Array(1...280) + [1500, 20_000]).map { random.bytes($0) } + runs
+        let framed = packets.map { COBSFraming.frame(carrying: $0) }
+        let input = zip(packets, framed).map { "\(Self.hex($0)),\(Self.hex($1))\n" }.joined()
+        let peer = try await Command.run(PythonEnvironment.python, ["-c", Self.cobsScript], input: Array(input.utf8))
+        #expect(peer.succeeded, "\(peer.errorText); type scripts/setup test")
+        #expect(peer.outputText == zip(framed, packets).map { "\(Self.hex($0)),\(Self.hex($1))\n" }.joined())
+        for (frame, packet) in zip(framed, packets) {
+            var decoder = COBSDecoder()
+            #expect(decoder.decode(frame) == [packet])
+        }
+    }
+
     private static func hex(_ bytes: [UInt8]) -> String {
         bytes.map { byte in
             let text = String(byte, radix: 16)
