@@ -7,9 +7,12 @@ import subprocess
 import time
 
 import client
+import flash
 from images import NEW
 
 OLD = "0.0.0"
+# The address of slot 1 of the server with a trial.
+SECOND_SLOT = 0x22000
 TESTS = []
 
 
@@ -182,6 +185,16 @@ def rollback(bench):
     bench.succeeds(bench.push("--no-confirm"), outcome="on-trial")
     bench.succeeds(bench.run("discard"))
     bench.lists(RUNNING_OLD, (1, NEW, False, False))
+
+
+@test(with_trial)
+def refused(bench):
+    """MCUboot refuses an image that was damaged after the upload. The push reports the rollback, and the old image runs."""
+    bench.succeeds(bench.push("--upload-only"), outcome="uploaded")
+    bench.lists(RUNNING_OLD, (1, NEW, False, False))
+    flash.overwrite(bench.server.folder, SECOND_SLOT + 0x1000, bytes(range(256)))
+    bench.fails(bench.push(), 78, "rolled-back")
+    bench.lists(RUNNING_OLD)
 
 
 @test(with_images)

@@ -38,6 +38,12 @@ class Debugger:
     def ask(self, text):
         """Sends a packet, and returns the answer."""
         self.socket.sendall(f"${text}#{sum(text.encode()) & 0xFF:02x}".encode())
+        # QEMU reports with T that it has stopped the processor, at any time after the connection.
+        while (answer := self.receive()).startswith("T"):
+            pass
+        return answer
+
+    def receive(self):
         answer = b""
         while not answer.endswith(b"#"):
             letter = self.stream.read(1)
@@ -55,11 +61,14 @@ class Debugger:
             if answer != "OK":
                 raise RuntimeError(f"QEMU did not write {len(part)} bytes at {address + offset:#x}: {answer}")
 
-    def start(self):
-        """Resets the processor, which then reads its start address from the new memory, and starts it."""
+    def reset(self):
+        """Resets the processor, which then reads its start address from the new memory."""
         answer = self.ask("qRcmd," + b"system_reset".hex())
         if answer != "OK":
             raise RuntimeError(f"QEMU did not reset the processor: {answer}")
+
+    def run(self):
+        """Ends the connection, so that the processor runs."""
         self.ask("D")
         self.stream.close()
         self.socket.close()
@@ -69,4 +78,12 @@ def start(command, folder):
     debugger = Debugger(str(folder / "gdb"))
     for address, data in segments(command, folder):
         debugger.write(address, data)
-    debugger.start()
+    debugger.reset()
+    debugger.run()
+
+
+def overwrite(folder, address, data):
+    """Changes the memory of a running server."""
+    debugger = Debugger(str(folder / "gdb"))
+    debugger.write(address, data)
+    debugger.run()
