@@ -19,8 +19,8 @@ package struct ObjectTransfer {
         case mismatch
     }
 
-    /// A flush is due when this number of chunks was sent since the last flush or rewind.
-    package static let chunksPerFlush = 256
+    /// The maximum number of chunks from one flush to the next flush.
+    package static let longestFlush = 256
     /// The maximum time from one flush to the next flush, while chunks are in flight.
     package static let flushInterval = Duration.seconds(2)
     /// The maximum time without a position from the device, while chunks are in flight. After this time, a flush is due.
@@ -41,7 +41,9 @@ package struct ObjectTransfer {
     /// Converts between offsets in the encoded stream and offsets in the plain image; nil if `bytes` are the plain object.
     package let positions: StreamPositions?
     private let chunkLength: Int
-    private let windowLimit: Int
+    /// The device reports its position after each time that it has accepted this number of chunks (docs/ota-profile.md, "Progress").
+    private let chunksPerReport: Int
+    private var windowSize: WindowSize
     private var window: ChunkWindow
     private var flush: Flush?
     private var chunksSinceFlush = 0
@@ -62,7 +64,7 @@ package struct ObjectTransfer {
     /// - Parameters:
     ///   - position: the position in the answer to BEGIN. The caller must check the offset and the CRC-32 before this call.
     ///   - chunkLength: the maximum length of a Data value in bytes, including the sequence number.
-    ///   - window: the maximum number of chunks in flight.
+    ///   - window: the window in the device's Info, which is the maximum number of chunks in flight.
     ///   - positions: converts between offsets in the encoded stream and offsets in the plain image; nil if `bytes` are the plain object.
     package init(
         _ object: TransferObject, _ bytes: [UInt8], from position: Position, chunkLength: Int, window: Int,
@@ -72,7 +74,8 @@ package struct ObjectTransfer {
         self.bytes = bytes
         self.positions = positions
         self.chunkLength = chunkLength
-        windowLimit = window
+        chunksPerReport = max(1, window / 4)
+        windowSize = WindowSize(limit: window)
         self.window = ChunkWindow(at: position)
         lastFlushAt = now
         lastHeardAt = now
@@ -104,11 +107,11 @@ package struct ObjectTransfer {
 
     /// Returns the Data values that the host may send now, in order, and records them as sent.
     package mutating func nextChunks() -> [[UInt8]] {
-        var room = windowLimit - window.inFlight
+        var room = windowSize.size - window.inFlight
         if let flush {
             // While a SYNC waits for its answer, the host sends at most one window of chunks. In BlueZ, chunks can overtake a SYNC,
             // because chunks are writes without response. Without the limit, chunks could delay the SYNC for ever.
-            room = min(room, windowLimit - flush.chunksSent)
+            room = min(room, windowSize.size - flush.chunksSent)
         }
         var chunks: [[UInt8]] = []
         while room > 0, flush != nil || !hasSentEnough, let end = nextEnd {
@@ -119,7 +122,16 @@ package struct ObjectTransfer {
     }
 
     /// True if a flush is due because enough chunks were sent, or because enough LZMA2 chunks start in the Data values in flight.
-    private var hasSentEnough: Bool { chunksSinceFlush >= Self.chunksPerFlush || startsInFlight >= Self.startsPerFlush }
+    private var hasSentEnough: Bool { chunksSinceFlush >= chunksPerFlush || startsInFlight >= Self.startsPerFlush }
+
+    /// A flush is due when this number of chunks was sent since the last flush or rewind.
+    ///
+    /// After gaps, the window can be smaller than the number of chunks between two reports of the device. Then only a flush reports the
+    /// position early enough, and a flush is due after each half of the window.
+    private var chunksPerFlush: Int {
+        let half = max(1, windowSize.size / 2)
+        return chunksPerReport > half ? half : Self.longestFlush
+    }
 
     /// The number of LZMA2 chunks that start in the Data values in flight; 0 for a plain object.
     private var startsInFlight: Int { positions?.starts(in: acknowledgedOffset..<sentOffset) ?? 0 }
@@ -176,9 +188,14 @@ package struct ObjectTransfer {
     private mutating func reading(of position: Position) -> Verdict? {
         let sent = sentOffset
         switch window.read(position) {
-        case .acknowledged, .stale: return .agreed
+        case .acknowledged(let chunks):
+            windowSize.acknowledged(chunks)
+            return .agreed
+        case .stale: return .agreed
         case .disagrees: return nil
-        case .rewound:
+        case .rewound(let accepted):
+            windowSize.acknowledged(accepted)
+            windowSize.lost()
             flush?.rewound = true
             chunksSinceFlush = 0
             return .rewound(resent: sent - position.offset)

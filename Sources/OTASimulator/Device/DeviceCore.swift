@@ -21,9 +21,11 @@ public final class DeviceCore {
 
     /// Whether the core has requested a reboot. `VirtualDevice` does not call the core after the request.
     var wantsReboot = false
-    /// The device's queue: the writes that arrived while the flash was busy.
+    /// The device's queue: the writes that arrived while the device's thread was busy.
     var queue = Fifo<ReceivedWrite>()
-    /// The time until which the flash is busy.
+    /// The number of Data values in `queue`.
+    var queuedChunks = 0
+    /// The time until which the device's thread is busy.
     var busyUntil = Duration.zero
     /// The time of the next poll. Nil if no poll is needed before the next event of the Bluetooth stack.
     var pollTime: Duration?

@@ -87,8 +87,7 @@ extension DeviceCore: VirtualFirmware {
     public func run(at now: Duration) -> Bool {
         guard now >= busyUntil else { return true }
         var isRunning = usingFlash(at: now) { runPolls(at: now) }
-        while isRunning, busyUntil <= now, let next = queue.first {
-            queue.removeFirst()
+        while isRunning, busyUntil <= now, let next = nextWrite() {
             try? handle(next, at: now)
             isRunning = usingFlash(at: now) { runPolls(at: now) }
         }
@@ -157,8 +156,8 @@ extension DeviceCore: VirtualFirmware {
     ) throws(ATTError) {
         switch channel {
         case VirtualGATT.data, VirtualGATT.control:
-            let write = ReceivedWrite(connection: connection, channel: channel, value: value)
-            if busyUntil > now || !queue.isEmpty { return queue.append(write) }
+            let write = ReceivedWrite(connection: connection, channel: channel, value: value, arrival: now)
+            if busyUntil > now || !queue.isEmpty { return enqueue(write) }
             try handle(write, at: now)
         case VirtualGATT.info, VirtualGATT.progress, VirtualGATT.version, VirtualGATT.battery: throw .writeNotPermitted
         default: throw .attributeNotFound
@@ -166,17 +165,38 @@ extension DeviceCore: VirtualFirmware {
     }
 }
 
-/// The simulation of the time that flash operations take. If `VirtualDeviceConfiguration.flashSpeed` is nil, flash operations take no time
-/// and the queue stays empty.
+/// The simulation of the queue, and of the time that flash operations and Data values take. If `VirtualDeviceConfiguration.flashSpeed` is
+/// nil and `chunkTime` is zero, no operation takes time and the queue stays empty.
 extension DeviceCore {
     /// A value that the host has written to the characteristic Data or Control.
     struct ReceivedWrite {
         var connection: UInt16
         var channel: Channel
         var value: [UInt8]
+        var arrival: Duration
+    }
+
+    private func enqueue(_ write: ReceivedWrite) {
+        if write.channel == VirtualGATT.data {
+            if let length = configuration.queueLength, queuedChunks >= length { return }
+            queuedChunks += 1
+        }
+        queue.append(write)
+    }
+
+    /// Removes the first write from the queue.
+    private func nextWrite() -> ReceivedWrite? {
+        guard let next = queue.first else { return nil }
+        queue.removeFirst()
+        if next.channel == VirtualGATT.data { queuedChunks -= 1 }
+        return next
     }
 
     private func handle(_ write: ReceivedWrite, at now: Duration) throws(ATTError) {
+        let start = max(busyUntil, write.arrival)
+        defer {
+            if write.channel == VirtualGATT.data { busyUntil = max(busyUntil, start + configuration.chunkTime) }
+        }
         try usingFlash(at: now) { () throws(ATTError) in
             if write.channel == VirtualGATT.data {
                 writeData(write.connection, write.value, at: now)
@@ -189,10 +209,7 @@ extension DeviceCore {
     /// Handles all queued writes immediately, and makes the flash busy for the sum of their times. The device calls this function before it
     /// handles a change of a connection, because the queued writes arrived before the change.
     private func handleQueue(at now: Duration) {
-        while let next = queue.first {
-            queue.removeFirst()
-            try? handle(next, at: now)
-        }
+        while let next = nextWrite() { try? handle(next, at: now) }
     }
 
     /// Calls `body` and counts the bytes that `body` writes to the flash. After the call, the flash is busy for the time that these writes

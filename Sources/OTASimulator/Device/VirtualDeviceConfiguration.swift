@@ -30,6 +30,12 @@ public struct VirtualDeviceConfiguration: Sendable, Equatable {
     /// The speed of the flash in written bytes per second, at least 1. An erase takes no additional time. Nil means that flash operations
     /// take no time.
     public var flashSpeed: Int?
+    /// The time that the device's thread needs for each value of the Data characteristic, in addition to the time of the flash. Stale values
+    /// need this time, too.
+    public var chunkTime = Duration.zero
+    /// The number of Data values that the device's queue can hold, at least 1. The device drops a Data value that arrives while its queue is
+    /// full. The queue always has room for the other events. Nil means that the queue has no limit.
+    public var queueLength: Int?
     /// Whether the device core limits the number of erases of each page of the slot (docs/ota-profile.md, "What the device does", 7).
     public var limitsWear = true
 
@@ -54,6 +60,9 @@ public struct VirtualDeviceConfiguration: Sendable, Equatable {
         try demand(0...3600 ~= trialSeconds, "the trial time is \(trialSeconds) s; expected 0 to 3600")
         try demand(
             flashSpeed.map { $0 >= 1 } ?? true, "the flash speed is \(flashSpeed ?? 0) bytes/s; expected at least 1")
+        try demand(chunkTime >= .zero, "the time for a Data value is \(chunkTime); expected at least 0 seconds")
+        try demand(
+            queueLength.map { $0 >= 1 } ?? true, "the queue holds \(queueLength ?? 0) Data values; expected at least 1")
         try layout.validate()
     }
 }

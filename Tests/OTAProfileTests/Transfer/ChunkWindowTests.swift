@@ -25,7 +25,7 @@ import Testing
     func rewinds(taken: Int) {
         var window = window()
         let next = 100 + UInt16(taken) + 4096
-        #expect(window.read(position(next, taken: taken)) == .rewound)
+        #expect(window.read(position(next, taken: taken)) == .rewound(accepted: taken))
         #expect(window.inFlight == 0)
         #expect(window.sent == next)
         #expect(window.sentMark.offset == taken * 10)
@@ -64,7 +64,7 @@ import Testing
         #expect(window.read(position(1, taken: 3)) == .acknowledged(chunks: 3))
         #expect(window.isAcknowledged(upTo: 65535))
         #expect(!window.isAcknowledged(upTo: 2))
-        #expect(window.read(position(2 + 4096, taken: 4)) == .rewound)
+        #expect(window.read(position(2 + 4096, taken: 4)) == .rewound(accepted: 4))
     }
 
     @Test("a sequence counts as acknowledged up to the last position")
@@ -74,5 +74,7 @@ import Testing
         #expect(window.isAcknowledged(upTo: 100))
         #expect(window.isAcknowledged(upTo: 102))
         #expect(!window.isAcknowledged(upTo: 103))
+        #expect(window.isAcknowledged(upTo: 102 &- 2047))
+        #expect(!window.isAcknowledged(upTo: 102 &- 2048), "a window has at most 2047 chunks")
     }
 }

@@ -98,9 +98,40 @@ import Testing
         _ = transfer.nextChunks()
         #expect(transfer.progressed(to: position(10, rewinds: 1), at: .zero) == .rewound(resent: 54 * 242))
         let chunks = transfer.nextChunks()
-        #expect(chunks.count == 64)
+        #expect(chunks.count == 48, "a quarter less, because less than a window was accepted")
         #expect(chunks[0].prefix(2) == [17, 16], "4096 higher")
         #expect(chunks[0].dropFirst(2) == bytes[2420..<2662])
+    }
+
+    // The device reports its position after each 4 chunks. A window of 9 chunks contains two reports.
+    @Test("a transfer flushes after each half of the window if gaps made the window smaller than two reports of the device")
+    func flushesASmallWindow() {
+        var transfer = transfer(window: 16)
+        _ = transfer.nextChunks()
+        for (rewinds, size) in [(1, 12), (2, 9)] as [(UInt16, Int)] {
+            _ = transfer.progressed(to: position(0, rewinds: rewinds), at: .zero)
+            #expect(transfer.nextChunks().count == size)
+            #expect(transfer.nextFlush(at: .zero) == nil)
+        }
+        _ = transfer.progressed(to: position(0, rewinds: 3), at: .zero)
+        #expect(transfer.nextChunks().count == 3, "half of 6")
+        #expect(transfer.nextFlush(at: .zero) == 7 + 3 * 4096 + 3)
+        #expect(transfer.nextChunks().count == 3, "it does not wait for the answer")
+        #expect(transfer.flushed(to: position(3, rewinds: 3), at: .zero) == .agreed)
+        #expect(transfer.nextFlush(at: .zero) == 7 + 3 * 4096 + 6)
+        #expect(transfer.nextChunks().count == 3)
+    }
+
+    @Test("the chunks that a rewind accepts count for the next size of the window")
+    func countsTheChunksBeforeAGap() {
+        var transfer = transfer()
+        _ = transfer.nextChunks()
+        _ = transfer.progressed(to: position(64), at: .zero)
+        _ = transfer.nextChunks()
+        _ = transfer.progressed(to: position(64, rewinds: 1), at: .zero)
+        #expect(transfer.nextChunks().count == 64)
+        _ = transfer.progressed(to: position(127, rewinds: 2), at: .zero)
+        #expect(transfer.nextChunks().count == 48)
     }
 
     @Test("the answer to a flush that a rewind overtook is accepted")
