@@ -44,6 +44,19 @@ import Testing
         #expect(bench.flash.violations.isEmpty)
     }
 
+    /// After the status 15, the host would send the same encoded image again. After 19, it soon sends another form.
+    @Test("a base that cannot be read is reported as not decoded, not as a flash failure")
+    func unreadableBase() throws {
+        let vector = try #require(EncodedVectors.all.first { !$0.base.isEmpty })
+        let bench = try encodedBench(vector.image, holding: vector.from, base: vector.base)
+        let position = try #require(bench.beginEncoded(base: vector.base))
+        bench.flash.failing = { $0.hasPrefix("read base") }
+        bench.send(stream: vector.stream, at: position, size: { 510 })
+        #expect(bench.state == OTA_STATE_ACCEPTED)
+        #expect(bench.heard(OTA_PROGRESS).last?.starts(with: [2, 19]) == true)
+        #expect(bench.progress?.status == 19)
+    }
+
     @Test(
         "a reset after a failed flash operation resumes from what is in flash",
         arguments: ["erase slot 512", "write slot 512", "write record 144"], reported)

@@ -34,6 +34,7 @@ import Testing
             policy.lost(at: .seconds(now), lookingUntil: .seconds(end), restart: .seconds(10))
         }
         #expect(look(50, 80) == .seconds(80))
+        for _ in 1...3 { #expect(look(70, 80) == .seconds(80), "the time is sufficient, so this is no extension") }
         #expect(look(75, 80) == .seconds(85))
         #expect(look(90, 85) == .seconds(100))
         policy.progressed()

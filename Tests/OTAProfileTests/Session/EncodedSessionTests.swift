@@ -212,6 +212,54 @@ import Testing
     }
 
     @Test(
+        "an encoded rest of the image is sent up to 95 % of the size of this rest",
+        arguments: [(0, 570, true), (0, 571, false), (300, 285, true), (300, 286, false)])
+    func largestWorthwhile(offset: Int, count: Int, isSent: Bool) throws {
+        var world = try PlayedWorld()
+        world.device.hold(offset)
+        world.encode = {
+            .success(
+                EncodedImage(
+                    offset: $0.offset, bytes: [UInt8](repeating: 1, count: count),
+                    chunks: [.init(imageEnd: 600, streamEnd: count)]))
+        }
+        world.play()
+        #expect(world.device.begins == ["\(isSent ? "compressed" : "plain") \(offset)"])
+        #expect(world.report?.outcome == .confirmed)
+    }
+
+    @Test("on a later link, a base may be as large as the device accepts on this link", arguments: [500, 499])
+    func baseOnALaterLink(largest: UInt32) throws {
+        var world = try deltaWorld()
+        world.device.valuesPerLink = 2
+        world.device.largestBase = 500
+        world.device.laterLargestBase = largest
+        world.play()
+        #expect(world.device.begins[0] == "delta 0" && world.report?.outcome == .confirmed)
+        #expect(world.device.begins[1].hasPrefix(largest == 500 ? "delta" : "compressed"))
+    }
+
+    @Test(
+        "on a later link, a base that replaces an unreadable one may be as large as the device accepts on this link",
+        arguments: [600, 599])
+    func reserveOnALaterLink(largest: UInt32) throws {
+        let bases = (1...3).map { PlayedWorld.base($0) } + [PlayedWorld.base(4, size: 600)]
+        var world = try PlayedWorld(UpdateOptions(bases: bases))
+        world.device.base = bases[0].digest.prefix
+        world.device.valuesPerLink = 2
+        world.device.laterLargestBase = largest
+        world.encode = { request in
+            guard request.offset > 0, let id = request.base?.id, id < 4 else {
+                return .success(PlayedWorld.stream(request.offset, 3))
+            }
+            return .failure(.baseUnreadable(context: "base-\(id): damaged"))
+        }
+        world.play()
+        #expect(world.device.begins[0] == "delta 0" && world.report?.outcome == .confirmed)
+        #expect(world.requests.contains { $0.base?.id == 4 } == (largest == 600), "\(world.requests.map { $0.base?.id })")
+    }
+
+    @Test(
         "an encoder that fails, hangs or returns an invalid stream costs no update",
         arguments: [
             (.failure(.tooLarge), .tooLarge), (.failure(.notDecoded(context: "x")), .notDecoded),

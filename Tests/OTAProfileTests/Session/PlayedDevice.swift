@@ -17,6 +17,8 @@ struct PlayedDevice {
     let image: [UInt8]
     /// The value of Info 11; nil: the device has no such item.
     var largestBase: UInt32? = 1 << 20
+    /// Replaces `largestBase` on each link after the first.
+    var laterLargestBase: UInt32?
     var version = "1.0.0"
     var runningDigest: [UInt8]?
     /// The first 8 bytes of the digest of the image that runs.
@@ -43,6 +45,7 @@ struct PlayedDevice {
     private(set) var mostStartsInValue = 0
     private(set) var imageValues = 0
 
+    private var links = 0
     private var streams = 0
     private var valuesOnLink = 0
     private var state: UInt8 = 0
@@ -65,6 +68,8 @@ struct PlayedDevice {
     var progress: [UInt8] { [state] + [UInt8](repeating: 0, count: 11) }
 
     mutating func connect() {
+        links += 1
+        if links > 1, let laterLargestBase { largestBase = laterLargestBase }
         state = isApplied || state == 5 ? 5 : 0
         if isApplied {
             (isApplied, version) = (false, "1.1.0")
