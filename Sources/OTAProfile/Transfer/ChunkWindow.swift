@@ -18,8 +18,8 @@ package struct ChunkWindow {
     package enum Reading: Equatable {
         /// The device has acknowledged this number of chunks since the previous position.
         case acknowledged(chunks: Int)
-        /// Chunks were lost. The device has accepted this number of chunks since the previous position, and expects all bytes from the offset
-        /// in its position again.
+        /// Chunks were lost. The device has accepted this number of chunks since the previous position. It expects all bytes from the
+        /// offset in its position again.
         case rewound(accepted: Int)
         /// The window does not know the position's sequence number. Usually the position is outdated: a newer position arrived earlier, on
         /// the other characteristic (Control or Progress).

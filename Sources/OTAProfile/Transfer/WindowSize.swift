@@ -1,11 +1,9 @@
 /// The number of chunks that may be in flight.
 ///
-/// The size starts at the window that the device reports. A gap has one of two causes: the link lost a chunk, or the device's queue was full
-/// because it is shorter than the window. After a gap, the host sends up to one window of chunks again. If the device accepted less than one
-/// window between two gaps, the host sends more chunks again than the device accepts. Then the window shrinks by a quarter. After each full
-/// window of acknowledged chunks, it grows by one chunk.
-///
-/// So rare losses do not change the window, and a queue of any length keeps at least half of its speed.
+/// The size starts at the window that the device reports. A gap has one of two causes: the link lost a chunk, or the device's queue was
+/// full because it is shorter than the window. After a gap, the host sends up to one window of chunks again. If the device accepted less
+/// than one window between two gaps, the host sends more chunks again than the device accepts. Then the window shrinks by a quarter.
+/// After each full window of acknowledged chunks, it grows by one chunk. So rare losses do not change the window.
 package struct WindowSize: Sendable, Equatable {
     /// The maximum size in chunks.
     package let limit: Int

@@ -30,11 +30,11 @@ public struct VirtualDeviceConfiguration: Sendable, Equatable {
     /// The speed of the flash in written bytes per second, at least 1. An erase takes no additional time. Nil means that flash operations
     /// take no time.
     public var flashSpeed: Int?
-    /// The time that the device's thread needs for each value of the Data characteristic, in addition to the time of the flash. Stale values
-    /// need this time, too.
+    /// The time that the device's thread needs for each value of the Data characteristic, in addition to the time of the flash. Stale
+    /// values need this time, too.
     public var chunkTime = Duration.zero
-    /// The number of Data values that the device's queue can hold, at least 1. The device drops a Data value that arrives while its queue is
-    /// full. The queue always has room for the other events. Nil means that the queue has no limit.
+    /// The number of Data values that the device's queue can hold, at least 1. The device drops a Data value that arrives while its queue
+    /// is full. The queue always has room for the other events. Nil means that the queue has no limit.
     public var queueLength: Int?
     /// Whether the device core limits the number of erases of each page of the slot (docs/ota-profile.md, "What the device does", 7).
     public var limitsWear = true

@@ -256,7 +256,7 @@ import Testing
         }
         world.play()
         #expect(world.device.begins[0] == "delta 0" && world.report?.outcome == .confirmed)
-        #expect(world.requests.contains { $0.base?.id == 4 } == (largest == 600), "\(world.requests.map { $0.base?.id })")
+        #expect(world.requests.contains { $0.base?.id == 4 } == (largest == 600))
     }
 
     @Test(

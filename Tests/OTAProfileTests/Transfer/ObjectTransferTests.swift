@@ -104,7 +104,7 @@ import Testing
     }
 
     // The device reports its position after each 4 chunks. A window of 9 chunks contains two reports.
-    @Test("a transfer flushes after each half of the window if gaps made the window smaller than two reports of the device")
+    @Test("a transfer flushes after each half of a window that gaps made smaller than two reports of the device")
     func flushesASmallWindow() {
         var transfer = transfer(window: 16)
         _ = transfer.nextChunks()
