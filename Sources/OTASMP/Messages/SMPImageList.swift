@@ -109,7 +109,8 @@ package struct SMPSlotList: Sendable, Equatable {
     /// An image number has no entry if the device does not report this maximum.
     package var largestImages: [Int: Int] = [:]
 
-    /// Parses the fields of an answer that has the slot list. Skips a slot without a size, because the device could not open this slot.
+    /// Parses the fields of an answer that has the slot list. Skips a slot without a size or with a size of 0, because the device
+    /// could not open this slot.
     ///
     /// - Throws: ``SMPFrameError`` if the slot list is missing.
     package init(_ fields: [String: CBORValue]) throws(SMPFrameError) {
@@ -119,9 +120,9 @@ package struct SMPSlotList: Sendable, Equatable {
         for value in images {
             guard let image = value.map, let slots = image["slots"]?.array else { continue }
             let number = image["image"]?.integer ?? 0
-            if let largest = image["max_image_size"]?.integer { largestImages[number] = largest }
+            if let largest = image["max_image_size"]?.integer, largest > 0 { largestImages[number] = largest }
             for slot in slots.compactMap(\.map) {
-                guard let index = slot["slot"]?.integer, let size = slot["size"]?.integer else { continue }
+                guard let index = slot["slot"]?.integer, let size = slot["size"]?.integer, size > 0 else { continue }
                 self.slots.append(Slot(image: number, slot: index, size: size))
             }
         }

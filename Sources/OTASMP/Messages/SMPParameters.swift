@@ -1,35 +1,42 @@
-/// The size and the number of a device's packet buffers, as the device reports them.
+/// The size and the number of a device's packet buffers, as the device reports them. A value that cannot be true counts as not reported.
 package struct SMPParameters: Sendable, Equatable {
-    /// The maximum length of a packet in bytes, including the header. The device drops a longer packet without an answer.
-    package var bufferSize: Int
-    /// The number of buffers.
-    package var bufferCount: Int
+    /// The smallest buffer in bytes that can hold the first packet of an upload: 32 bytes of the image, its length and its digest.
+    package static let smallestBuffer = 98
 
-    package init(bufferSize: Int, bufferCount: Int) {
+    /// The maximum length of a packet in bytes, including the header; nil if the device does not report it. The device drops a longer
+    /// packet without an answer.
+    package var bufferSize: Int?
+    /// The number of buffers; nil if the device does not report it.
+    package var bufferCount: Int?
+
+    package init(bufferSize: Int? = nil, bufferCount: Int? = nil) {
         self.bufferSize = bufferSize
         self.bufferCount = bufferCount
     }
 
     /// Parses the fields of an answer.
-    ///
-    /// - Throws: ``SMPFrameError`` if the size or the count is missing or impossible.
-    package init(_ fields: [String: CBORValue]) throws(SMPFrameError) {
-        guard let size = fields["buf_size"]?.integer, let count = fields["buf_count"]?.integer,
-            1...(SMPFrame.headerLength + CBORDecoder.longest) ~= size, 1...1024 ~= count
-        else {
-            let (size, count) = (fields["buf_size"]?.integer, fields["buf_count"]?.integer)
-            let reported = [size, count].map { $0.map { "\($0)" } ?? "not an integer" }
-            throw SMPFrameError(
-                context: "the device reports impossible buffers: size \(reported[0]), count \(reported[1])")
-        }
-        self.init(bufferSize: size, bufferCount: count)
+    package init(_ fields: [String: CBORValue]) {
+        let sizes = Self.smallestBuffer...(SMPFrame.headerLength + CBORDecoder.longest)
+        bufferSize = fields["buf_size"]?.integer.flatMap { sizes ~= $0 ? $0 : nil }
+        bufferCount = fields["buf_count"]?.integer.flatMap { 1...1024 ~= $0 ? $0 : nil }
     }
 
-    /// The maximum number of packets in flight.
+    /// Returns a description of the values that are missing or cannot be true; nil if both values are usable.
+    ///
+    /// - Parameter fields: the fields of the answer that has these values.
+    package func unusableValues(in fields: [String: CBORValue]) -> String? {
+        let values = [("size", "buf_size", bufferSize), ("number", "buf_count", bufferCount)].filter { $0.2 == nil }
+        guard !values.isEmpty else { return nil }
+        return values.map { name, key, _ in
+            "\(name) (\(fields[key].map { $0.integer.map(String.init) ?? "not an integer" } ?? "missing"))"
+        }.joined(separator: " and ")
+    }
+
+    /// The maximum number of packets in flight; nil if the device does not report its number of buffers.
     ///
     /// One buffer is not counted, because the device needs this buffer for its answer. Without a free buffer for the answer, the device
     /// refuses the packet.
-    package var window: Int { min(max(1, bufferCount - 1), Self.longestWindow) }
+    package var window: Int? { bufferCount.map { min(max(1, $0 - 1), Self.longestWindow) } }
 
     /// The maximum window in packets.
     ///

@@ -156,6 +156,14 @@ package struct SMPChunk: Sendable, Equatable {
         return fields
     }
 
+    /// The length of the packet in bytes, including the header.
+    package var packetLength: Int {
+        let empty = SMPRequest.upload(SMPChunk(opening: opening, offset: offset, data: []))
+        // The empty packet already contains one byte of the CBOR head (see `capacity`).
+        let head = data.count > 255 ? 2 : data.count > 23 ? 1 : 0
+        return empty.frame(sequence: 0, version: .second).bytes.count + head + data.count
+    }
+
     /// Returns the number of image bytes that fit in a packet. A result of 0 or less means that no image byte fits.
     ///
     /// - Parameters:

@@ -44,6 +44,8 @@ extension SMPConversation {
         askNext()
     }
 
+    /// After this time, a device that still answers an optional query with *busy* counts as a device without the feature.
+    static let longestOptionalBusy = Duration.seconds(10)
     /// The pause before the echo requests of a test. It is necessary because a device does not free its buffers immediately after an
     /// answer.
     private static let quietTime = Duration.milliseconds(100)
@@ -72,11 +74,15 @@ extension SMPConversation {
             ask(.echo(text))
         case .room(let packets):
             device.triedRoom = packets
+            isProbeMissingEcho = false
             for _ in 0..<packets { ask(.echo(text)) }
         }
     }
 
     /// Handles the result of one echo request of the current test.
+    ///
+    /// The test of several packets ends only after the last of its requests was answered or has timed out. Until then, the device's buffers
+    /// hold the requests, and the device would drop another packet without an answer.
     mutating func probed(_ result: SMPProbe.Result) {
         guard let probe else { return }
         switch probe {
@@ -84,11 +90,12 @@ extension SMPConversation {
             self.probe = nil
             reassemblyProbed(result)
         case .room(let packets):
-            if result == .echoed, asked > 0 { return }
-            if result == .echoed { device.room = packets }
+            if result != .echoed { isProbeMissingEcho = true }
+            guard asked == 0 else { return }
+            if !isProbeMissingEcho { device.room = packets }
             self.probe = nil
-            discardExchanges()
-            askNext()
+            // Sends the echo requests of the next test, if a test is left.
+            pause(Self.quietTime, then: .probe)
         }
     }
 
@@ -107,6 +114,45 @@ extension SMPConversation {
             report(.note("the device does not reassemble packets: each packet must fit into one value"))
         }
         reconnect(.clean)
+    }
+
+    /// Returns the answer to a request; nil if the answer is malformed and the session does not need it.
+    func answer(to request: SMPRequest, in frame: SMPFrame) throws(SMPFrameError) -> SMPAnswer? {
+        do throws(SMPFrameError) {
+            return try SMPAnswer(parsing: frame.body)
+        } catch {
+            guard request.isOptional else { throw error }
+            return nil
+        }
+    }
+
+    /// Handles the device's refusal of a request.
+    mutating func declined(_ request: SMPRequest, _ error: SMPError) {
+        switch request {
+        case .setState(nil, confirm: false):
+            device.marksImages = error != .unsupported
+            askNext()
+        case .erase where push?.toErase != nil || isEmptySlot(error): erased(wasEmpty: true)
+        case let request where request.isOptional: notReported(request)
+        default: fail(error.update(request))
+        }
+    }
+
+    /// Continues without the feature that an optional query is about.
+    mutating func notReported(_ request: SMPRequest) {
+        switch request {
+        case .echo: return probed(.refused)
+        case .system: device.wasAskedForBoard = true
+        default: break
+        }
+        askNext()
+    }
+
+    mutating func buffersReported(_ fields: [String: CBORValue]) {
+        let parameters = SMPParameters(fields)
+        device.parameters = parameters
+        guard let unusable = parameters.unusableValues(in: fields) else { return }
+        report(.note("the device reports no usable value for its buffers: \(unusable)"))
     }
 
     /// Handles a new image list from the device.
@@ -174,6 +220,9 @@ extension SMPRequest {
         case .setState, .reset, .erase, .upload: false
         }
     }
+
+    /// True if the request is a query that the session does not need. If the answer cannot be used, the feature counts as not reported.
+    var isOptional: Bool { isQuestion && self != .imageState }
 
     /// Returns the time limit for the answer to an attempt of a request.
     ///

@@ -79,18 +79,19 @@ extension SMPConversation {
     }
 
     private mutating func open(_ image: SMPImage) {
-        let longest = device.longestFrame(valueLength: valueLength)
+        let longest = device.packetLimit.length(of: device.longestFrame(valueLength: valueLength))
         guard image.canBeOpened(inPacketsOf: longest) else {
             return breakLink(LinkError(.lost, "packets of \(longest) bytes are too short for an upload"))
         }
         let before = shared.transfer?.chunkSize ?? 0
-        // The report shows the longest packet of all links. A later link may have a smaller MTU, so the value must not decrease.
-        shared.transfer?.chunkSize = max(longest, before)
+        // The report shows the longest packet of all links. A later link may have a smaller MTU, so this does not reduce the value.
+        shared.transfer?.chunkSize = device.packetLimit.length(of: max(longest, before))
         if !shared.link.preservesMessageBoundaries { shared.transfer?.mtu = shared.link.maximumValueLength + 3 }
         let delivery: SMPUpload.Delivery =
             longest > valueLength ? .fragmented : shared.link.preservesMessageBoundaries ? .lossy : .whole
         upload = SMPUpload(
             image.bytes, digest: image.fileDigest, image: image.number, longestFrame: longest,
+            packetLimit: device.packetLimit,
             window: device.window ?? SMPWindow(limit: device.mostChunks, delivery: delivery), delivery: delivery)
         pump()
     }
@@ -145,16 +146,31 @@ extension SMPConversation {
     mutating func chunkUnanswered() {
         guard let before = upload else { return }
         let isWhole = !before.isOpen || before.longestFrame <= valueLength
-        guard isWhole, let verdict = upload?.timedOut() else {
-            device.window?.shrink()
+        let verdict = upload?.timedOut()
+        if let upload { limitPackets(upload.packetLimit, of: before) }
+        guard isWhole, let verdict else {
+            if !before.packetLimit.isTesting, !device.packetLimit.isTesting { device.window?.shrink() }
+            device.packetLimit.linkFailed()
             return breakLink(LinkError(.timedOut, "no answer to a chunk at offset \(before.acknowledgedOffset)"))
         }
         handleVerdict(verdict, before: before)
     }
 
+    /// Stores the limit of the packets' length for the next links. If the limit is smaller than before, reports this to the user.
+    private mutating func limitPackets(_ limit: SMPPacketLimit, of before: SMPUpload) {
+        device.packetLimit = limit
+        guard let bytes = limit.bytes, bytes != before.packetLimit.bytes else { return }
+        shared.transfer?.chunkSize = bytes
+        report(
+            .note(
+                "the device answers short packets, but no packet of \(before.oldestLength) bytes; the upload continues with packets of "
+                    + "\(bytes) bytes at most"))
+    }
+
     private mutating func handleVerdict(_ verdict: SMPUpload.Verdict, before: SMPUpload) {
         guard let upload else { return }
         device.window = upload.window
+        device.packetLimit = upload.packetLimit
         // After a lost chunk, the upload first waits for the answers to all chunks in flight. The last answer has the offset at which the
         // upload continues.
         if upload.isDraining, verdict == .agreed { return }
@@ -179,8 +195,8 @@ extension SMPConversation {
         if case .rewound = verdict, offset == reported {
             let doubled = Self.backoff * (1 << min(upload.rewindsHere - 1, 16))
             pause(min(doubled, Self.longestBackoff), then: .upload)
-        } else if upload.window.pause > .zero, !upload.isComplete {
-            pause(upload.window.pause, then: .upload)
+        } else if upload.pause > .zero, !upload.isComplete {
+            pause(upload.pause, then: .upload)
         } else {
             pump()
         }

@@ -75,6 +75,8 @@ package struct SMPConversation: Conversation {
     var isSurveying = false
     /// The current test with echo requests; nil if no test waits for an answer.
     var probe: SMPProbe?
+    /// True if an echo of the current test was missing or refused.
+    var isProbeMissingEcho = false
     /// The queries that the conversation has not sent yet, in the order of sending.
     var questions: [SMPRequest] = []
     /// The image list of the current link. Nil if no list has arrived, or if the images on the device may have changed since the last list.
@@ -192,7 +194,10 @@ package struct SMPConversation: Conversation {
     /// The number of requests that wait for their answers.
     var asked: Int { exchanges.count }
 
-    mutating func ask(_ request: SMPRequest) { ask(request, busyEnd: shared.busyEnd) }
+    mutating func ask(_ request: SMPRequest) {
+        let busyEnd = request.isOptional ? shared.now + Self.longestOptionalBusy : shared.busyEnd
+        ask(request, busyEnd: min(busyEnd, shared.busyEnd))
+    }
 
     mutating func ask(_ request: SMPRequest, after pause: Duration) {
         self.pause(pause, then: .ask(request, busyEnd: shared.busyEnd))
@@ -301,7 +306,11 @@ package struct SMPConversation: Conversation {
         }
         guard let index = exchanges.firstIndex(where: { $0.request.isAnswered(by: frame, sequence: $0.sequence) })
         else { return }
-        let answer = try SMPAnswer(parsing: frame.body)
+        let request = exchanges[index].request
+        guard let answer = try answer(to: request, in: frame) else {
+            exchanges.remove(at: index)
+            return notReported(request)
+        }
         let exchange = exchanges.remove(at: index)
         if fallsBack(answer, frame) { return ask(exchange.request, busyEnd: exchange.busyEnd) }
         switch answer {
@@ -338,13 +347,11 @@ package struct SMPConversation: Conversation {
         device.needsSequentialQuestions = true
     }
 
-    /// Discards the requests that wait for answers. The conversation then ignores late answers to these requests.
-    mutating func discardExchanges() { exchanges = [] }
-
     private mutating func busy(_ exchange: Exchange) {
         requeueQuestions()
-        // If the restart window ends before the request can be sent again, the session fails.
         let again = shared.now + ConversationState.busyInterval
+        if exchange.request.isOptional, again > exchange.busyEnd { return notReported(exchange.request) }
+        // If the restart window ends before the request can be sent again, the session fails.
         if let end = shared.restartDeadline, end < min(again, exchange.busyEnd) {
             return fail(
                 UpdateError(
@@ -360,6 +367,8 @@ package struct SMPConversation: Conversation {
         switch exchange.request {
         case .reset: restarted()
         case let request where exchange.attempt < request.attempts: askAgain(exchange)
+        // The device answers other requests, so the link is not lost.
+        case let request where request.isOptional && list != nil: notReported(request)
         case let request:
             let seconds = (shared.now - exchange.since).components.seconds
             breakLink(LinkError(.timedOut, "no answer to \(request.name) within \(seconds) s"))
@@ -369,31 +378,19 @@ package struct SMPConversation: Conversation {
     private mutating func accepted(_ request: SMPRequest, _ fields: [String: CBORValue]) throws(SMPFrameError) {
         switch request {
         case .echo(let text): return probed(fields["r"] == .text(text) ? .echoed : .refused)
-        case .parameters: device.parameters = try SMPParameters(fields)
+        case .parameters: buffersReported(fields)
         case .bootloader: break
         case .bootloaderMode: device.mode = fields["mode"]?.integer.flatMap(SMPBootloaderMode.init)
         case .system:
-            device.hardware = fields["output"]?.shortText
+            device.hardware = fields["output"]?.shortText.flatMap { $0.isEmpty ? nil : $0 }
             device.wasAskedForBoard = true
-        case .slots: device.slots = try SMPSlotList(fields)
+        case .slots: device.slots = try? SMPSlotList(fields)
         case .imageState: return try listed(SMPImageList(fields))
         case .setState(nil, confirm: false): device.marksImages = true
         case .setState(_, let confirm): return try marked(confirm: confirm, fields)
         case .reset: return restarted()
         case .erase: return erased()
         case .upload: return
-        }
-        askNext()
-    }
-
-    private mutating func declined(_ request: SMPRequest, _ error: SMPError) {
-        switch request {
-        case .echo: return probed(.refused)
-        case .system: device.wasAskedForBoard = true
-        case .parameters, .bootloader, .bootloaderMode, .slots: break
-        case .setState(nil, confirm: false): device.marksImages = error != .unsupported
-        case .erase where push?.toErase != nil || isEmptySlot(error): return erased(wasEmpty: true)
-        default: return fail(error.update(request))
         }
         askNext()
     }

@@ -42,6 +42,8 @@ struct SMPDevice {
     var triedRoom = 1
     /// The window of the last upload; nil if no answer to a chunk has arrived. The next upload starts with this window.
     var window: SMPWindow?
+    /// The limit of the length of an upload's packets.
+    var packetLimit = SMPPacketLimit()
     /// True after the queries that precede an upload have been answered.
     var isSurveyed = false
 
@@ -75,17 +77,19 @@ struct SMPDevice {
     ///
     /// - Parameter valueLength: the maximum length in bytes of a value that the host can send on this link.
     func nextProbe(valueLength: Int) -> (SMPProbe, text: String)? {
-        guard let parameters else {
-            // Each test has one packet more than the previous test. The tests end at `mostRoom` packets, or when an echo is missing.
-            guard room == triedRoom, room < Self.mostRoom else { return nil }
-            let frame = longestFrame(valueLength: valueLength) - Self.echoMargin
-            return Self.text(ofFrame: frame).map { (.room(room + 1), $0) }
-        }
-        guard reassembles == nil, probes < Self.mostProbes else { return nil }
+        if let probe = reassemblyProbe(valueLength: valueLength) { return probe }
+        // Each test has one packet more than the previous test. The tests end at `mostRoom` packets, or when an echo is missing.
+        guard parameters?.bufferCount == nil, room == triedRoom, room < Self.mostRoom else { return nil }
+        let frame = min(longestFrame(valueLength: valueLength), valueLength) - Self.echoMargin
+        return Self.text(ofFrame: frame).map { (.room(room + 1), $0) }
+    }
+
+    private func reassemblyProbe(valueLength: Int) -> (SMPProbe, text: String)? {
+        guard let bufferSize = parameters?.bufferSize, reassembles == nil, probes < Self.mostProbes else { return nil }
         // The echo request needs two values. A device that does not reassemble packets handles the second value as another packet. The
         // second value is the end of the text, so all its bytes are 0x2E (`.`). As a header, these bytes have an unknown operation and a
         // length that is too large. So the device refuses or drops the second value.
-        let frame = min(parameters.bufferSize - Self.echoMargin, valueLength + 2 * SMPFrame.headerLength)
+        let frame = min(bufferSize - Self.echoMargin, valueLength + 2 * SMPFrame.headerLength)
         guard frame > valueLength else { return nil }
         return Self.text(ofFrame: frame).map { (.reassembly, $0) }
     }

@@ -22,6 +22,8 @@ package struct SMPUpload {
     /// A chunk in flight.
     private struct Sent {
         var sequence: UInt8
+        /// The length of the packet in bytes, including the header.
+        var length: Int
         /// The offset of the first byte after the chunk.
         var end: Int
         /// The time from which the answer time of the chunk is measured. It is the later of two times: the time at which the chunk was
@@ -51,6 +53,8 @@ package struct SMPUpload {
     private var slowest: Duration?
     /// The number of chunks that may be in flight.
     package private(set) var window: SMPWindow
+    /// The limit of the packets' length, below `longestFrame`.
+    package private(set) var packetLimit: SMPPacketLimit
     /// The chunks in flight, from the oldest to the newest.
     private var inFlight: [Sent] = []
     /// The offset that the device reported last; 0 before the first answer.
@@ -78,16 +82,20 @@ package struct SMPUpload {
     ///   - digest: The SHA-256 of `bytes`, by which the device recognizes an interrupted upload.
     ///   - image: The image number of MCUboot; 0 on a device with one image.
     ///   - longestFrame: The maximum length of a packet in bytes, including the header.
+    ///   - packetLimit: The limit of the packets' length.
     ///   - window: The number of chunks that may be in flight.
     ///   - delivery: The way in which the link delivers chunks.
     package init(
-        _ bytes: [UInt8], digest: [UInt8], image: Int, longestFrame: Int, window: SMPWindow, delivery: Delivery
+        _ bytes: [UInt8], digest: [UInt8], image: Int, longestFrame: Int,
+        packetLimit: SMPPacketLimit = SMPPacketLimit(),
+        window: SMPWindow, delivery: Delivery
     ) {
         self.delivery = delivery
         self.bytes = bytes
         self.digest = digest
         self.image = image
         self.longestFrame = longestFrame
+        self.packetLimit = packetLimit
         self.window = window
     }
 
@@ -98,6 +106,10 @@ package struct SMPUpload {
 
     /// The time at which the oldest chunk in flight times out; nil if no chunk is in flight.
     package var deadline: Duration? { inFlight.first?.due }
+    /// The pause between an answer and the next chunk.
+    package var pause: Duration { packetLimit.isTesting ? SMPPacketLimit.pause : window.pause }
+    /// The length in bytes of the packet of the oldest chunk in flight; 0 if no chunk is in flight.
+    package var oldestLength: Int { inFlight.first?.length ?? 0 }
 
     /// Returns whether a chunk in flight has this sequence number.
     package func awaits(_ sequence: UInt8) -> Bool { inFlight.contains { $0.sequence == sequence } }
@@ -111,8 +123,9 @@ package struct SMPUpload {
             let opening = SMPChunk.Opening(length: bytes.count, digest: digest, image: image)
             return SMPChunk(opening: opening, offset: 0, data: Array(bytes.prefix(SMPChunk.openingLength)))
         }
-        guard !isDraining, inFlight.count < window.size, sentOffset < bytes.count else { return nil }
-        let capacity = SMPChunk.capacity(offset: sentOffset, longest: longestFrame)
+        let room = packetLimit.isTesting ? 1 : window.size
+        guard !isDraining, inFlight.count < room, sentOffset < bytes.count else { return nil }
+        let capacity = SMPChunk.capacity(offset: sentOffset, longest: packetLimit.nextLength(of: longestFrame))
         return SMPChunk(offset: sentOffset, data: Array(bytes[sentOffset...].prefix(capacity)))
     }
 
@@ -120,7 +133,7 @@ package struct SMPUpload {
     package mutating func sent(_ chunk: SMPChunk, sequence: UInt8, at now: Duration) {
         let end = chunk.offset + chunk.data.count
         let limit = isOpen ? answerLimit : openingLimit
-        inFlight.append(Sent(sequence: sequence, end: end, since: now, due: now + limit))
+        inFlight.append(Sent(sequence: sequence, length: chunk.packetLength, end: end, since: now, due: now + limit))
         sentOffset = end
         wasSent = wasSent || end == bytes.count
     }
@@ -152,6 +165,8 @@ package struct SMPUpload {
         guard 0...bytes.count ~= offset else { return .impossible(offset: offset) }
         if let match { self.match = match }
         acknowledgedOffset = offset
+        // An offset after the end of the chunk shows that the device has also received an earlier chunk, which timed out.
+        if isOpen { packetLimit.received(offset > chunk.end ? packetLimit.length(of: longestFrame) : chunk.length) }
         if offset == chunk.end, !isDraining {
             if isOpen { window.grow() }
             isOpen = true
@@ -168,18 +183,20 @@ package struct SMPUpload {
 
     /// Evaluates an answer in which the device reports that it had no buffer for the chunk.
     package mutating func bufferFull(_ sequence: UInt8, at now: Duration) -> Verdict {
-        guard take(sequence, at: now) != nil else { return .agreed }
+        guard let chunk = take(sequence, at: now) else { return .agreed }
+        if isOpen { packetLimit.received(chunk.length) }
         return outOfSync()
     }
 
-    /// Handles a timeout: discards the chunks in flight, so that they are sent again.
+    /// Handles a timeout: discards the chunks in flight, so that they are sent again. The limit of the packets' length can become smaller.
     ///
     /// - Returns: nil after too many timeouts in a row. The caller must then end the upload on this link.
     package mutating func timedOut() -> Verdict? {
         timeouts += 1
+        let isTest = isOpen && (packetLimit.timedOut(oldestLength) || packetLimit.isTesting)
         guard timeouts < (isOpen ? delivery.maxTimeouts : delivery.maxFirstTimeouts) else { return nil }
         inFlight = []
-        return outOfSync()
+        return outOfSync(isOverflow: !isTest)
     }
 
     /// Removes the answered chunk and all earlier chunks from the chunks in flight. The timeouts of the later chunks start again.
@@ -198,14 +215,15 @@ package struct SMPUpload {
     /// Handles a lost or refused chunk. If chunks are still in flight, only sets `isDraining`. If no chunk is in flight, sets the offset of
     /// the next chunk to the offset in the device's last answer.
     ///
+    /// - Parameter isOverflow: false if the chunk was possibly too long. Then the loss does not show that the window is too large.
     /// - Returns: `agreed` if chunks are still in flight; `rewound` or `stateLost` if no chunk is in flight.
-    private mutating func outOfSync() -> Verdict {
+    private mutating func outOfSync(isOverflow: Bool = true) -> Verdict {
         isDraining = !inFlight.isEmpty
         guard !isDraining else { return .agreed }
         let resent = max(0, sentOffset - acknowledgedOffset)
         sentOffset = acknowledgedOffset
         if isOpen, wasSent, acknowledgedOffset == 0 { return .stateLost }
-        if acknowledgedOffset > 0 { window.shrink() }
+        if acknowledgedOffset > 0, isOverflow { window.shrink() }
         // Offset 0 means that the device has lost the upload. The device then needs the first chunk with the image's properties again.
         isOpen = isOpen && acknowledgedOffset > 0
         rewinds = (acknowledgedOffset, rewinds.offset == acknowledgedOffset ? rewinds.count + 1 : 1)

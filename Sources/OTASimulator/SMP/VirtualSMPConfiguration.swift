@@ -82,7 +82,8 @@ public struct VirtualSMPConfiguration: Sendable {
             throw VirtualDeviceError(.badConfiguration, "the buffer size is \(bufferSize) bytes; expected 64 to 65535")
         }
         if let packetLimit, !(32...65535 ~= packetLimit) {
-            throw VirtualDeviceError(.badConfiguration, "the packet limit is \(packetLimit) bytes; expected 32 to 65535")
+            throw VirtualDeviceError(
+                .badConfiguration, "the packet limit is \(packetLimit) bytes; expected 32 to 65535")
         }
         guard 1...64 ~= bufferCount else {
             throw VirtualDeviceError(.badConfiguration, "the number of buffers is \(bufferCount); expected 1 to 64")

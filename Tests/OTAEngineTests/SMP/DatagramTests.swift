@@ -51,6 +51,27 @@ import Testing
             #expect(run.report?.outcome == .confirmed && world.runsNewImage, "seed \(seed): \(run.outcome)")
             let seconds = (run.report?.transfer?.duration ?? .zero) / .seconds(1)
             #expect(lost > 5 && seconds < 1.5 * Double(lost), "seed \(seed): \(lost) lost, \(seconds) s")
+            #expect(run.report?.transfer?.chunkSize == 512, "a lost datagram must not reduce the length")
+        }
+    }
+
+    /// The device reports buffers of 2048 bytes, and the path drops longer datagrams than these. Some others are lost, too.
+    @Test(
+        "a push over a path that drops long datagrams continues with shorter ones within 20 s",
+        arguments: [1471, 1232, 600, 128],
+        [0.0, 0.02])
+    func shortensTheDatagrams(path: Int, loss: Double) throws {
+        for seed in 1...3 as ClosedRange<UInt64> {
+            let (world, run, _) = try run(.init(loss: loss, way: .milliseconds(10)), seed: seed) {
+                ($0.bufferSize, $0.packetLimit) = (2048, path)
+            }
+            let transfer = try #require(run.report?.transfer, "seed \(seed): \(run.outcome)")
+            #expect(
+                run.report?.outcome == .confirmed && world.runsNewImage && transfer.disconnects == 0, "seed \(seed)")
+            #expect(
+                transfer.chunkSize <= path && 2 * transfer.chunkSize > path || transfer.chunkSize == 128, "seed \(seed)"
+            )
+            #expect(transfer.duration < .seconds(loss > 0 ? 60 : 20), "seed \(seed): \(transfer.duration)")
         }
     }
 
@@ -62,6 +83,7 @@ import Testing
             #expect(run.report?.outcome == .confirmed && world.runsNewImage, "seed \(seed): \(run.outcome)")
             let resets = run.tally.reports.filter { if case .deviceReset = $0 { true } else { false } }
             #expect(resets == [.deviceReset(offset: 0)], "seed \(seed)")
+            #expect(run.report?.transfer?.chunkSize == 1472, "seed \(seed)")
         }
     }
 

@@ -226,6 +226,41 @@ import Testing
         }
     }
 
+    /// The device has 4 buffers of 384 bytes and does not report them. It answers several packets at once with *no memory* or not at all.
+    @Test(
+        "a push to a device that refuses one of several echoes starts without a lost packet", arguments: [0, 2, 10, 27])
+    func waitsForTheLastEcho(release: Int) throws {
+        var radio = RadioModel()
+        radio.mtu = 247
+        let world = try World(try SMPRelease(bytes: 100 * 1024), radio: radio) {
+            ($0.reportsParameters, $0.reassembles, $0.bufferSize, $0.bufferCount) = (false, false, 384, 4)
+            ($0.answerDelay, $0.releaseDelay) = (.milliseconds(2), .milliseconds(release))
+        }
+        let run = try world.run()
+        let transfer = try #require(run.report?.transfer, "\(run.outcome)")
+        #expect(run.report?.outcome == .confirmed && transfer.disconnects == 0)
+        let rate = Double(transfer.imageBytes) / (transfer.duration / .seconds(1))
+        #expect(rate >= (release > 15 ? 6000 : 12_000), "\(rate) \(transfer.gaps)")
+    }
+
+    /// The device reports long buffers, but drops the packets that are longer than its real ones.
+    @Test(
+        "a push ends confirmed on a device that drops packets above its real limit, in packets of at least half of the limit",
+        arguments: [128, 200, 300, 700, 1236, 1237, 2474, 2475])
+    func shortensThePackets(real: Int) throws {
+        for reassembles in [true, false] {
+            let world = try World(try SMPRelease(bytes: 40_000)) {
+                ($0.packetLimit, $0.reassembles) = (real, reassembles)
+            }
+            let run = try world.run()
+            let report = try #require(run.report, "\(run.outcome)")
+            #expect(report.outcome == .confirmed && world.runsNewImage)
+            let used = report.transfer?.chunkSize ?? 0
+            #expect(used <= real && 2 * used >= min(real, reassembles ? 2475 : 244) || used == 128, "\(used)")
+            #expect((report.transfer?.duration ?? .zero) < .seconds(200), "\(used)")
+        }
+    }
+
     @Test("a push ends confirmed on a device that checks the digest of the uploaded image")
     func comparesTheFile() throws {
         let world = try World(try SMPRelease(bytes: 5000)) { $0.checksImage = true }

@@ -38,8 +38,8 @@ import Testing
             guard case .good(let fields) = try #require(GoldenMessages.answers[name]).answer else { return [:] }
             return fields
         }
-        #expect(try SMPParameters(fields("parameters")) == SMPParameters(bufferSize: 2475, bufferCount: 4))
-        #expect(try SMPParameters(fields("parameters")).window == 3)
+        #expect(SMPParameters(try fields("parameters")) == SMPParameters(bufferSize: 2475, bufferCount: 4))
+        #expect(SMPParameters(try fields("parameters")).window == 3)
         #expect(try SMPImageList(fields("state")) == GoldenMessages.list)
     }
 }

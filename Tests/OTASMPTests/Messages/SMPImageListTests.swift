@@ -12,11 +12,47 @@ import Testing
         #expect(version.unicodeScalars.count == 201 && version.hasSuffix("…"))
     }
 
-    @Test("an error about a device's buffers has only their size and count")
+    @Test("a value of the buffers that cannot be true counts as not reported, and the other value is used")
+    func usableBuffers() {
+        func parameters(_ size: CBORValue?, _ count: CBORValue?) -> SMPParameters {
+            SMPParameters(["buf_size": size, "buf_count": count].compactMapValues { $0 })
+        }
+        for size in [nil, .text("2048"), .unsigned(.max)] + [0, -1, 97, 65544].map({ CBORValue($0) }) as [CBORValue?] {
+            #expect(parameters(size, CBORValue(4)) == SMPParameters(bufferCount: 4), "\(String(describing: size))")
+        }
+        for count in [nil, .null] + [0, -1, 1025].map({ CBORValue($0) }) as [CBORValue?] {
+            #expect(
+                parameters(CBORValue(2048), count) == SMPParameters(bufferSize: 2048), "\(String(describing: count))")
+        }
+        for size in [98, 65543] { #expect(parameters(CBORValue(size), CBORValue(4)).bufferSize == size) }
+        for count in [1, 1024] { #expect(parameters(CBORValue(2048), CBORValue(count)).bufferCount == count) }
+    }
+
+    @Test("the description of unusable buffers has only their size and number")
     func namesTheBuffers() {
-        let fields: [String: CBORValue] = ["buf_size": CBORValue(0), "x": .text(String(repeating: "y", count: 60_000))]
-        let error = #expect(throws: SMPFrameError.self) { try SMPParameters(fields) }
-        #expect(error?.context == "the device reports impossible buffers: size 0, count not an integer")
+        let fields: [String: CBORValue] = [
+            "buf_size": CBORValue(0), "buf_count": .null, "x": .text(String(repeating: "y", count: 60_000)),
+        ]
+        #expect(SMPParameters(fields).unusableValues(in: fields) == "size (0) and number (not an integer)")
+        #expect(SMPParameters([:]).unusableValues(in: [:]) == "size (missing) and number (missing)")
+        let one: [String: CBORValue] = ["buf_size": CBORValue(2048), "buf_count": CBORValue(0)]
+        #expect(SMPParameters(one).unusableValues(in: one) == "number (0)")
+        let both: [String: CBORValue] = ["buf_size": CBORValue(2048), "buf_count": CBORValue(4)]
+        #expect(SMPParameters(both).unusableValues(in: both) == nil)
+    }
+
+    @Test("a slot or an image size of 0 in the slot list counts as not reported")
+    func slotsOfNoSize() throws {
+        func list(_ largest: Int, _ size: Int) throws -> SMPSlotList {
+            let slot: CBORValue = .map(["slot": CBORValue(1), "size": CBORValue(size)])
+            return try SMPSlotList([
+                "images": .array([.map(["slots": .array([slot]), "max_image_size": CBORValue(largest)])])
+            ])
+        }
+        #expect(try list(0, 0).largestImage(0, running: 0) == nil)
+        #expect(try list(-1, -1).largestImage(0, running: 0) == nil)
+        #expect(try list(0, 1).largestImage(0, running: 0) == 1)
+        #expect(try list(1, 0).largestImage(0, running: 0) == 1)
     }
 
     @Test("a missing flag of an image is false")

@@ -450,6 +450,126 @@ import Testing
         #expect((played.report?.transfer?.resentBytes ?? .max) < lostAnswers * 244)
     }
 
+    /// Returns the lengths of the packets with image data, without the first packet of an upload.
+    private func lengths(_ played: PlayedDevice) -> [Int] {
+        played.frames.filter { $0.isUpload && $0.fields["len"] == nil }.map(\.bytes.count)
+    }
+
+    // The reported buffer is longer than the real one. Over values of 244 bytes, a packet of 512 bytes has three values.
+    @Test(
+        "an upload continues with shorter packets if the device drops the long ones",
+        arguments: [
+            (4096, true, 300, 256), (4096, true, 256, 256), (4096, true, 255, 128), (244, true, 300, 256),
+            (4096, true, 512, 512), (4096, true, 511, 256), (4096, false, 247, 247), (4096, false, 246, 128),
+            (244, false, 200, 128),
+        ])
+    func shortensThePackets(valueLength: Int, reassembles: Bool, real: Int, used: Int) throws {
+        let image = try ExampleImage.make(bytes: 20_000)
+        let slots = slots(image)
+        let played = PlayedDevice(push(image), valueLength: valueLength) { frame, _ in
+            if frame.isUpload, frame.bytes.count > real { return .silence }
+            return reassembles ? self.answer(frame, slots) : slots.answer(frame)
+        }
+        #expect(played.report?.outcome == .confirmed, "\(String(describing: played.outcome))")
+        #expect(played.report?.transfer?.chunkSize == used)
+        #expect(
+            lengths(played).suffix(50).dropLast(4).allSatisfy { $0 <= used && $0 > used - 3 },
+            "\(lengths(played).suffix(50))")
+        let notes = played.reports.filter {
+            if case .note(let text) = $0 { text.contains("no packet of") } else { false }
+        }
+        #expect(notes.count == (used == 512 ? 0 : real == 255 || real == 246 ? 2 : 1))
+        #expect(played.now < .seconds(120))
+    }
+
+    @Test("two long packets without an answer keep the packet length, and three reduce it", arguments: [2, 3])
+    func shortensAtTheThird(lost: Int) throws {
+        let image = try ExampleImage.make(bytes: 20_000)
+        let slots = slots(image)
+        var (rounds, wasLong) = (0, false)
+        let played = PlayedDevice(push(image)) { frame, _ in
+            guard frame.isUpload else { return self.answer(frame, slots) }
+            let isLong = frame.bytes.count > SMPPacketLimit.shortest
+            // Two long packets are in flight before the first timeout.
+            rounds += isLong && !wasLong ? 1 : 0
+            wasLong = isLong
+            return isLong && rounds <= lost ? .silence : slots.answer(frame)
+        }
+        #expect(played.report?.outcome == .confirmed, "\(String(describing: played.outcome))")
+        #expect(played.report?.transfer?.chunkSize == (lost == 2 ? 512 : 256))
+    }
+
+    @Test("a device that is away for a minute during an upload keeps its packet length")
+    func keepsTheLengthOfADeviceThatIsAway() throws {
+        let image = try ExampleImage.make(bytes: 20_000)
+        for start in [1, 5] {
+            let slots = slots(image)
+            var (uploads, silent) = (0, 0)
+            let played = PlayedDevice(push(image)) { frame, _ in
+                uploads += frame.isUpload ? 1 : 0
+                guard uploads > start, silent < 12 else { return self.answer(frame, slots) }
+                silent += 1
+                return .silence
+            }
+            #expect(played.report?.outcome == .confirmed, "\(String(describing: played.outcome))")
+            #expect(silent == 12 && played.report?.transfer?.chunkSize == 512)
+        }
+    }
+
+    // The size or the number cannot be true. Neither ends the session, and the usable one of the two is used.
+    @Test(
+        "unusable buffers count as not reported",
+        arguments: [(2048, 0, 2048), (0, 4, 384), (60, 4, 384), (2048, -1, 2048), (97, 3, 384), (98, 3, 98)])
+    func ignoresUnusableBuffers(size: Int, count: Int, used: Int) throws {
+        let image = try ExampleImage.make()
+        let slots = slots(image)
+        let played = PlayedDevice(push(image)) { frame, _ in
+            guard frame.group == 0, frame.command == 6 else { return self.answer(frame, slots) }
+            return .fields(["buf_size": CBORValue(size), "buf_count": CBORValue(count)])
+        }
+        #expect(played.report?.outcome == .confirmed, "\(String(describing: played.outcome))")
+        #expect(played.report?.transfer?.chunkSize == used && played.links == 2)
+        let notes = played.reports.filter {
+            if case .note(let text) = $0 { text.contains("no usable value") } else { false }
+        }
+        #expect(notes.count == (used == 98 ? 0 : 1))
+    }
+
+    @Test(
+        "a session continues if the answer to an optional query cannot be used",
+        arguments: [[UInt8]](
+            arrayLiteral: [0x80], [0xBF], [0xA0], [0xA1, 0x62, 0x72, 0x63, 0x0A], [0xA1, 0x62, 0x72, 0x63, 0x02]))
+    func ignoresUnusableAnswers(body: [UInt8]) throws {
+        let image = try ExampleImage.make()
+        for optional in [6, 7, 8] as [UInt8] {
+            for group in [0, 1] as [UInt16] where group == 0 || optional == 6 {
+                let slots = slots(image)
+                let played = PlayedDevice(push(image)) { frame, _ in
+                    guard frame.group == group, frame.command == optional else { return self.answer(frame, slots) }
+                    let answer = SMPFrame(
+                        version: frame.version, operation: .readAnswer, group: frame.group, sequence: frame.sequence,
+                        command: frame.command, body: body)
+                    return .values([answer.bytes])
+                }
+                #expect(
+                    played.report?.outcome == .confirmed, "\(group) \(optional): \(String(describing: played.outcome))")
+                #expect(played.links == 2)
+            }
+        }
+    }
+
+    @Test("an optional query that the device drops after its image list ends no session")
+    func ignoresASilentQuery() throws {
+        let image = try ExampleImage.make()
+        let slots = slots(image)
+        let played = PlayedDevice(push(image)) { frame, _ in
+            frame.group == 1 && frame.command == 6 || frame.group == 0 && frame.command == 8
+                ? .silence : self.answer(frame, slots)
+        }
+        #expect(played.report?.outcome == .confirmed && played.links == 2, "\(String(describing: played.outcome))")
+        #expect(played.now > .seconds(30) && played.now < .seconds(40))
+    }
+
     @Test("a smaller window stays small on the next link")
     func keepsTheWindowOverLinks() throws {
         let image = try ExampleImage.make()

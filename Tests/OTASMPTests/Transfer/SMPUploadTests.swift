@@ -116,8 +116,8 @@ import Testing
         "a duplicated answer does not cause a resend, even if the device has 1024 buffers",
         arguments: [0, 120])
     func ignoresDuplicatedAnswers(late: Int) throws {
-        let parameters = try SMPParameters(["buf_size": CBORValue(60), "buf_count": CBORValue(1024)])
-        var upload = Flight(window: parameters.window, longestFrame: 60, delivery: .lossy).upload
+        let parameters = SMPParameters(["buf_size": CBORValue(600), "buf_count": CBORValue(1024)])
+        var upload = Flight(window: try #require(parameters.window), longestFrame: 60, delivery: .lossy).upload
         var sent: [(sequence: UInt8, end: Int)] = []
         var answered = 0
         repeat {
@@ -165,6 +165,49 @@ import Testing
         _ = flight.upload.timedOut()
         _ = flight.send()
         #expect(flight.upload.timedOut() == nil)
+    }
+
+    @Test(
+        "after a long packet without an answer, an upload sends one short packet at the same offset, and then the long one"
+    )
+    func sendsAShortPacketAfterALongOne() {
+        var (flight, _) = Flight.open(window: 3)
+        #expect(flight.upload.timedOut() == .rewound(resent: flight.end(4) - 32))
+        #expect(flight.upload.window.size == 3, "the loss does not show that the window is too large")
+        #expect(flight.send() == [5] && flight.chunks[5]?.offset == 32)
+        #expect(flight.chunks[5]?.packetLength == SMPPacketLimit.shortest)
+        #expect(flight.answer(5, flight.end(5)) == .agreed)
+        #expect(flight.upload.pause == SMPPacketLimit.pause)
+        #expect(flight.send() == [6] && flight.chunks[6]?.packetLength == 500)
+        #expect(flight.answer(6, flight.end(6)) == .agreed)
+        #expect(flight.upload.pause == .zero)
+        #expect(flight.send().count == 3)
+    }
+
+    // The device needs more time than the timeout. It answers the short packet with the offset after the long one.
+    @Test("an offset after the end of a short packet shows that the device received the long packet")
+    func seesThatALongPacketArrived() {
+        var (flight, _) = Flight.open(window: 1)
+        let end = flight.end(2)
+        for sequence: UInt8 in [3, 4, 5, 6] {
+            _ = flight.upload.timedOut()
+            #expect(flight.send() == [sequence])
+            guard sequence == 3 else { continue }
+            #expect(flight.chunks[3]?.packetLength == SMPPacketLimit.shortest)
+            _ = flight.answer(3, end)
+            #expect(flight.send() == [4] && flight.chunks[4]?.packetLength == 500)
+            return
+        }
+    }
+
+    @Test("the length of a packet is the length of its bytes", arguments: [0, 1, 23, 24, 255, 256, 400, 3000])
+    func computesThePacketLength(count: Int) {
+        let opening = SMPChunk.Opening(length: 70_000, digest: [UInt8](repeating: 7, count: 32), image: 1)
+        for chunk in [SMPChunk(offset: 70_000, data: []), SMPChunk(opening: opening, offset: 0, data: [])] {
+            var chunk = chunk
+            chunk.data = [UInt8](repeating: 1, count: count)
+            #expect(chunk.packetLength == SMPRequest.upload(chunk).frame(sequence: 0, version: .second).bytes.count)
+        }
     }
 
     // The host knows the erase time after the answer to the first chunk, and the link's speed after the first long chunk.
