@@ -18,6 +18,18 @@ public struct UpdateSession: UpdateLogic {
         case ended
     }
 
+    /// A period in which the device is not reached: after a lost link, or during a restart. Each outage is reported and counted once.
+    private enum Outage {
+        case none
+        /// The restart of the device was reported, and the link is still open.
+        case announced
+        /// The outage was reported. Its end is reported, too.
+        case reported
+        /// The device answered after its restart was reported, but had not restarted yet. The end of this outage is not reported, because
+        /// the end of the restart was already reported.
+        case silent
+    }
+
     /// The time limit for opening a link. It is above the sum of a transport's own limits: 10 s each for scan, connection and discovery.
     private static let connectLimit = Duration.seconds(35)
     private static let closeLimit = Duration.seconds(10)
@@ -31,6 +43,7 @@ public struct UpdateSession: UpdateLogic {
     /// The random initial value of `ConversationState.number`. The first request has this number plus 1.
     private let initialNumber: UInt8
     private var now = Duration.zero
+    private var outage = Outage.none
     private var actions: [UpdateAction] = []
 
     /// Creates a session that chooses its conversation at the first link.
@@ -69,7 +82,10 @@ public struct UpdateSession: UpdateLogic {
         case .started: connect()
         case .linkUp(let properties): linkUp(properties)
         case .linkDown(let error): linkDown(error)
-        case .link(let event): converse { $0.handle(event) }
+        case .link(let event):
+            // A notification shows that the device is reached again. An event about the link itself shows nothing over UDP.
+            if case .notified = event, case .conversing = state { reachedAgain() }
+            converse { $0.handle(event) }
         case .encoded(let request, let result):
             conversation?.shared.encoded = (request, result)
             converse { $0.encoded() }
@@ -109,9 +125,8 @@ public struct UpdateSession: UpdateLogic {
     private mutating func linkUp(_ properties: LinkProperties) {
         guard case .connecting = state else { return }
         if conversation != nil {
-            // A link over UDP or a serial port opens even without a device. So the event `reconnected` is reported only if the device has
-            // answered in this session.
-            if isDeviceReached { actions.append(.report(.reconnected)) }
+            // A link over UDP or a serial port opens even without a device. There, only an answer shows that the device is reached again.
+            if !properties.preservesMessageBoundaries { reachedAgain() }
         } else {
             do throws(UpdateError) {
                 var conversation = try choose(properties)
@@ -127,6 +142,18 @@ public struct UpdateSession: UpdateLogic {
         converse { $0.begin() }
     }
 
+    /// Reports the end of an outage, if the device has answered in this session.
+    private mutating func reachedAgain() {
+        guard isDeviceReached else { return }
+        switch outage {
+        case .none, .announced: break
+        case .reported:
+            outage = .none
+            actions.append(.report(.reconnected))
+        case .silent: outage = .none
+        }
+    }
+
     /// Calls the conversation and performs its decision. Does nothing if no link is open or the link is closing, because a closing link can
     /// still report events.
     private mutating func converse(_ call: (inout any Conversation) -> Void) {
@@ -135,6 +162,7 @@ public struct UpdateSession: UpdateLogic {
         let turn = conversation.shared.endTurn()
         self.conversation = conversation
         actions += turn.actions
+        if turn.actions.contains(.report(.phase(.restart))) { outage = .announced }
         if turn.hasProgressed { retry.progressed() }
         switch turn.decision {
         case .reconnect(let reconnection):
@@ -165,14 +193,21 @@ public struct UpdateSession: UpdateLogic {
         case .closing(_, .clean): state = .waiting(until: now + RetryPolicy.shortestWait)
         case .closing(_, .afterRestart(let reportsPhase)):
             if reportsPhase { actions.append(.report(.phase(.restart))) }
+            outage = reportsPhase || outage == .announced ? .reported : .silent
             waitWithinWindow()
         }
     }
 
     private mutating func lost(_ error: LinkError) {
         guard let conversation else { return }
-        self.conversation?.shared.transfer?.disconnects += 1
-        if isDeviceReached { actions.append(.report(.linkLost(error))) }
+        // While a device restarts, a link over UDP or a serial port gets no answer. This silence is not a lost link.
+        if conversation.shared.restartDeadline == nil || outage == .none || outage == .announced {
+            self.conversation?.shared.transfer?.disconnects += 1
+            if isDeviceReached {
+                actions.append(.report(.linkLost(error)))
+                outage = .reported
+            }
+        }
         if let end = conversation.shared.restartDeadline {
             self.conversation?.shared.restartDeadline = retry.lost(
                 at: now, lookingUntil: end, restart: conversation.restartTime)

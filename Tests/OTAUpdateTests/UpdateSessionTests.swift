@@ -145,6 +145,50 @@ import Testing
         #expect(rig.now >= .seconds(60) && rig.now < .seconds(64))
     }
 
+    // Over UDP and serial, a link opens also without a device.
+    @Test(
+        "a restart over UDP is reported once, its silence is not a lost link, and a later loss is one",
+        arguments: [0, 1, 5])
+    func aSilentRestart(silentLinks: Int) {
+        let silence = ConversationState.Reconnection.afterLoss(LinkError(.timedOut, "no answer"))
+        let steps = Array(repeating: Script.Step.reconnect(silence), count: silentLinks)
+        var rig = Rig(Script([.restart(.seconds(60), reportsPhase: true)] + steps))
+        rig.tell(.linkUp(Rig.datagrams))
+        rig.tell(.link(.subscribed(Rig.channel)))
+        rig.tell(.linkDown(Rig.lost))
+        #expect(rig.actions == [.report(.phase(.restart))])
+        for _ in 0..<silentLinks {
+            rig.waitForDeadline()
+            rig.tell(.linkUp(Rig.datagrams))
+            #expect(rig.actions == [])
+            rig.tell(.link(.subscribed(Rig.channel)))
+            rig.tell(.linkDown(Rig.lost))
+            #expect(rig.actions == [])
+        }
+        rig.waitForDeadline()
+        rig.tell(.linkUp(Rig.datagrams))
+        rig.tell(.link(.notified([], Rig.channel)))
+        #expect(rig.actions == [.report(.reconnected)] && rig.disconnects == 0)
+        rig.tell(.linkDown(Rig.lost))
+        #expect(rig.actions == [.report(.linkLost(Rig.lost))] && rig.disconnects == 1)
+    }
+
+    // The device answers before its restart, and then does not answer for some time.
+    @Test("a device that answers before its restart is reported as reconnected once")
+    func anAnswerBeforeTheRestart() {
+        let again = Script.Step.reconnect(.afterRestart(reportsPhase: false))
+        var rig = Rig(Script([.restart(.seconds(60), reportsPhase: true), again]))
+        var reports: [UpdateAction] = []
+        for _ in 0..<3 {
+            rig.tell(.linkUp(Rig.datagrams))
+            rig.tell(.link(.notified([], Rig.channel)))
+            reports += rig.actions.filter { $0 == .report(.reconnected) }
+            rig.tell(.linkDown(Rig.lost))
+            if rig.error == nil { rig.waitForDeadline() }
+        }
+        #expect(reports.count == 1 && rig.disconnects == 1)
+    }
+
     @Test("a loss at the end of the restart window extends it by one restart")
     func lateLoss() {
         var rig = Rig(Script([.restart(.seconds(60), reportsPhase: false)]))
@@ -191,6 +235,9 @@ import Testing
 private struct Rig {
     static let channel = Channel(service: 1, characteristic: 2)
     static let link = LinkProperties(channels: [channel], maximumValueLength: 20)
+    /// A link over UDP or a serial port.
+    static let datagrams = LinkProperties(
+        channels: [channel], maximumValueLength: 20, preservesMessageBoundaries: true)
     static let lost = LinkError(.lost, "gone")
 
     var session: UpdateSession

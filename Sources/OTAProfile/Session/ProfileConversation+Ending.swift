@@ -52,7 +52,7 @@ extension ProfileConversation {
         switch push.apply {
         case .answered(let instant) where shared.now < instant + Self.earliestVerdict,
             .unanswered(let instant) where shared.now < instant + Self.earliestVerdict:
-            reconnect(.afterRestart(reportsPhase: true))
+            reconnect(.afterRestart(reportsPhase: false))
         case .answered:
             fail(UpdateError(.rolledBack, "the device runs version \(snapshot.version) again, not \(push.version)"))
         case .none, .asked, .unanswered: applyOnceMore(snapshot)
