@@ -85,7 +85,8 @@ static enum ota_status discard(struct ota_device *device, const struct ota_reque
 
 static enum ota_status identify(const struct ota_device *device, const struct ota_request *request) {
     if (request->size != 1) return OTA_BAD_ARGUMENT;
-    if (device->port->identify) device->port->identify(device->context, request->arguments[0]);
+    if (!device->port->identify) return OTA_UNKNOWN_OPCODE;
+    device->port->identify(device->context, request->arguments[0]);
     return OTA_OK;
 }
 

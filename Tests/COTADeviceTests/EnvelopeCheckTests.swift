@@ -237,7 +237,7 @@ import Testing
             $0.begun = nil
         }
         #expect(bench.submit(BenchRelease().with(0x0004, [40]).envelope) == OTA_OK)
-        #expect(bench.request(OTA_IDENTIFY, [3]) == OTA_OK)
+        #expect(bench.request(OTA_IDENTIFY, [3]) == OTA_UNKNOWN_OPCODE)
         #expect(bench.begun.isEmpty)
     }
 }

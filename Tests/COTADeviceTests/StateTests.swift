@@ -93,6 +93,14 @@ import Testing
         #expect(bench.flash.violations.isEmpty)
     }
 
+    @Test("a device that cannot blink answers IDENTIFY with unknown opcode")
+    func cannotBlink() {
+        let bench = Bench()
+        bench.change { $0.identify = nil }
+        #expect(bench.request(OTA_IDENTIFY, [4]) == OTA_UNKNOWN_OPCODE)
+        #expect(bench.identified.isEmpty)
+    }
+
     /// The core checks the state before the arguments.
     @Test(
         "a request of the wrong length is a bad argument only in a state that permits the request",

@@ -222,7 +222,8 @@ struct ota_port {
      * button is pressed. The core calls `permits` after all other checks of the envelope. If false, the core refuses
      * the envelope with OTA_REFUSED. */
     bool (*permits)(void *context, const struct ota_manifest *manifest);
-    /* Optional. IDENTIFY: makes the device blink for this number of seconds; 0 stops the blinking. */
+    /* Optional. IDENTIFY: makes the device blink for this number of seconds; 0 stops the blinking. NULL: the device cannot
+     * blink, and the core answers IDENTIFY with "unknown opcode". */
     void (*identify)(void *context, uint8_t seconds);
     /* Optional. The core calls `begun` at the first accepted BEGIN of a connection. For a fast transfer, request these
      * parameters for the connection: full-length packets, 2M PHY, an interval of 15 ms, latency 0 and a supervision
