@@ -16,7 +16,7 @@ public enum OTAFlash {
         CommandGroup(name: "Firmware", subcommands: [Keygen.self, Sign.self, Verify.self, Inspect.self, Attest.self]),
         CommandGroup(
             name: "Device",
-            subcommands: [Scan.self, Push.self, Status.self, Confirm.self, Discard.self, Identify.self]),
+            subcommands: [Scan.self, Push.self, Status.self, Confirm.self, Discard.self, Restart.self, Identify.self]),
         CommandGroup(name: "Simulation", subcommands: [Simulate.self]),
         CommandGroup(name: "Diagnostic", subcommands: [Doctor.self, Gatt.self]),
     ]

@@ -21,6 +21,9 @@ public struct SMPImage: Sendable {
     var fileDigest: [UInt8] { verified.fileDigest.bytes }
     var version: String { verified.image.version.description }
 
+    /// Returns whether an image list has this version for the image.
+    func hasVersion(_ listed: String) -> Bool { SMPVersion(listed) == SMPVersion(verified.image.version) }
+
     /// The types of the TLVs (type-length-value records) with a SHA-256, a SHA-384 or a SHA-512 digest (MCUboot, `image.h`).
     private static let digestTypes: Set<UInt16> = [0x10, 0x11, 0x12]
 
@@ -30,6 +33,15 @@ public struct SMPImage: Sendable {
     /// Returns the digest with this length in bytes from the image's TLVs; nil if no digest in the TLVs has this length.
     func digest(ofLength length: Int) -> [UInt8]? {
         verified.image.tlvs.first { Self.digestTypes.contains($0.type) && $0.value.count == length }?.value
+    }
+
+    /// The digest of the image that runs after the bootloader has decompressed it; nil if the image is not compressed.
+    ///
+    /// A bootloader that decompresses an image writes this digest into the TLVs of the running image (nRF Connect SDK,
+    /// `boot/zephyr/decompression.c`, `boot_copy_unprotected_tlvs`). The TLV is protected, so the image's signature covers it. An encrypted
+    /// image needs no such digest: its digest covers the plain bytes, and MCUboot copies its TLVs unchanged (`encrypted_images.md`).
+    var unpackedDigest: [UInt8]? {
+        verified.image.protectedTLVs.first { $0.type == MCUbootTLV.unpackedDigest }?.value
     }
 
     /// Returns whether the first packet of an upload has room for the file's length, the file's digest and the image's header.

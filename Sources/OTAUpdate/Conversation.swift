@@ -93,6 +93,8 @@ package struct ConversationState: Sendable {
     package var unchecked: [String] = []
     /// The slot that the task `discard` erases or has erased. Nil if the task has requested no erase.
     package var erased: ErasedSlot?
+    /// The image numbers of the push whose running image the device does not list.
+    package var unlistedImages: [Int] = []
     /// The partial upload that the task `discard` removes or has removed; nil: the device has not reported a partial upload.
     package var discarded: DeviceDescription.HeldImage?
 
@@ -175,7 +177,8 @@ extension Conversation {
             .finish(
                 UpdateReport(
                     outcome: outcome, updateProtocol: Self.updateProtocol, device: device, transfer: shared.transfer,
-                    unchecked: shared.unchecked, erased: shared.erased, discarded: shared.discarded)))
+                    unchecked: shared.unchecked, erased: shared.erased, discarded: shared.discarded,
+                    unlistedImages: shared.unlistedImages)))
     }
 
     /// Handles the answer *busy* to a request. Fails the session if the request cannot be sent again before `busyEnd`.

@@ -10,7 +10,8 @@ public struct UpdateReport: Sendable, Equatable {
         case onTrial(seconds: Int)
         /// The device already runs this image, and the image is confirmed. The session did not change the device.
         case alreadyRunning
-        /// The task `status`, `discard` or `identify` is done; or a push with `UpdateOptions.Ending.uploadOnly` has uploaded the image.
+        /// The task `status`, `discard`, `restart` or `identify` is done; or a push with `UpdateOptions.Ending.uploadOnly` has uploaded the
+        /// image.
         case done
         /// A push with `UpdateOptions.isDryRun` passed the preflight. Nothing was changed on the device.
         case wouldUpdate(UpdatePlan)
@@ -26,10 +27,14 @@ public struct UpdateReport: Sendable, Equatable {
     public var erased: ErasedSlot?
     /// The partial upload that the task `discard` removed; nil: the device reported no partial upload. SMP never reports one.
     public var discarded: DeviceDescription.HeldImage?
+    /// The image numbers of the push whose running image the device does not list. For these images, it is not known which version runs.
+    /// Only SMP can have such images.
+    public var unlistedImages: [Int]
 
     public init(
         outcome: Outcome, updateProtocol: UpdateProtocol, device: DeviceDescription, transfer: TransferReport? = nil,
-        unchecked: [String] = [], erased: ErasedSlot? = nil, discarded: DeviceDescription.HeldImage? = nil
+        unchecked: [String] = [], erased: ErasedSlot? = nil, discarded: DeviceDescription.HeldImage? = nil,
+        unlistedImages: [Int] = []
     ) {
         self.outcome = outcome
         self.updateProtocol = updateProtocol
@@ -38,6 +43,7 @@ public struct UpdateReport: Sendable, Equatable {
         self.unchecked = unchecked
         self.erased = erased
         self.discarded = discarded
+        self.unlistedImages = unlistedImages
     }
 }
 
@@ -168,6 +174,9 @@ public struct DeviceDescription: Sendable, Equatable {
         case receiving
         /// The running image is on trial. If the image is not confirmed, the device rolls back.
         case trial
+        /// The device does not report which image runs, or whether the running image is confirmed. Only SMP can have this state, for
+        /// example in MCUboot's serial recovery.
+        case unknown
     }
     /// A partial upload: the first `offset` bytes of an image, which the device has received.
     public struct HeldImage: Sendable, Equatable {
@@ -181,7 +190,7 @@ public struct DeviceDescription: Sendable, Equatable {
             self.offset = offset
         }
     }
-    /// The image in a slot of the device, with MCUboot's flags.
+    /// The image in a slot of the device, with MCUboot's flags. A flag is nil if the device does not report it.
     public struct ImageSlot: Sendable, Equatable {
         /// The image number of MCUboot; 0 on a device with one image.
         public var image = 0
@@ -191,16 +200,16 @@ public struct DeviceDescription: Sendable, Equatable {
         /// The digest in the image's TLVs; nil: the device reports no digest. This digest is not the SHA-256 of the image file.
         public var digest: [UInt8]?
         /// The image runs.
-        public var isActive = false
+        public var isActive: Bool?
         /// The image is marked for the next boot.
-        public var isPending = false
+        public var isPending: Bool?
         /// The image is confirmed. If this image is not the running image, the running image is on trial. If the trial is not confirmed,
         /// the device boots the confirmed image again.
-        public var isConfirmed = false
+        public var isConfirmed: Bool?
         /// The image is marked as permanent for the next boot. This boot is not a trial.
-        public var isPermanent = false
+        public var isPermanent: Bool?
         /// The bootloader can boot the image.
-        public var isBootable = false
+        public var isBootable: Bool?
 
         public init() {}
     }
@@ -210,6 +219,7 @@ public struct DeviceDescription: Sendable, Equatable {
     /// The security counter of the confirmed image. During a trial, this is the counter of the old image.
     public var securityCounter: UInt32?
     public var state: State
+    /// The version of the running image; empty if the device does not report which image runs.
     public var runningVersion: String
     /// The version that ran at the start of the session; nil if the session did not change the running image.
     public var previousVersion: String?
@@ -301,15 +311,19 @@ public struct UpdateError: Error, Sendable, Equatable {
     public var isMarkedForBoot: Bool
     /// True if the marked image will boot without a trial. After this boot, the device cannot discard the image.
     public var isMarkedPermanently: Bool
-    /// The change that makes the file acceptable for the device; nil: unknown. Only the error `wrongImageFormat` sets it.
+    /// The action that makes the update possible; nil: unknown.
     public var remedy: Remedy?
 
-    /// A change of a file that the device does not accept.
+    /// An action after an error. The error's code alone does not show this action.
     public enum Remedy: Sendable, Equatable {
         /// The image must be in a signed bundle.
         case bundle
         /// The MCUboot image must have a digest of this length in bits, such as 256 for SHA-256.
         case digest(bits: Int)
+        /// The device can only store the image. So the image must be uploaded without a mark, and the device restarted.
+        case uploadOnly
+        /// The device refused a request without a reason. Only the device's log can contain the reason.
+        case deviceLog
     }
 
     public init(

@@ -21,6 +21,8 @@ public enum UpdateTask<Update: Sendable>: Sendable {
     /// Discards a partial upload, or ends a trial and rolls back. SMP does not report a partial upload, so over SMP the task erases the
     /// slot without the running image.
     case discard
+    /// Restarts the device. The task ends when the device has accepted the request. Only SMP supports this task.
+    case restart
     /// Makes the device blink for this number of seconds, so that the user can find the device. 0 stops the blinking. SMP does not support
     /// this task.
     case identify(seconds: UInt8)
@@ -39,6 +41,7 @@ public enum UpdateTask<Update: Sendable>: Sendable {
         case .status: .status
         case .confirm: .confirm
         case .discard: .discard
+        case .restart: .restart
         case .identify(let seconds): .identify(seconds: seconds)
         }
     }

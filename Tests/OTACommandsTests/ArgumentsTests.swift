@@ -68,7 +68,7 @@ import Testing
 
     static let commands = [
         ["keygen"], ["sign"], ["verify"], ["inspect"], ["attest"], ["scan"], ["push"], ["status"], ["confirm"],
-        ["discard"],
+        ["discard"], ["restart"],
         ["identify"], ["doctor"],
         ["simulate", "create"], ["simulate", "list"], ["simulate", "remove"], ["simulate", "serve"],
         ["gatt", "services"], ["gatt", "read"],

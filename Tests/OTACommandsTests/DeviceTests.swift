@@ -162,7 +162,7 @@ import Testing
 
     @Test(
         "a command for a virtual device that does not exist exits with 69 and creates nothing",
-        arguments: ["status", "confirm", "discard", "identify"])
+        arguments: ["status", "confirm", "discard", "restart", "identify"])
     func aDeviceHasToBeThere(verb: String) async throws {
         let sandbox = try Sandbox()
         for device in ["sim:", "sim:nobody"] {

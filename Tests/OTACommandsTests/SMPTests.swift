@@ -188,8 +188,22 @@ import Testing
         let run = try await sandbox.push(Self.device, image: "fw.signed.bin")
         #expect(run.exit == 76)
         #expect(try run.json().error?.code?.string == "unsupported-device")
+        let hint = try #require(run.json().error?.hint?.string)
+        #expect(hint.contains(" --upload-only; then restart the device: otaflash restart --device "), "\(hint)")
         let held = try await sandbox.push(Self.device, image: "fw.signed.bin", "--upload-only")
         #expect(held.exit == 0, "\(held.err)")
+        let restarted = try await sandbox.run("restart", "--device", Self.device, "--format", "json")
+        #expect(restarted.exit == 0, "\(restarted.err)")
+    }
+
+    @Test("restart is refused by a device with the OTA profile with 76")
+    func restartIsRefused() async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release()
+        try await sandbox.create()
+        let run = try await sandbox.run("restart", "--device", Self.device, "--format", "json")
+        #expect(run.exit == 76)
+        #expect(try run.json().error?.code?.string == "unsupported-device")
     }
 
     @Test("push resumes after broken links, and reports link-lost when the device is gone")
@@ -340,7 +354,7 @@ import Testing
         let sandbox = try await Self.sandbox()
         let run = try await sandbox.run("identify", "--device", Self.device, "--format", "json")
         #expect(run.exit == 76)
-        #expect(try run.json().error?.hint?.string?.contains("only the GATT OTA profile supports identify") == true)
+        #expect(try run.json().error?.hint?.string?.contains("identify requires the GATT OTA profile") == true)
         #expect(try run.json().error?.code?.string == "unsupported-device")
     }
 

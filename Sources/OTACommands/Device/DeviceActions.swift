@@ -25,7 +25,7 @@ struct Confirm: DeviceCommand {
     func answer(_ console: Console) async throws -> DeviceAnswer {
         let outcome = try await Wiring(console: console, invocation: invocation)
             .perform(.confirm, on: target)
-        return DeviceAnswer(outcome) { "\($0.title) runs \($0.runningVersion), confirmed." }
+        return DeviceAnswer(outcome) { "\($0.title) runs \($0.version), confirmed." }
     }
 }
 
@@ -60,7 +60,7 @@ struct Discard: DeviceCommand {
                 }
                 ?? outcome.report.discarded.map { "discarded a partial upload of \(Figures.bytes($0.offset))" }
                 ?? "had nothing to discard"
-            return "\(device.title) \(what) and runs \(device.runningVersion), confirmed."
+            return "\(device.title) \(what) and runs \(device.version), confirmed."
         }
     }
 
@@ -74,6 +74,34 @@ struct Discard: DeviceCommand {
         let digest = held.digest.map { ", \(ImageDigest.text($0))" } ?? ""
         return "erased slot \(erased.slot), which held version \(held.version)\(digest),"
 
+    }
+}
+
+/// The command `restart`, which restarts a device with SMP.
+struct Restart: DeviceCommand {
+    static let name = "restart"
+    static let configuration = CommandConfiguration(
+        commandName: name, abstract: "Restart a device with SMP.",
+        discussion: """
+            Use this command after 'otaflash push --upload-only' to a device that cannot mark an image for boot: in the serial \
+            recovery of MCUboot, or if MCUboot loads images to RAM. It ends when the device has accepted the request.
+
+            At a restart, a device boots the image that is marked for boot, and rolls back an image on trial.
+
+            Only devices with SMP support this command. For a device with the GATT OTA profile, restart fails (exit 76).
+
+            Example: otaflash restart --device serial:/dev/ttyACM0
+            """)
+
+    @OptionGroup var target: DeviceOptions
+    @OptionGroup(title: "Output options") var options: OutputOptions
+
+    var invocation: Invocation { Invocation(command: Self.name, target) }
+
+    func answer(_ console: Console) async throws -> DeviceAnswer {
+        let outcome = try await Wiring(console: console, invocation: invocation)
+            .perform(.restart, on: target)
+        return DeviceAnswer(outcome) { "\($0.title) has accepted the request and restarts." }
     }
 }
 
@@ -107,7 +135,7 @@ struct Identify: DeviceCommand {
     }
 }
 
-/// The result of the command `confirm`, `discard` or `identify`.
+/// The result of the command `confirm`, `discard`, `restart` or `identify`.
 struct DeviceAnswer: CommandAnswer {
     /// A slot that was erased. The members have the same names as the members of a slot in the result of `status`.
     struct Erased: Encodable, Sendable {

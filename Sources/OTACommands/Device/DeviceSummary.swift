@@ -14,9 +14,10 @@ struct DeviceSummary: Encodable, Sendable {
     let securityCounter: UInt32?
     /// The version that ran at the start of the session; nil if the session did not change the running image.
     let previousVersion: String?
-    let runningVersion: String
-    /// True if the running image is confirmed, that is, not on trial.
-    let confirmed: Bool
+    /// Nil if the device does not report which image runs.
+    let runningVersion: String?
+    /// True if the running image is confirmed, that is, not on trial. Nil if the device does not report it.
+    let confirmed: Bool?
     let state: String
     /// The maximum time from the boot to the confirmation of an image on trial, in seconds; 0 if the device does not support a trial. Nil
     /// if the update protocol does not report this time.
@@ -38,8 +39,8 @@ struct DeviceSummary: Encodable, Sendable {
         hardware = device.hardware
         securityCounter = device.securityCounter
         previousVersion = device.previousVersion
-        runningVersion = device.runningVersion
-        confirmed = device.state != .trial
+        runningVersion = device.runningVersion.isEmpty ? nil : device.runningVersion
+        confirmed = device.state == .unknown ? nil : device.state != .trial
         state = device.state.rawValue
         trialSeconds = device.trialSeconds
         battery = device.battery
@@ -67,8 +68,13 @@ struct DeviceSummary: Encodable, Sendable {
         return rows
     }
 
+    /// The version of the running image, or "an unknown version", as text for messages.
+    var version: String { runningVersion ?? "an unknown version" }
+
     private var running: String {
-        switch state {
+        guard let runningVersion else { return "not reported: the device's image list does not show which image runs" }
+        return switch state {
+        case DeviceDescription.State.unknown.rawValue: "\(runningVersion); not reported whether it is confirmed"
         case DeviceDescription.State.trial.rawValue:
             "\(runningVersion), on trial: the device rolls back unless confirmed "
                 + (trialSeconds.map { "within \($0) s of boot" } ?? "before the next restart")

@@ -63,14 +63,14 @@ struct StatusAnswer: CommandAnswer {
             manifestSha256Prefix = Hex.encode(held.manifestDigestPrefix)
         }
     }
-    /// The image in a slot of an SMP device.
+    /// The image in a slot of an SMP device. A flag is nil if the device does not report it.
     struct Slot: Encodable, Sendable {
         let image, slot: Int
         let version: String
         /// The digest from the TLVs of the image, normally SHA-256, as hex digits; nil if the device does not report the digest.
         let sha256: String?
         let digest: [UInt8]?
-        let active, pending, confirmed, permanent, bootable: Bool
+        let active, pending, confirmed, permanent, bootable: Bool?
 
         init(_ slot: DeviceDescription.ImageSlot) {
             image = slot.image
@@ -94,12 +94,14 @@ struct StatusAnswer: CommandAnswer {
             switch (active, pending, confirmed) {
             case (true, _, true): "runs, confirmed"
             case (true, _, false): "runs on trial"
-            case (false, true, _):
-                permanent
+            case (true, _, nil): "runs; not reported whether it is confirmed"
+            case (_, true, _):
+                permanent == true
                     ? "pending: replaces the running image at the next restart, without a trial"
                     : "pending: starts on trial at the next restart"
             case (false, false, true): "the device rolls back to it at the next restart, unless the trial is confirmed"
-            case (false, false, false): bootable ? "not marked for boot" : "cannot boot"
+            case (false, false, _): bootable == false ? "cannot boot" : "not marked for boot"
+            case (nil, _, _), (_, nil, _): "state not reported"
             }
         }
     }

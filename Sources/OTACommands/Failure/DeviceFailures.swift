@@ -111,7 +111,7 @@ extension Failure {
             guard invocation.options.contains(PushFlag.dryRun.argument) else { return (.refused, pairingAdvice(again)) }
             return (.refused, "the device demands pairing, and a dry run does not pair; pair with it first: \(status)")
         case .unsupportedDevice:
-            return (.protocolBroken, unsupportedAdvice(invocation))
+            return (.protocolBroken, unsupportedAdvice(error, invocation))
         case .protocolViolation:
             return (
                 .protocolBroken,
@@ -155,7 +155,7 @@ extension Failure {
                     "sign the image again, with the options of its build and --sha \(bits): "
                         + "otaflash sign IMAGE --as mcuboot --key KEY.pem --version V --header-size N --sha \(bits)"
                 )
-            case nil:
+            case .uploadOnly, .deviceLog, nil:
                 (.refused, "show the image format, which the device's bootloader must support: \(inspect)\(created)")
             }
         case .counterTooLow:
@@ -167,6 +167,11 @@ extension Failure {
         case .requiresNewer: return (.refused, "first push the required release, then run: \(again)")
         case .imageTooLarge: return (.refused, "make the image smaller; show its contents: \(inspect)")
         case .batteryLow: return (.refused, "charge the device, then run: \(again)")
+        case .refusedByPolicy where error.remedy == .deviceLog:
+            return (
+                .refused,
+                "the device does not report the reason: read its own log; show the images in its slots: \(status)"
+            )
         case .refusedByPolicy:
             return (
                 .refused,
@@ -214,17 +219,26 @@ extension Failure {
     }
 
     /// Returns the hint for a command or an option that the device's protocol does not support.
-    private static func unsupportedAdvice(_ invocation: Invocation) -> String {
+    private static func unsupportedAdvice(_ error: UpdateError, _ invocation: Invocation) -> String {
+        let uploadOnly = PushFlag.uploadOnly.argument
+        if error.remedy == .uploadOnly {
+            let endings = [PushFlag.permanent, .noConfirm].map(\.argument)
+            let upload = endings.reduce(invocation) { $0.without($1) }.line(adding: uploadOnly)
+            return "upload the image without a mark: \(upload); then restart the device: "
+                + invocation.line("restart", withFile: false)
+        }
         if invocation.updateProtocol != nil {
             var detected = invocation
             detected.updateProtocol = nil
             return "if the device offers another protocol, omit --protocol: \(detected.line())"
         }
         if invocation.command == "identify" {
-            return "only the GATT OTA profile supports identify; show the device's state: "
+            return "identify requires the GATT OTA profile, and a device that can blink; show the device's state: "
                 + invocation.line("status", withFile: false)
         }
-        let uploadOnly = PushFlag.uploadOnly.argument
+        if invocation.command == "restart" {
+            return "switch the device off and on; or show its state: \(invocation.line("status", withFile: false))"
+        }
         if invocation.options.contains(uploadOnly) {
             return
                 "if the device offers only the GATT OTA profile, omit \(uploadOnly): \(invocation.without(uploadOnly).line())"

@@ -19,6 +19,8 @@ struct PushAnswer: CommandAnswer {
     let outcome: String
     /// The fields of the bundle that SMP could not check against the device; nil if all fields were checked.
     let unchecked: [String]?
+    /// The image numbers whose running image the device does not list, so that the running version is not checked; nil if there is none.
+    let unlistedImages: [Int]?
     /// The command that confirms the image on trial, and the time limit of the trial in seconds. With the limit 0, the trial ends at the
     /// next restart. Nil if no image is on trial after the push.
     private let due: (command: String, seconds: Int)?
@@ -27,10 +29,12 @@ struct PushAnswer: CommandAnswer {
     private let isMarked: Bool
     /// True for a push with `--upload-only`.
     private let isUpload: Bool
+    /// The command that restarts the device.
+    private let restart: String
     var describesDevice: Bool { true }
 
     private enum CodingKeys: String, CodingKey {
-        case bundle, image, images, device, transfer, plan, outcome, unchecked
+        case bundle, image, images, device, transfer, plan, outcome, unchecked, unlistedImages
         case updateProtocol = "protocol"
     }
 
@@ -50,7 +54,9 @@ struct PushAnswer: CommandAnswer {
         self.isUpload = isUpload
         (bundle, image, images) = Self.summary(of: update)
         device = DeviceSummary(outcome)
-        isMarked = outcome.report.device.slots.contains { $0.isPending && !$0.isActive }
+        isMarked = outcome.report.device.slots.contains { $0.isPending == true && $0.isActive != true }
+        restart = invocation.again.line("restart", withFile: false)
+        unlistedImages = outcome.report.unlistedImages.isEmpty ? nil : outcome.report.unlistedImages
         updateProtocol = outcome.report.updateProtocol
         transfer = outcome.report.transfer.map { TransferSummary($0, linkBound: outcome.linkBound) }
         unchecked = outcome.report.unchecked.isEmpty ? nil : outcome.report.unchecked
@@ -78,13 +84,16 @@ struct PushAnswer: CommandAnswer {
         let before = device.previousVersion.map { " (before: \($0))" } ?? ""
         switch outcome {
         case "would-update": return intention
-        case "on-trial": return "\(device.title) runs \(device.runningVersion), on trial\(before)."
+        case "on-trial": return "\(device.title) runs \(device.version), on trial\(before)."
         case "already-running":
-            return "\(device.title) already runs \(device.runningVersion), confirmed: nothing was sent."
+            return "\(device.title) already runs \(device.version), confirmed: nothing was sent."
         case "uploaded":
             let mark = isMarked ? "already marked for the next boot" : "not marked for boot"
-            return "\(device.title) holds the new image, \(mark), and still runs \(device.runningVersion)."
-        default: return "\(device.title) now runs \(device.runningVersion), confirmed\(before)."
+            guard let running = device.runningVersion else {
+                return "\(device.title) holds the new image. To boot it, restart the device: \(restart)"
+            }
+            return "\(device.title) holds the new image, \(mark), and still runs \(running)."
+        default: return "\(device.title) now runs \(device.version), confirmed\(before)."
         }
     }
 
@@ -101,10 +110,10 @@ struct PushAnswer: CommandAnswer {
         let loss = discarded > 0 ? " The device would discard a partial upload of \(Figures.bytes(discarded))." : ""
         let version = bundle?.version ?? image?.version ?? ""
         if isUpload { return "\(device.title) would receive \(version): \(amount).\(loss)" }
-        if !device.confirmed {
-            return "\(device.title) runs \(device.runningVersion) on trial, and would be confirmed: \(amount)."
+        if device.confirmed == false {
+            return "\(device.title) runs \(device.version) on trial, and would be confirmed: \(amount)."
         }
-        return "\(device.title) would be updated from \(device.runningVersion) to \(version): \(amount).\(loss)"
+        return "\(device.title) would be updated from \(device.version) to \(version): \(amount).\(loss)"
     }
 
     private static func advice(_ due: (command: String, seconds: Int)) -> String {

@@ -126,6 +126,8 @@ public struct MCUbootTLV: Sendable, Hashable {
     public static let signatureTypes = [ed25519, rsa2048, ecdsaP224, ecdsa, rsa3072]
     public static let dependency: UInt16 = 0x40
     public static let securityCounter: UInt16 = 0x50
+    /// The digest of the image after its decompression. A compressed image has it as a protected TLV.
+    public static let unpackedDigest: UInt16 = 0x71
 
     public let type: UInt16
     public let value: [UInt8]

@@ -64,9 +64,12 @@ package struct ProfileConversation: Conversation {
     ///
     /// - Parameter namedBases: the ids of the bases whose files the user named. If such a base is not offered, a note can report the
     ///   reason.
-    /// - Throws: `unsupportedDevice` for `UpdateOptions.Ending.uploadOnly`, which the profile does not support.
+    /// - Throws: `unsupportedDevice` for `UpdateTask.restart` and `UpdateOptions.Ending.uploadOnly`, which the profile does not support.
     package init(_ task: UpdateTask<VerifiedBundle>, namedBases: Set<Int> = []) throws(UpdateError) {
         self.task = task
+        if case .restart = task {
+            throw UpdateError(.unsupportedDevice, "the GATT OTA profile has no command that restarts a device")
+        }
         guard case .push(let bundle, let options) = task else {
             shared = ConversationState()
             return
@@ -188,6 +191,7 @@ package struct ProfileConversation: Conversation {
         case .status: finish(.done, snapshot.description)
         case .confirm: beginConfirm(snapshot)
         case .discard: beginDiscard(snapshot)
+        case .restart: break
         case .identify(let seconds): ask(.identify(seconds: seconds))
         }
     }
@@ -266,6 +270,7 @@ package struct ProfileConversation: Conversation {
             mismatched(transfer?.object ?? .image, as: .flashFailed, "the device's flash failed")
         case (.apply(permanent: true), .refusedByPolicy):
             fail(UpdateError(.trialAvailable, "the device refuses to install an image without a trial"))
+        case (.identify, .unknownOpcode): fail(UpdateError(.unsupportedDevice, "the device cannot blink"))
         default:
             fail(UpdateError(status.error, "the device refused \(request.name): \(status.meaning)"))
         }

@@ -75,9 +75,14 @@ package struct SMPError: Error, Sendable, Equatable {
     /// The error as text for the user: its meaning if the code is known, the number, and in quotes the device's own description.
     package var meaning: String {
         let number = group.map { "error \(code) of group \($0)" } ?? "error \(code)"
-        let words = group.map { [SMPRequest.systemGroup: Self.system, SMPRequest.imageGroup: Self.image][$0] ?? [:] }
         let reported = reason.map { ", \"\($0)\"" } ?? ""
-        return (words ?? Self.general)[code].map { "\($0) (\(number)\(reported))" } ?? number + reported
+        return words[code].map { "\($0) (\(number)\(reported))" } ?? number + reported
+    }
+
+    /// The meanings of the codes in the error's group.
+    private var words: [Int: String] {
+        guard let group else { return Self.general }
+        return [SMPRequest.systemGroup: Self.system, SMPRequest.imageGroup: Self.image][group] ?? [:]
     }
 
     private static let general: [Int: String] = [
@@ -121,9 +126,13 @@ extension SMPError {
                 "its firmware refuses the image list, as if it was built without the commands about images (CONFIG_MCUMGR_GRP_IMG)")
         }
         return UpdateError(
-            updateCode, "the device refused \(request.name): \(meaning)", isMarkedForBoot: (group, code) == (1, 28)
-        )
+            updateCode, "the device refused \(request.name): \(meaning)", isMarkedForBoot: (group, code) == (1, 28),
+            remedy: isUnexplained ? .deviceLog : nil)
     }
+
+    /// True if the error gives no reason: it is "unknown error", or Zephyr does not define its code. For example, a server of SMP version 1
+    /// answers with 1 if its image list does not have the digest, and also if its flash fails.
+    private var isUnexplained: Bool { code == 1 || words[code] == nil }
 
     private var updateCode: UpdateError.Code {
         switch (group, code) {

@@ -1,6 +1,6 @@
 /// The image list of a device: the images in the device's slots, with MCUboot's flags.
 package struct SMPImageList: Sendable, Equatable {
-    /// An image in a slot.
+    /// An image in a slot. A flag is nil if the device does not report it.
     package struct Entry: Sendable, Equatable {
         /// The image number of MCUboot; 0 on a device with one image.
         package var image = 0
@@ -11,15 +11,15 @@ package struct SMPImageList: Sendable, Equatable {
         /// The digest in the image's TLVs; nil if the device does not report it. This digest is not the digest of the image file.
         package var digest: [UInt8]?
         /// True if the bootloader can boot the image.
-        package var bootable = false
+        package var bootable: Bool?
         /// True if the image is marked for the next boot.
-        package var pending = false
+        package var pending: Bool?
         /// True if the image is confirmed. A running image that is not confirmed is on trial.
-        package var confirmed = false
+        package var confirmed: Bool?
         /// True if the image runs.
-        package var active = false
+        package var active: Bool?
         /// True if the image is marked as permanent for the next boot. This boot is not a trial.
-        package var permanent = false
+        package var permanent: Bool?
 
         package init() {}
     }
@@ -38,21 +38,44 @@ package struct SMPImageList: Sendable, Equatable {
         guard let images = fields["images"]?.array, images.count <= Self.most else {
             throw SMPFrameError(context: "malformed image list from the device")
         }
+        let absent = Self.absentFlag(images)
         var entries: [Entry] = []
-        for image in images { entries.append(try Entry(image)) }
+        for image in images { entries.append(try Entry(image, absent: absent)) }
         self.init(entries)
     }
 
-    /// Returns the running image with this image number; nil if no image with this number runs.
-    package func running(_ number: Int) -> Entry? { entries.first { $0.image == number && $0.active } }
+    /// Returns the meaning of a flag that is absent from an entry of this list: false, or nil for "not reported".
+    ///
+    /// Zephyr's server normally sends every flag. With `CONFIG_MCUMGR_GRP_IMG_FRUGAL_LIST`, and in MCUboot's serial recovery with
+    /// `MCUBOOT_SERIAL_IMG_GRP_IMAGE_STATE`, a server sends only the flags that are true. Without that option, MCUboot's serial recovery
+    /// (`boot_serial.c`) sends no flag at all. So an absent flag means false only if the list has flags, and all of them are true.
+    private static func absentFlag(_ images: [CBORValue]) -> Bool? {
+        let flags = images.flatMap { image in Entry.flags.compactMap { image.map?[$0]?.bool } }
+        return !flags.isEmpty && flags.allSatisfy { $0 } ? false : nil
+    }
+
+    /// False if the list has images, and the device does not report which of them run.
+    var reportsRunning: Bool { entries.isEmpty || entries.contains { $0.active != nil } }
+
+    /// Returns the running image with this image number; nil if no image with this number runs, or if the device does not report it.
+    package func running(_ number: Int) -> Entry? { entries.first { $0.image == number && $0.active == true } }
 
     /// The digests of the running images, by image number. A digest is nil if the device does not report it.
     var runningDigests: [Int: [UInt8]?] {
-        Dictionary(entries.filter(\.active).map { ($0.image, $0.digest) }) { first, _ in first }
+        Dictionary(entries.filter { $0.active == true }.map { ($0.image, $0.digest) }) { first, _ in first }
     }
 
-    /// Returns the images with this image number that do not run.
-    package func others(_ number: Int) -> [Entry] { entries.filter { $0.image == number && !$0.active } }
+    /// Returns the images with this image number, except the running image. If the device does not report the running image, the result
+    /// also contains it.
+    package func others(_ number: Int) -> [Entry] { entries.filter { $0.image == number && $0.active != true } }
+
+    /// The length in bytes of the digests in this list for an image number.
+    ///
+    /// A device uses the same digest length for all images. If the list has no digest, the length is the usual one.
+    func digestLength(_ number: Int) -> Int {
+        let digests = [running(number)?.digest] + entries.map(\.digest)
+        return digests.compactMap { $0?.count }.first ?? SMPImage.usualDigestLength
+    }
 
     /// Returns the slot to erase: the slot without the running image, or slot 1 if no image with this number runs. Returns nil if images
     /// run in both slots.
@@ -62,14 +85,19 @@ package struct SMPImageList: Sendable, Equatable {
     ///
     /// - Parameter number: the image number.
     func slotToErase(_ number: Int) -> Int? {
-        let running = entries.filter { $0.image == number && $0.active }.map(\.slot)
+        let running = entries.filter { $0.image == number && $0.active == true }.map(\.slot)
         return [1, 0].first { !running.contains($0) }.map { 2 * number + $0 }
     }
 }
 
 extension SMPImageList.Entry {
-    /// Parses an entry of the image list. A missing flag means false, because some servers send only the flags that are true.
-    fileprivate init(_ value: CBORValue) throws(SMPFrameError) {
+    /// The names of the flags in an entry.
+    fileprivate static let flags = ["bootable", "pending", "confirmed", "active", "permanent"]
+
+    /// Parses an entry of the image list.
+    ///
+    /// - Parameter absent: the value of an absent flag.
+    fileprivate init(_ value: CBORValue, absent: Bool?) throws(SMPFrameError) {
         guard let fields = value.map, let slot = fields["slot"]?.integer, let version = fields["version"]?.shortText
         else {
             throw SMPFrameError(context: "an image in the device's list has no slot or no version")
@@ -78,11 +106,11 @@ extension SMPImageList.Entry {
         self.version = version
         image = fields["image"]?.integer ?? 0
         digest = fields["hash"]?.bytes
-        bootable = fields["bootable"]?.bool ?? false
-        pending = fields["pending"]?.bool ?? false
-        confirmed = fields["confirmed"]?.bool ?? false
-        active = fields["active"]?.bool ?? false
-        permanent = fields["permanent"]?.bool ?? false
+        bootable = fields["bootable"]?.bool ?? absent
+        pending = fields["pending"]?.bool ?? absent
+        confirmed = fields["confirmed"]?.bool ?? absent
+        active = fields["active"]?.bool ?? absent
+        permanent = fields["permanent"]?.bool ?? absent
     }
 }
 

@@ -1,6 +1,8 @@
+import OTAFirmware
 import OTAUpdate
 
-/// The last part of a push (marks, restart and confirmation), and the tasks `UpdateTask.confirm` and `UpdateTask.discard`.
+/// The last part of a push (marks, restart and confirmation), and the tasks `UpdateTask.confirm`, `UpdateTask.discard` and
+/// `UpdateTask.restart`.
 extension SMPConversation {
     /// The minimum time between two restart requests. It begins when the answer to the earlier request arrives or times out.
     ///
@@ -35,8 +37,16 @@ extension SMPConversation {
     }
 
     /// Handles the answer to the restart request, or the timeout of the restart request.
-    mutating func restarted() {
+    ///
+    /// - Parameter isAnswered: false after the timeout. The device may have restarted.
+    mutating func restarted(isAnswered: Bool = true) {
         restart = .under(since: shared.now)
+        if case .restart = task, let list {
+            guard isAnswered else {
+                return fail(UpdateError(.noAnswer, "no answer to the restart request; the device may have restarted"))
+            }
+            return finish(.done, describe(list))
+        }
         reconnect(.afterRestart(reportsPhase: false))
     }
 
@@ -59,13 +69,27 @@ extension SMPConversation {
     /// or its bootloader has refused the image.
     mutating func checkRestart(_ plan: SMPPlan, _ list: SMPImageList) {
         if plan.somePending { return awaitRestart() }
-        let running = list.running(0)?.version ?? "unknown"
+        guard let image = plan.firstNotRunning else { return }
         fail(
             UpdateError(
                 .rolledBack,
-                "the device runs version \(running), not \(push?.images.first?.version ?? ""): its bootloader refused the "
-                    + "image (wrong signing key or damaged bytes), or the trial ended"
+                comparison(image, list.running(image.number), digest: plan.digest(of: image))
+                    + ": its bootloader refused the image (wrong signing key or damaged bytes), or the trial ended"
             ))
+    }
+
+    /// Returns a description of the difference between an image and the running image with the same image number. If a push has several
+    /// images, the description names the image number. If both images have the same version, it names their digests.
+    private func comparison(_ image: SMPImage, _ running: SMPImageList.Entry?, digest: [UInt8]?) -> String {
+        let subject = push.map { $0.images.count > 1 } == true ? "image \(image.number): " : ""
+        guard let running else { return "\(subject)the device has not installed version \(image.version)" }
+        guard image.hasVersion(running.version) else {
+            return "\(subject)the device runs version \(running.version), not \(image.version)"
+        }
+        func name(_ digest: [UInt8]?) -> String { digest.map { Hex.encode(Array($0.prefix(8))) + "…" } ?? "unknown" }
+        return
+            "\(subject)the device runs another image of version \(running.version), with the digest \(name(running.digest)), not "
+            + name(digest)
     }
 
     /// Requests that the device marks or confirms an image.
@@ -106,8 +130,21 @@ extension SMPConversation {
 
     // MARK: UpdateTask.confirm and UpdateTask.discard
 
+    /// Fails if the device does not report which image runs.
+    ///
+    /// - Returns: true if the device reports it.
+    private mutating func requireRunning(_ list: SMPImageList) -> Bool {
+        guard !list.reportsRunning else { return true }
+        fail(
+            UpdateError(
+                .unsupportedDevice,
+                "the device's image list does not show which image runs, as in the serial recovery of MCUboot"))
+        return false
+    }
+
     mutating func beginConfirm(_ list: SMPImageList) {
-        if let entry = list.entries.first(where: { $0.active && !$0.confirmed }) {
+        guard requireRunning(list) else { return }
+        if let entry = list.entries.first(where: { $0.active == true && $0.confirmed == false }) {
             return confirm(entry.image, digest: entry.digest)
         }
         let version = list.running(0)?.version ?? ""
@@ -122,11 +159,12 @@ extension SMPConversation {
     }
 
     mutating func beginDiscard(_ list: SMPImageList) {
-        let isOnTrial = list.entries.contains { $0.active && !$0.confirmed }
+        guard requireRunning(list) else { return }
+        let isOnTrial = list.entries.contains { $0.active == true && $0.confirmed == false }
         if restart != .none { return isOnTrial ? awaitRestart() : finish(.done, describe(list)) }
         if isOnTrial { return askToRestart() }
-        if let pending = list.entries.first(where: { $0.pending && !$0.active }) {
-            let advice = pending.permanent ? "" : ": discard the image after it has booted"
+        if let pending = list.entries.first(where: { $0.pending == true && $0.active != true }) {
+            let advice = pending.permanent == true ? "" : ": discard the image after it has booted"
             return fail(SMPPlan.marked(pending, ", and SMP cannot remove the mark\(advice)"))
         }
         guard let slot = list.slotToErase(0) else { return finish(.done, describe(list)) }
@@ -136,6 +174,14 @@ extension SMPConversation {
             shared.erased = ErasedSlot(slot: slot, held: list.others(0).first.map { DeviceDescription.ImageSlot($0) })
         }
         erase(slot: slot)
+    }
+
+    /// Requests the restart for `UpdateTask.restart`. If the link was lost after the request, the device answers again now.
+    mutating func beginRestart(_ list: SMPImageList) {
+        guard restart == .none else { return finish(.done, describe(list)) }
+        report(.phase(.restart))
+        restart = .asked
+        ask(.reset)
     }
 
     /// Returns whether the device refused an erase of image 0 with this error only because the slot is empty.

@@ -49,12 +49,20 @@ struct SMPPush {
     var begun: Set<Int> = []
     /// A base that the user named; nil if the user named no base. A note reports that SMP does not use the base.
     var unusedBase: BaseImage?
+    /// The images that an image list of this session showed as marked for boot, and as not running.
+    var marked: Set<Int> = []
     /// True after this session began an upload, or requested a mark, a restart or a confirmation.
     var hasActed = false
 
     init(_ images: [SMPImage], _ options: UpdateOptions) {
         self.images = images
         self.options = options
+    }
+
+    /// Returns the plan of the push for an image list.
+    func plan(_ list: SMPImageList) -> SMPPlan {
+        SMPPlan(
+            images: images, options: options, list: list, memory: SMPPlan.Memory(received: complete, marked: marked))
     }
 }
 
@@ -63,7 +71,7 @@ extension SMPConversation {
     /// Performs the next step of the push. ``SMPPlan`` determines this step from the image list.
     mutating func proceed(with list: SMPImageList) {
         guard var push else { return }
-        let plan = SMPPlan(images: push.images, ending: push.options.ending, list: list)
+        let plan = push.plan(list)
         if !push.hasBegun {
             report(.phase(.preflight))
             if let base = push.unusedBase {
@@ -75,6 +83,7 @@ extension SMPConversation {
         guard isForTarget(plan, list) else { return }
         push = self.push ?? push
         push.sawTrial = push.sawTrial || plan.runOnTrial
+        push.marked.formUnion(plan.pending.map(\.number))
         self.push = push
         if restart != .none || push.sawTrial, !plan.allRun { return checkRestart(plan, list) }
         if push.options.onlyConfirms, needsBoot(plan.step) {
@@ -89,10 +98,26 @@ extension SMPConversation {
             askToRestart()
         case .confirm(let image, let digest): confirm(image.number, digest: digest)
         // Over SMP, a trial has no time limit, so `seconds` is 0. The trial ends at the next restart.
-        case .leaveOnTrial: finish(.onTrial(seconds: 0), describe(list))
+        case .leaveOnTrial:
+            noteUnlisted(plan)
+            finish(.onTrial(seconds: 0), describe(list))
         case .leaveHeld: finish(.done, describe(list))
-        case .finish: finish(list)
+        case .finish:
+            noteUnlisted(plan)
+            finish(list)
         case .blocked(let error): fail(error)
+        }
+    }
+
+    /// Reports the images whose running image the device does not list. The versions of these images are not checked.
+    private mutating func noteUnlisted(_ plan: SMPPlan) {
+        shared.unlistedImages = plan.unlisted.map(\.number)
+        let again = push?.hasActed == true ? "" : "; to send it again, use --restart"
+        for image in plan.unlisted {
+            report(
+                .note(
+                    "image \(image.number), version \(image.version): the device does not list its running image, so it is not checked "
+                        + "that this version runs\(again)"))
         }
     }
 

@@ -10,7 +10,7 @@ extension SMPConversation {
         switch task {
         case .push: [.parameters, .imageState, .system(format: "i")]
         case .status: [.system(format: "i")]
-        case .confirm, .discard, .identify: []
+        case .confirm, .discard, .restart, .identify: []
         }
     }
 
@@ -165,16 +165,12 @@ extension SMPConversation {
     private mutating func begin(_ list: SMPImageList) {
         switch task {
         case .push: proceed(with: list)
-        case .status: reportStatus(list)
+        case .status: finish(.done, describe(list))
         case .confirm: beginConfirm(list)
         case .discard: beginDiscard(list)
+        case .restart: beginRestart(list)
         case .identify: break
         }
-    }
-
-    private mutating func reportStatus(_ list: SMPImageList) {
-        for entry in list.entries where !entry.active || entry.image > 0 { report(.note(entry.remark)) }
-        finish(.done, describe(list))
     }
 
     /// Returns the device's status for the user.
@@ -184,9 +180,14 @@ extension SMPConversation {
     func describe(_ list: SMPImageList) -> DeviceDescription {
         let running = list.running(0)
         let previous = first?.running(0)
+        let state: DeviceDescription.State =
+            switch running?.confirmed {
+            case true: .idle
+            case false: .trial
+            case nil: .unknown
+            }
         return DeviceDescription(
-            product: device.hardware,
-            state: running?.confirmed == false ? .trial : .idle, runningVersion: running?.version ?? "",
+            product: device.hardware, state: state, runningVersion: running?.version ?? "",
             previousVersion: previous?.digest == running?.digest ? nil : previous?.version,
             slots: list.entries.map { DeviceDescription.ImageSlot($0) })
     }
@@ -245,20 +246,5 @@ extension SMPRequest {
     /// A restart request has only one attempt. If no answer arrives, the next image list shows whether the device has restarted.
     var attempts: Int {
         self == .reset ? 1 : isQuestion ? Self.questionAttempts : Self.changeAttempts
-    }
-}
-
-extension SMPImageList.Entry {
-    /// The description of the entry for the user: the image number, the slot, the version and the state.
-    fileprivate var remark: String {
-        let state =
-            switch (active, pending, confirmed) {
-            case (true, _, true): "running"
-            case (true, _, false): "running on trial"
-            case (false, true, _):
-                permanent ? "marked as permanent for the next boot" : "marked for a trial at the next boot"
-            case (false, false, _): bootable ? "not marked for boot" : "not bootable"
-            }
-        return "image \(image), slot \(slot): version \(version), \(state)"
     }
 }

@@ -103,7 +103,7 @@ package struct SMPConversation: Conversation {
             push = SMPPush(images, options)
             push?.unusedBase = options.bases.first { namedBases.contains($0.id) }
             shared = ConversationState(pushOf: images.reduce(0) { $0 + $1.bytes.count })
-        case .status, .confirm, .discard: shared = ConversationState()
+        case .status, .confirm, .discard, .restart: shared = ConversationState()
         case .identify: throw UpdateError(.unsupportedDevice, "SMP has no command that makes a device blink")
         }
     }
@@ -365,7 +365,7 @@ package struct SMPConversation: Conversation {
         if probe != nil { return probed(.silence) }
         requeueQuestions()
         switch exchange.request {
-        case .reset: restarted()
+        case .reset: restarted(isAnswered: false)
         case let request where exchange.attempt < request.attempts: askAgain(exchange)
         // The device answers other requests, so the link is not lost.
         case let request where request.isOptional && list != nil: notReported(request)

@@ -1,7 +1,7 @@
 import OTAUpdate
 
-/// Determines the next step of a push from the device's image list. No other state is necessary, so a push can continue after any
-/// interruption.
+/// Determines the next step of a push from the device's image list, and from what this session has already done (``Memory``). A push of a
+/// new session begins with an empty memory, so it can continue after any interruption.
 struct SMPPlan {
     /// The next step of a push.
     enum Step {
@@ -12,7 +12,7 @@ struct SMPPlan {
         /// Restart the device, because no image is left to upload or to mark, and at least one marked image does not run yet.
         case restart
         /// Confirm the image on trial. `digest` identifies the image in the device's image list.
-        case confirm(SMPImage, digest: [UInt8])
+        case confirm(SMPImage, digest: [UInt8]?)
         /// End the push, and leave the image on trial.
         case leaveOnTrial
         /// End the push, because all images are on the device, and not all of them run. This step occurs only with
@@ -35,29 +35,42 @@ struct SMPPlan {
         case onTrial
         /// The image runs and is confirmed.
         case running
+        /// The bootloader has taken the image, and the device does not list the running image with this image number. So it is not known
+        /// whether the image runs. An example is the image for the network processor of an nRF5340.
+        case unlisted
+    }
+    /// The facts of this session that the image list does not show. The sets contain image numbers.
+    struct Memory {
+        /// The images that the device has received completely.
+        var received: Set<Int> = []
+        /// The images that an image list of this session showed as marked for boot.
+        var marked: Set<Int> = []
     }
 
     let images: [SMPImage]
-    let ending: UpdateOptions.Ending
+    let options: UpdateOptions
     let list: SMPImageList
+    let memory: Memory
 
     /// The next step of the push.
     var step: Step {
         let states = images.map { ($0, state(of: $0)) }
         func first(_ state: ImageState) -> SMPImage? { states.first { $0.1 == state }?.0 }
         if let absent = first(.absent) { return blocker.map { .blocked($0) } ?? .upload(absent) }
-        if ending == .uploadOnly, runOnTrial { return .leaveOnTrial }
-        if ending == .uploadOnly { return allRun ? .finish : .leaveHeld }
-        if let held = first(.held), let digest = digest(of: held) {
+        if options.ending == .uploadOnly, runOnTrial { return .leaveOnTrial }
+        if options.ending == .uploadOnly { return allRun ? .finish : .leaveHeld }
+        // Image 0 is marked last. If it is marked first, the MCUboot of an nRF5340 does not install the image of the network processor.
+        let held = states.filter { $0.1 == .held }.map(\.0).max { $0.number < $1.number }
+        if let held, let digest = digest(of: held) {
             return blocker.map { .blocked($0) } ?? .mark(held, digest: digest)
         }
         if first(.pending) != nil { return .restart }
-        guard let trial = first(.onTrial), let digest = digest(of: trial) else {
+        guard let trial = first(.onTrial) else {
             // All images run and are confirmed. If another image is marked for the next boot, that image would replace one of them. In
             // this case, `blocker` has the error.
             return blocker.map { .blocked($0) } ?? .finish
         }
-        return ending == .trial ? .leaveOnTrial : .confirm(trial, digest: digest)
+        return options.ending == .trial ? .leaveOnTrial : .confirm(trial, digest: list.running(trial.number)?.digest)
     }
 
     /// The number of image bytes that the push has to send.
@@ -67,38 +80,77 @@ struct SMPPlan {
         }
     }
 
-    /// True if all images run, confirmed or on trial.
-    var allRun: Bool { images.allSatisfy { [.onTrial, .running].contains(state(of: $0)) } }
+    /// The first image that does not run; nil if all images run, confirmed or on trial. An unlisted image counts as running.
+    var firstNotRunning: SMPImage? {
+        images.first { ![.onTrial, .running, .unlisted].contains(state(of: $0)) }
+    }
+    var allRun: Bool { firstNotRunning == nil }
     /// True if all images run, and at least one is on trial.
     var runOnTrial: Bool { allRun && images.contains { state(of: $0) == .onTrial } }
     /// True if at least one image is marked for the next boot and does not run yet.
-    var somePending: Bool { images.contains { state(of: $0) == .pending } }
+    var somePending: Bool { !pending.isEmpty }
+    /// The images that are marked for the next boot and do not run yet.
+    var pending: [SMPImage] { images.filter { state(of: $0) == .pending } }
+    /// The images of the push whose running image the device does not list.
+    var unlisted: [SMPImage] { images.filter { state(of: $0) == .unlisted } }
 
     /// Returns the state of an image on the device.
     func state(of image: SMPImage) -> ImageState {
-        guard let digest = digest(of: image) else { return .absent }
-        if let running = list.running(image.number), running.digest == digest {
-            return running.confirmed ? .running : .onTrial
-        }
-        guard let held = list.others(image.number).first(where: { $0.digest == digest }) else { return .absent }
-        return held.pending ? .pending : .held
+        listedState(of: image) ?? (isTaken(image) ? .unlisted : .absent)
     }
 
-    /// Returns the digest that identifies an image in the device's image list; nil if the image has no digest of the right length.
-    ///
-    /// A device uses the same digest length for all images. Therefore the right length is the length of the running image's digest.
-    func digest(of image: SMPImage) -> [UInt8]? {
-        image.digest(ofLength: list.running(image.number)?.digest?.count ?? SMPImage.usualDigestLength)
+    /// Returns the state of an image that the image list has; nil if the list does not have the image.
+    private func listedState(of image: SMPImage) -> ImageState? {
+        guard let digest = digest(of: image) else { return nil }
+        if let running = list.running(image.number), let theirs = running.digest,
+            theirs == digest || theirs == image.unpackedDigest
+        {
+            return running.confirmed == true ? .running : .onTrial
+        }
+        let others = list.others(image.number)
+        if let held = others.first(where: { $0.digest == digest }) { return held.pending == true ? .pending : .held }
+        return isListedByVersion(image, others) ? .held : nil
     }
+
+    /// Returns whether the list has a completely received image, if the device reports no digests.
+    ///
+    /// This is the list of MCUboot's serial recovery without `MCUBOOT_SERIAL_IMG_GRP_HASH`. It has only images that the bootloader has
+    /// validated (`boot_serial.c`), so the version is enough to recognize the received image.
+    private func isListedByVersion(_ image: SMPImage, _ others: [SMPImageList.Entry]) -> Bool {
+        memory.received.contains(image.number) && list.entries.allSatisfy { $0.digest == nil }
+            && others.contains { image.hasVersion($0.version) }
+    }
+
+    /// Returns whether the bootloader has taken an image that is not listed, and whose running image is never listed.
+    ///
+    /// The list must have no image with this number, and must show which images run. Then there are two proofs. First: this session saw
+    /// the image marked for boot. Second: the other images of the push run. They are marked after this image, so an earlier push has
+    /// marked this image, too. The second proof does not count with `UpdateOptions.Resume.never`, so the user can send the image again.
+    private func isTaken(_ image: SMPImage) -> Bool {
+        guard !list.entries.contains(where: { $0.image == image.number }),
+            list.entries.contains(where: { $0.active == true })
+        else { return false }
+        if memory.marked.contains(image.number) { return true }
+        let others = images.filter { other in list.entries.contains { $0.image == other.number } }
+        guard options.resume != .never, image.number > 0, others.contains(where: { $0.number == 0 }) else {
+            return false
+        }
+        return others.allSatisfy { [.onTrial, .running].contains(listedState(of: $0)) }
+    }
+
+    /// Returns the digest that identifies an image in the device's image list while the image does not run; nil if the image has no digest
+    /// of the right length.
+    func digest(of image: SMPImage) -> [UInt8]? { image.digest(ofLength: list.digestLength(image.number)) }
 
     /// Returns the error for another image that is marked for the next boot.
     ///
     /// - Parameter addition: text at the end of the message.
     static func marked(_ entry: SMPImageList.Entry, _ addition: String = "") -> UpdateError {
-        let kind = entry.permanent ? ", without a trial" : ""
+        let isPermanent = entry.permanent == true
+        let kind = isPermanent ? ", without a trial" : ""
         return UpdateError(
             .inTrial, "version \(entry.version) in slot \(entry.slot) is marked for the next boot\(kind)\(addition)",
-            isMarkedForBoot: true, isMarkedPermanently: entry.permanent)
+            isMarkedForBoot: true, isMarkedPermanently: isPermanent)
     }
 
     /// The error if another update is in progress on the device: with an image number of this push, another image is on trial or marked for
@@ -107,11 +159,13 @@ struct SMPPlan {
     /// During another update, the device would refuse an upload or a mark.
     private var blocker: UpdateError? {
         for image in images {
-            let digest = digest(of: image)
-            if let running = list.running(image.number), !running.confirmed, running.digest != digest {
+            if let running = list.running(image.number), running.confirmed == false, listedState(of: image) != .onTrial
+            {
                 return UpdateError(.inTrial, "version \(running.version) runs and is not confirmed")
             }
-            if let other = list.others(image.number).first(where: { $0.pending && $0.digest != digest }) {
+            if let other = list.others(image.number).first(where: {
+                $0.pending == true && $0.digest != digest(of: image)
+            }) {
                 return Self.marked(other)
             }
         }

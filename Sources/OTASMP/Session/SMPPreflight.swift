@@ -28,7 +28,7 @@ struct SMPPreflight {
     }
 
     private func checkDigest(_ image: SMPImage) throws(UpdateError) {
-        let length = list.running(image.number)?.digest?.count ?? SMPImage.usualDigestLength
+        let length = list.digestLength(image.number)
         guard image.digest(ofLength: length) != nil else {
             throw UpdateError(
                 .wrongImageFormat,
@@ -73,8 +73,15 @@ struct SMPPreflight {
         guard device.marksImages != false else {
             throw UpdateError(
                 .unsupportedDevice,
-                "the device's firmware cannot mark an image for boot, as if MCUboot loads images to RAM or runs them in place; "
-                    + "only an upload is possible")
+                "the device cannot mark an image for boot, as in the serial recovery of MCUboot, or if MCUboot loads images to RAM or "
+                    + "runs them in place; only an upload is possible",
+                remedy: .uploadOnly)
+        }
+        guard list.reportsRunning else {
+            throw UpdateError(
+                .unsupportedDevice,
+                "the device's image list does not show which image runs, so the result of a restart cannot be checked; only an "
+                    + "upload is possible", remedy: .uploadOnly)
         }
         if device.mode == .overwrite, ending != .permanent {
             throw UpdateError(.noTrial, "the device's bootloader overwrites the old image, so the device has no trial")

@@ -24,8 +24,8 @@ package struct SMPUpload {
         var sequence: UInt8
         /// The length of the packet in bytes, including the header.
         var length: Int
-        /// The offset of the first byte after the chunk.
-        var end: Int
+        /// The offset of the chunk's first byte, and the offset of the first byte after the chunk.
+        var offset, end: Int
         /// The time from which the answer time of the chunk is measured. It is the later of two times: the time at which the chunk was
         /// sent, and the time of the last answer to an earlier chunk.
         var since: Duration
@@ -40,6 +40,8 @@ package struct SMPUpload {
     package static let openingLimit = Duration.seconds(10)
     /// The timeout of a chunk after the first one is `slowest` multiplied by this factor, within the limits of `delivery`.
     private static let timeoutFactor = 4
+    /// The largest write unit of a flash in bytes (MCUboot, `BOOT_MAX_ALIGN`).
+    package static let largestWriteUnit = 32
 
     package let bytes: [UInt8]
     private let digest: [UInt8]
@@ -72,6 +74,9 @@ package struct SMPUpload {
     private var rewinds = (offset: -1, count: 0)
     /// The number of timeouts in a row.
     private var timeouts = 0
+    /// True after the device stored only the whole write units of a chunk. From then on, each chunk except the last one consists of whole
+    /// write units.
+    private var isAligned = false
     /// True if the device reported that the received bytes match the file's digest. False if the device reported that they do not match.
     /// Nil if the device has not reported a result.
     package private(set) var match: Bool?
@@ -125,7 +130,10 @@ package struct SMPUpload {
         }
         let room = packetLimit.isTesting ? 1 : window.size
         guard !isDraining, inFlight.count < room, sentOffset < bytes.count else { return nil }
-        let capacity = SMPChunk.capacity(offset: sentOffset, longest: packetLimit.nextLength(of: longestFrame))
+        var capacity = SMPChunk.capacity(offset: sentOffset, longest: packetLimit.nextLength(of: longestFrame))
+        if isAligned, sentOffset + capacity < bytes.count, capacity > Self.largestWriteUnit {
+            capacity -= (sentOffset + capacity) % Self.largestWriteUnit
+        }
         return SMPChunk(offset: sentOffset, data: Array(bytes[sentOffset...].prefix(capacity)))
     }
 
@@ -133,7 +141,9 @@ package struct SMPUpload {
     package mutating func sent(_ chunk: SMPChunk, sequence: UInt8, at now: Duration) {
         let end = chunk.offset + chunk.data.count
         let limit = isOpen ? answerLimit : openingLimit
-        inFlight.append(Sent(sequence: sequence, length: chunk.packetLength, end: end, since: now, due: now + limit))
+        inFlight.append(
+            Sent(
+                sequence: sequence, length: chunk.packetLength, offset: chunk.offset, end: end, since: now, due: now + limit))
         sentOffset = end
         wasSent = wasSent || end == bytes.count
     }
@@ -176,6 +186,16 @@ package struct SMPUpload {
             // The device resumes an earlier upload of the same file, so the device already has the first chunk.
             isOpen = true
             sentOffset = offset
+            return .agreed
+        }
+        // MCUboot's serial recovery stores only the whole write units of a chunk, and answers with the offset after them. So the device has
+        // lost nothing, and the next chunk begins there.
+        if isOpen, !isDraining, inFlight.isEmpty, offset > chunk.offset, offset < chunk.end,
+            chunk.end - offset < Self.largestWriteUnit
+        {
+            isAligned = true
+            sentOffset = offset
+            window.grow()
             return .agreed
         }
         return outOfSync()

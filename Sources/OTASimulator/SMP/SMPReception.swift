@@ -48,7 +48,7 @@ extension SMPServer {
 
     func upload(_ map: [String: CBORValue], at now: Duration) throws(SMPRefusal) -> Fields {
         guard let offset = map["off"]?.integer else { throw .image(20, first: 3) }
-        let data = map["data"]?.bytes ?? []
+        var data = map["data"]?.bytes ?? []
         var isAccepted = false
         defer {
             if isAccepted { counters.acceptedBytes += data.count } else { counters.refusedBytes += data.count }
@@ -60,6 +60,7 @@ extension SMPServer {
             self.reception = nil
             throw .image(31, first: 1)
         }
+        if offset + data.count < reception.size { data.removeLast(data.count % configuration.storedUnit) }
         try onFlash { () throws(FlashError) in
             try reception.take(data, into: slots.other, of: slots.flash)
         }

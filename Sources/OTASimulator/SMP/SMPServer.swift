@@ -179,12 +179,14 @@ extension SMPServer {
     private func entry(
         _ image: SlotImage, slot: Int, pending: Bool, confirmed: Bool, permanent: Bool
     ) -> IndefiniteCBOR.Value {
-        .map([
-            ("slot", .scalar(CBORValue(slot))), ("version", .scalar(.text(image.version))),
-            ("hash", .scalar(.bytes(image.digest))), ("bootable", .scalar(.bool(image.isBootable))),
-            ("pending", .scalar(.bool(pending))), ("confirmed", .scalar(.bool(confirmed))),
-            ("active", .scalar(.bool(slot == 0))), ("permanent", .scalar(.bool(permanent))),
-        ])
+        var fields: Fields = [("slot", .scalar(CBORValue(slot))), ("version", .scalar(.text(image.version)))]
+        if configuration.listsDigests { fields.append(("hash", .scalar(.bytes(image.digest)))) }
+        guard configuration.listsFlags else { return .map(fields) }
+        let flags = [
+            ("bootable", image.isBootable), ("pending", pending), ("confirmed", confirmed), ("active", slot == 0),
+            ("permanent", permanent),
+        ]
+        return .map(fields + flags.map { ($0.0, .scalar(.bool($0.1))) })
     }
 
     var slotSizes: Fields {

@@ -10,6 +10,9 @@ package struct SampleImage: Sendable {
     /// The signing key; nil for an image without a signature.
     package var key: PrivateKey?
     package var body: [UInt8]
+    /// The TLVs of the protected area, and further TLVs of the other area, in encoded form.
+    package var protectedRecords: [UInt8] = []
+    package var otherRecords: [UInt8] = []
 
     package init(_ version: (UInt8, UInt8, UInt16, UInt32), body: [UInt8], key: PrivateKey?) {
         self.version = version
@@ -23,7 +26,8 @@ package struct SampleImage: Sendable {
         image.write(0x96F3_B83D as UInt32)
         image.write(0 as UInt32)
         image.write(UInt16(Self.headerLength))
-        image.write(0 as UInt16)
+        let protectedLength = protectedRecords.isEmpty ? 0 : 4 + protectedRecords.count
+        image.write(UInt16(protectedLength))
         image.write(UInt32(clamping: body.count))
         image.write(0 as UInt32)
         image.write(version.major)
@@ -32,9 +36,15 @@ package struct SampleImage: Sendable {
         image.write(version.build)
         image.write(0 as UInt32)
         image.write(body)
+        if protectedLength > 0 {
+            image.write(0x6908 as UInt16)
+            image.write(UInt16(protectedLength))
+            image.write(protectedRecords)
+        }
         let digest = SHA256.digest(of: image.bytes).bytes
         var records = ByteWriter()
         Self.write(MCUbootTLV.sha256, digest, &records)
+        records.write(otherRecords)
         if let key {
             Self.write(MCUbootTLV.keyHash, SHA256.digest(of: key.publicKey.subjectPublicKeyInfo).bytes, &records)
             Self.write(MCUbootTLV.ed25519, try key.sign(digest), &records)

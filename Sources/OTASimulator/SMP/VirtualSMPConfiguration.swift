@@ -50,6 +50,13 @@ public struct VirtualSMPConfiguration: Sendable {
     /// Whether the server supports the command that marks an image for boot or confirms an image. A device with MCUboot in RAM load mode
     /// does not support this command.
     public var marksImages = true
+    /// Whether the image list has the flags of MCUboot. The serial recovery of MCUboot lists no flags.
+    package var listsFlags = true
+    /// Whether the image list has the digests of the images. An older serial recovery of MCUboot lists no digests.
+    package var listsDigests = true
+    /// The number of bytes that the device writes to its flash at once. The device stores only whole units of a chunk, except at the end of
+    /// the image, and answers with the offset after them. This is the behaviour of the serial recovery of MCUboot (`boot_serial.c`).
+    package var storedUnit = 1
     /// The time from the arrival of a packet to its answer. If the packet must wait for buffers (`releaseDelay`), this time starts when the
     /// buffers are free.
     public var answerDelay = Duration.zero

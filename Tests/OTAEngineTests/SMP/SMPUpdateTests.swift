@@ -183,6 +183,29 @@ import Testing
         #expect(runs[1].report?.outcome == .done && runs[2].report?.outcome == .done)
     }
 
+    @Test(
+        "serial recovery, which lists no flags: only an upload and a restart are possible, and rounded answers are no gaps",
+        arguments: [true, false])
+    func recovers(listsDigests: Bool) throws {
+        let world = try World(try SMPRelease(bytes: 20_000)) {
+            ($0.listsFlags, $0.listsDigests, $0.marksImages, $0.bootloaderMode) = (false, listsDigests, false, nil)
+            ($0.storedUnit, $0.bufferCount, $0.reportsBoard) = (8, 2, false)
+        }
+        let upload = world.push(UpdateOptions(ending: .uploadOnly))
+        let runs = try world.run([.status, world.push, upload, .confirm, .discard, .restart])
+        let status = try #require(runs[0].report?.device)
+        #expect(status.state == .unknown && status.runningVersion.isEmpty)
+        #expect(
+            status.slots.allSatisfy {
+                $0.isConfirmed == nil && $0.isBootable == nil && ($0.digest != nil) == listsDigests
+            })
+        #expect(runs[1].error == .unsupportedDevice && world.device.counters.uploads == 1)
+        #expect(runs[2].report?.outcome == .done, "\(runs[2].outcome)")
+        #expect(runs[2].report?.transfer?.gaps == 0 && runs[2].report?.transfer?.resentBytes == 0)
+        #expect(runs[3].error == .unsupportedDevice && runs[4].error == .unsupportedDevice)
+        #expect(runs[5].report?.outcome == .done)
+    }
+
     @Test("identify is refused without a link")
     func hasNoIdentify() throws {
         let world = try World(try SMPRelease(bytes: 100))

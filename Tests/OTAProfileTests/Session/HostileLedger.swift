@@ -216,7 +216,7 @@ struct HostileLedger {
     private var opcodes: ClosedRange<UInt8> {
         switch task {
         case .push: 1...5
-        case .status: 0...0
+        case .status, .restart: 0...0
         case .confirm: 5...5
         case .discard: 6...6
         case .identify: 7...7

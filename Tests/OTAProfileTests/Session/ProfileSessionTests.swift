@@ -583,6 +583,14 @@ import Testing
         talk.expect("07 21 05", answering: "87 21 00")
         #expect(talk.report?.outcome == .done)
     }
+
+    @Test("identify fails with unsupported-device if the device answers with unknown opcode")
+    func cannotIdentify() throws {
+        var talk = try Conversation(.identify(seconds: 5))
+        talk.comeUp(Device())
+        talk.expect("07 21 05", answering: "87 21 01")
+        #expect(talk.error == .unsupportedDevice)
+    }
 }
 
 extension Conversation {

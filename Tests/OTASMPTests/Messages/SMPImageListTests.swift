@@ -55,12 +55,32 @@ import Testing
         #expect(try list(1, 0).largestImage(0, running: 0) == 1)
     }
 
-    @Test("a missing flag of an image is false")
-    func missingFlags() throws {
-        let image: CBORValue = .map(["slot": CBORValue(0), "version": .text("1.0.0")])
-        let list = try SMPImageList(["images": .array([image])])
-        let entry = try #require(list.entries.first)
-        #expect(!entry.active && !entry.confirmed && !entry.pending && !entry.bootable && !entry.permanent)
+    /// Returns a list of two images. The first image has these flags, and the second image has none.
+    private func list(_ flags: [String: Bool]) throws -> SMPImageList {
+        let image: [String: CBORValue] = ["slot": CBORValue(0), "version": .text("1.0.0")]
+        let second: [String: CBORValue] = ["slot": CBORValue(1), "version": .text("1.0.0")]
+        let first = image.merging(flags.mapValues { .bool($0) }) { $1 }
+        return try SMPImageList(["images": .array([.map(first), .map(second)])])
+    }
+
+    @Test("in a list without flags, no flag and no digest is reported")
+    func noFlags() throws {
+        let entry = try #require(list([:]).entries.first)
+        #expect(
+            [entry.active, entry.confirmed, entry.pending, entry.bootable, entry.permanent].allSatisfy { $0 == nil })
         #expect(entry.digest == nil && entry.image == 0)
+    }
+
+    @Test("in a list with only true flags, an absent flag is false")
+    func onlyTrueFlags() throws {
+        let entries = try list(["active": true, "confirmed": true]).entries
+        #expect(entries[0].active == true && entries[0].confirmed == true && entries[0].pending == false)
+        #expect(entries[1].active == false && entries[1].bootable == false)
+    }
+
+    @Test("in a list with a false flag, an absent flag is not reported")
+    func aFalseFlag() throws {
+        let entries = try list(["active": true, "pending": false]).entries
+        #expect(entries[0].pending == false && entries[0].confirmed == nil && entries[1].active == nil)
     }
 }

@@ -23,6 +23,17 @@ enum ExampleImage {
         return try verified(bytes, by: try PublicKey(bytes: key))
     }
 
+    /// Returns an image of version 1.1.0 with the digest of its decompressed form in a TLV.
+    static func compressed(unpacked: [UInt8], isProtected: Bool = true) throws -> VerifiedImage {
+        let key = try PrivateKey.generate()
+        let tlv =
+            [MCUbootTLV.unpackedDigest, UInt16(unpacked.count)].flatMap { [UInt8($0 & 0xFF), UInt8($0 >> 8)] }
+            + unpacked
+        var sample = SampleImage((1, 1, 0, 0), body: [UInt8](repeating: 3, count: 3000), key: key)
+        if isProtected { sample.protectedRecords = tlv } else { sample.otherRecords = tlv }
+        return try verified(try sample.bytes(), by: key.publicKey)
+    }
+
     private static func verified(_ bytes: [UInt8], by key: PublicKey) throws -> VerifiedImage {
         try Verifier(trust: try TrustStore([key])).verify(try MCUbootFile(parsing: bytes))
     }

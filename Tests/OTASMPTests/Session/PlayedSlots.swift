@@ -13,14 +13,25 @@ final class PlayedSlots {
     private(set) var others: [Int: Image] = [:]
     /// The slot from which each image runs.
     private let runningSlot: Int
+    /// The image numbers whose running image is not listed. A restart installs such an image without a trial, and empties its other slot.
+    private let unlisted: Set<Int>
+    /// Whether a restart installs only image 0 if image 0 was marked first. The MCUboot of an nRF5340 does this.
+    private let skipsOthersAfterMain: Bool
+    /// The image numbers of the marks, in the order of their arrival.
+    private(set) var marks: [Int] = []
     /// The image that the slot holds after a complete upload, by the SHA-256 of the file.
     private let known: [[UInt8]: Image]
     private var upload: (image: Int, digest: [UInt8], size: Int, offset: Int)?
     private(set) var uploads: [Int] = []
     private(set) var resets = 0
 
-    init(running: [Int: Image], others: [Int: Image] = [:], known: [[UInt8]: Image], runningSlot: Int = 0) {
+    init(
+        running: [Int: Image], others: [Int: Image] = [:], known: [[UInt8]: Image], runningSlot: Int = 0,
+        unlisted: Set<Int> = [], skipsOthersAfterMain: Bool = false
+    ) {
         self.running = running
+        self.unlisted = unlisted
+        self.skipsOthersAfterMain = skipsOthersAfterMain
         self.runningSlot = runningSlot
         self.others = others
         self.known = known
@@ -43,15 +54,17 @@ final class PlayedSlots {
 
     private var list: [String: CBORValue] {
         let images = running.keys.sorted().flatMap { number in
-            [(running[number], runningSlot), (others[number], 1 - runningSlot)].compactMap {
-                image, slot -> CBORValue? in
-                guard let image else { return nil }
-                return .map([
-                    "image": CBORValue(number), "slot": CBORValue(slot), "version": .text(image.version),
-                    "hash": .bytes(image.digest), "active": .bool(slot == runningSlot), "pending": .bool(image.pending),
-                    "permanent": .bool(image.permanent), "confirmed": .bool(slot == runningSlot && image.confirmed),
-                ])
-            }
+            [(unlisted.contains(number) ? nil : running[number], runningSlot), (others[number], 1 - runningSlot)]
+                .compactMap {
+                    image, slot -> CBORValue? in
+                    guard let image else { return nil }
+                    return .map([
+                        "image": CBORValue(number), "slot": CBORValue(slot), "version": .text(image.version),
+                        "hash": .bytes(image.digest), "active": .bool(slot == runningSlot),
+                        "pending": .bool(image.pending),
+                        "permanent": .bool(image.permanent), "confirmed": .bool(slot == runningSlot && image.confirmed),
+                    ])
+                }
         }
         return ["images": .array(images)]
     }
@@ -59,11 +72,18 @@ final class PlayedSlots {
     private func restart() -> PlayedDevice.Reply {
         resets += 1
         for (number, other) in others where other.pending {
-            others[number] = running[number]
+            if skipsOthersAfterMain, marks.first == 0, number > 0 { continue }
+            others[number] = unlisted.contains(number) ? nil : running[number]
             running[number] = Image(digest: other.digest, version: other.version, confirmed: other.permanent)
         }
         return .fields([:])
     }
+
+    /// Empties the other slot of an image. A bootloader does this with an image that it refuses.
+    func refuse(_ number: Int) { others[number] = nil }
+
+    /// Gives the running image 0 another digest. A bootloader that decompresses the image does this.
+    func replaceRunningDigest(_ digest: [UInt8]) { running[0]?.digest = digest }
 
     /// Discards an unfinished upload. A restart of a device has this effect.
     func discardUpload() { upload = nil }
@@ -78,6 +98,7 @@ final class PlayedSlots {
         for number in running.keys {
             if running[number]?.digest == digest, confirm { running[number]?.confirmed = true }
             if others[number]?.digest == digest {
+                marks.append(number)
                 others[number]?.pending = true
                 others[number]?.permanent = confirm
             }

@@ -71,6 +71,39 @@ import Testing
         #expect(played.now <= .seconds(300), "\(played.now)")
     }
 
+    @Test("restart sends one reset and ends with its answer", arguments: [true, false])
+    func restarts(isAnswered: Bool) {
+        let slots = PlayedSlots(running: [0: image(1)], known: [:])
+        let played = PlayedDevice(.restart) { frame, _ in
+            let reply = slots.answer(frame)
+            return frame.group == 0 && frame.command == 5 && !isAnswered ? .silence : reply
+        }
+        #expect(isAnswered ? played.report?.outcome == .done : played.error == .noAnswer)
+        #expect(slots.resets == 1 && played.links == 1)
+    }
+
+    @Test("restart ends done if the link is lost before the answer and the device answers again")
+    func restartsWithALostLink() {
+        let slots = PlayedSlots(running: [0: image(1)], known: [:])
+        let played = PlayedDevice(.restart) { frame, _ in
+            let reply = slots.answer(frame)
+            return frame.group == 0 && frame.command == 5 ? .loss : reply
+        }
+        #expect(played.report?.outcome == .done && slots.resets == 1 && played.links == 2)
+    }
+
+    @Test("only an error without a reason refers to the device's log", arguments: [1, 3, 8, 11, 256])
+    func anErrorWithoutAReason(code: Int) throws {
+        let image = try ExampleImage.make()
+        let slots = PlayedSlots(running: [0: self.image(1)], known: [image.fileDigest.bytes: image.listed()])
+        let played = PlayedDevice(.push([SMPImage(image)], UpdateOptions())) { frame, _ in
+            frame.isMark && frame.fields["hash"] != nil ? .fields(["rc": CBORValue(code)]) : slots.answer(frame)
+        }
+        let error = #expect(throws: UpdateError.self) { try played.outcome?.get() }
+        #expect((error?.remedy == .deviceLog) == [1, 256].contains(code))
+        #expect((error?.code == .refusedByPolicy) == [1, 11, 256].contains(code))
+    }
+
     @Test("discard does not erase an image that is marked for boot")
     func discardOfAMarkedImage() {
         let slots = PlayedSlots(running: [0: image(1)], others: [0: image(2, pending: true)], known: [:])

@@ -118,6 +118,30 @@ import Testing
         }
     }
 
+    @Test(
+        "nothing is sent to a device whose list does not show which image runs, except with upload-only",
+        arguments: [true, false])
+    func aListWithoutFlags(isUploadOnly: Bool) throws {
+        let image = try ExampleImage.make()
+        let slots = slots(running(), image)
+        let options = UpdateOptions(ending: isUploadOnly ? .uploadOnly : .confirm)
+        let played = PlayedDevice(.push([SMPImage(image)], options)) { frame, _ in
+            guard case .fields(var fields) = slots.answer(frame), let images = fields["images"]?.array else {
+                return slots.answer(frame)
+            }
+            let flags = ["active", "pending", "confirmed", "permanent"]
+            fields["images"] = .array(images.map { .map(($0.map ?? [:]).filter { !flags.contains($0.key) }) })
+            return .fields(fields)
+        }
+        if isUploadOnly {
+            #expect(played.report?.outcome == .done && played.report?.device.state == .unknown)
+            #expect(slots.uploads == [0])
+        } else {
+            let error = #expect(throws: UpdateError(.unsupportedDevice, "")) { try played.outcome?.get() }
+            #expect(error?.remedy == .uploadOnly && slots.uploads.isEmpty && slots.marks.isEmpty)
+        }
+    }
+
     @Test("nothing is sent to a device that runs another image on trial")
     func aForeignTrial() throws {
         let image = try ExampleImage.make()

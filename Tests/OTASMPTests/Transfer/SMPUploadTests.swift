@@ -60,6 +60,29 @@ import Testing
         }
     }
 
+    @Test("an answer rounded down to the device's write unit is not a gap", arguments: [1, 2, 31, 32])
+    func anAnswerRoundedDown(missing: Int) throws {
+        var (flight, sequences) = Flight.open(window: 1)
+        let sequence = sequences.removeFirst()
+        let end = flight.end(sequence)
+        let verdict = flight.answer(sequence, end - missing)
+        #expect(verdict == (missing < 32 ? .agreed : .rewound(resent: missing)))
+        let following = flight.send()
+        let next = try #require(following.first)
+        #expect(flight.chunks[next]?.offset == end - missing)
+        if missing < 32 { #expect(flight.end(next) % 32 == 0) }
+    }
+
+    @Test("an answer that repeats the old offset is a gap, also for a chunk that is shorter than a write unit")
+    func aDroppedShortChunk() throws {
+        var flight = Flight(window: 1, longestFrame: 60)
+        #expect(flight.send() == [1] && flight.answer(1, 32) == .agreed)
+        let second = flight.send()
+        let sequence = try #require(second.first)
+        #expect(flight.end(sequence) - 32 < 32)
+        #expect(flight.answer(sequence, 32) == .rewound(resent: flight.end(sequence) - 32))
+    }
+
     @Test("an upload is complete when all chunks are acknowledged")
     func endsWhenAllIsAcknowledged() {
         var (flight, sent) = Flight.open(window: 2)
