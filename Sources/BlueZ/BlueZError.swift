@@ -131,6 +131,9 @@ extension BlueZError {
             default: failed(message)
             }
         if code == .invalidArguments, message == "Invalid Length" { return BlueZError(.invalidLength, context) }
+        if code == .acquiredElsewhere {
+            return BlueZError(code, "\(context): another program on this computer uses the characteristic")
+        }
         return BlueZError(code, context, attributeError: code == .attributeError ? attributeError(in: message) : nil)
     }
 

@@ -21,6 +21,9 @@ extension Channel {
 actor BlueZCommands {
     nonisolated var unownedExecutor: UnownedSerialExecutor { connection.unownedExecutor }
 
+    /// The number of writes with response, 50 ms apart, after this actor has closed the socket of the characteristic.
+    private static let attemptsAfterClose = 20
+
     private let connection: DeviceConnection
     private let receive: LinkSink
     /// True if this program pairs with the device when a request needs a bond. If false, such a request fails.
@@ -33,8 +36,20 @@ actor BlueZCommands {
     /// The writes that wait for the device's response. A channel has at most one pending write, because bluetoothd refuses a second
     /// pending write to the same characteristic.
     private var writes: [Channel: Task<Void, Never>] = [:]
+    /// Whether the device has notified a value on this link.
+    private(set) var hasNotified = false
     /// Whether an error of the device has shown that bluetoothd's attribute table is stale.
-    private(set) var hasStaleTable = false
+    private var hasStaleTable = false
+    /// Whether the device has refused a command with an error other than a demand for a bond.
+    private var hasRefused = false
+    /// Whether this program has closed the link. If false, the link was lost.
+    private var hasClosed = false
+
+    /// Whether bluetoothd's attribute table may be stale.
+    ///
+    /// bluetoothd keeps the table of a device. If other firmware has moved the attributes, the commands reach other attributes. These
+    /// attributes accept or refuse the commands, and no notification arrives.
+    var mayHaveStaleTable: Bool { hasStaleTable || !hasNotified && (hasRefused || hasClosed) }
 
     init(_ connection: DeviceConnection, _ receive: @escaping LinkSink, pairs: Bool) {
         self.connection = connection
@@ -58,6 +73,7 @@ actor BlueZCommands {
             return reason
         }
         let ended = await connection.ended
+        hasClosed = ended == nil
         // Wait until all pending writes have ended. A pending write can report an event, but no event may come after this method has
         // returned.
         for write in writes.values {
@@ -126,16 +142,31 @@ actor BlueZCommands {
     private func write(_ value: [UInt8], _ channel: Channel) async throws(BlueZError) {
         await writes[channel]?.value
         for writer in writers.values { try await writer.waitUntilDrained() }
+        // While the socket of this characteristic is open, bluetoothd refuses a write with response.
+        let closed = writers.removeValue(forKey: channel)
+        await closed?.close()
+        let attempts = closed == nil ? 1 : Self.attemptsAfterClose
         // `startWrite` is a separate method, because the program crashes if the closure of the task contains another closure (Swift
         // 6.3.1).
-        writes[channel] = Task { await startWrite(value, channel) }
+        writes[channel] = Task { await startWrite(value, channel, attempts) }
     }
 
-    private func startWrite(_ value: [UInt8], _ channel: Channel) async {
+    private func startWrite(_ value: [UInt8], _ channel: Channel, _ attempts: Int) async {
         await answer(channel) { characteristic in
-            try await connection.write(value, to: characteristic)
+            try await write(value, characteristic, attempts)
             return .written(channel)
         }
+    }
+
+    /// Writes a value with response. Tries again while bluetoothd has not noticed that the socket of the characteristic is closed.
+    private func write(_ value: [UInt8], _ characteristic: GATTCharacteristic, _ attempts: Int) async throws {
+        for _ in 1..<attempts {
+            do throws(BlueZError) { return try await connection.write(value, to: characteristic) } catch {
+                guard error.code == .acquiredElsewhere else { throw error }
+            }
+            try await Task.sleep(for: .milliseconds(50))
+        }
+        try await connection.write(value, to: characteristic)
     }
 
     private func read(_ channel: Channel) async {
@@ -153,9 +184,16 @@ actor BlueZCommands {
         }
         guard let notifications else { return }
         listeners.addTask { [receive] in
-            for await value in notifications { receive(.notified(value, channel)) }
+            var isFirst = true
+            for await value in notifications {
+                if isFirst { await self.notified() }
+                isFirst = false
+                receive(.notified(value, channel))
+            }
         }
     }
+
+    private func notified() { hasNotified = true }
 
     /// Performs a request and reports the result as an event. If the device requires pairing and `pairs` is true, this method pairs with
     /// the device and repeats the request once.
@@ -178,6 +216,7 @@ actor BlueZCommands {
         // is stale.
         if error.attributeError == 0x01 || error.attributeError == 0x0A { hasStaleTable = true }
         let error = LinkError(error)
+        if error.code == .refused { hasRefused = true }
         // If the link has ended, do not report the error, because `run` reports the end of the link. Exception: always report a failed
         // pairing (`notPermitted`), because the failed pairing is the cause of the end.
         if error.code != .notPermitted, await connection.ended != nil { return }

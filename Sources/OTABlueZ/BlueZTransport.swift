@@ -73,7 +73,8 @@ public final class BlueZTransport: Transport {
                 let commands = BlueZCommands(connection, receive, pairs: !responder.refusesAll)
                 opened(link)
                 let end = await commands.run(link)
-                await state.disconnected(staleTable: commands.hasStaleTable)
+                await state.disconnected(
+                    hasNotified: commands.hasNotified, mayHaveStaleTable: commands.mayHaveStaleTable)
                 return end
             }
         } catch let error as BlueZError {
@@ -87,6 +88,8 @@ public final class BlueZTransport: Transport {
 /// The state that the transport keeps from one link to the next link.
 private actor TransportState {
     private(set) var request: ConnectionRequest
+    /// Whether the attribute table was read again after the last notification of the device.
+    private var hasRefreshed = false
     nonisolated let shared: SharedBlueZClient
 
     init(_ request: ConnectionRequest, _ shared: SharedBlueZClient) {
@@ -99,5 +102,11 @@ private actor TransportState {
         request.refreshesCache = false
     }
 
-    func disconnected(staleTable: Bool) { request.refreshesCache = staleTable }
+    /// Decides whether the next link begins with a new attribute table. Only one new table is read until the device has notified a value,
+    /// because a second one would not differ.
+    func disconnected(hasNotified: Bool, mayHaveStaleTable: Bool) {
+        if hasNotified { hasRefreshed = false }
+        request.refreshesCache = mayHaveStaleTable && !hasRefreshed
+        hasRefreshed = hasRefreshed || request.refreshesCache
+    }
 }

@@ -20,8 +20,9 @@ extension PushEnd {
             .targetUnchecked, .counterTooLow, .requiresNewer, .wrongImageFormat, .imageTooLarge, .refusedByPolicy,
             .downgrade:
             self = .refused(reason)
-        case .linkUnavailable, .noSuchDevice, .deviceInUse, .linkLost, .notPermitted, .interrupted, .noProgress,
-            .timedOut, .noAnswer, .deviceBusy, .batteryLow, .inTrial, .notInTrial, .noTrial, .trialAvailable:
+        case .linkUnavailable, .noSuchDevice, .deviceInUse, .linkLost, .attributeRefused, .notPermitted, .interrupted,
+            .noProgress, .timedOut, .noAnswer, .deviceBusy, .batteryLow, .inTrial, .notInTrial, .noTrial,
+            .trialAvailable:
             self = .retry(reason)
         }
     }

@@ -10,12 +10,12 @@ package import OTAFirmware
 package protocol Conversation: Sendable {
     /// The protocol of this conversation. Each report of the session names it (`UpdateReport.updateProtocol`).
     static var updateProtocol: UpdateProtocol { get }
-    /// The error code of the session if it fails because a link ended with `LinkError.Code.timedOut`.
-    static var codeAfterTimeout: UpdateError.Code { get }
 
     var shared: ConversationState { get set }
     /// True if it is certain that the device answers. If false, errors such as `noSuchDevice` end the session without a retry.
     var isDeviceReached: Bool { get }
+    /// True if the device has answered a request in this session.
+    var hasAnswered: Bool { get }
     /// The maximum duration of one restart of the device.
     ///
     /// If a link is lost while the session waits for a restart, the device may have restarted a second time. So the session extends the
@@ -51,6 +51,7 @@ package protocol Conversation: Sendable {
 }
 
 extension Conversation {
+    package var hasAnswered: Bool { isDeviceReached }
     package mutating func encoded() {}
     package mutating func fallBack() -> Bool { false }
 }
@@ -199,7 +200,11 @@ extension Conversation {
 
     /// Handles the error of a command. If the device demands pairing, the session fails. After all other errors, the session reconnects.
     package mutating func refused(_ error: LinkError) {
-        if error.code == .notPermitted { return fail(UpdateError(.notPermitted, error.detail)) }
-        reconnect(.afterLoss(LinkError(.lost, "the device refused a request: \(error.detail)")))
+        switch error.code {
+        case .notPermitted: fail(UpdateError(.notPermitted, error.detail))
+        case .inUse: reconnect(.afterLoss(error))
+        case .refused: reconnect(.afterLoss(LinkError(.refused, "the device refused a request: \(error.detail)")))
+        default: reconnect(.afterLoss(LinkError(.lost, "a request failed: \(error.detail)")))
+        }
     }
 }

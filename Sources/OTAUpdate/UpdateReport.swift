@@ -266,6 +266,7 @@ public struct UpdateError: Error, Sendable, Equatable {
         case noSuchDevice = "no-such-device"
         case deviceInUse = "device-in-use"
         case linkLost = "link-lost"
+        case attributeRefused = "attribute-refused"
         case notPermitted = "not-permitted"
         case interrupted
         case noProgress = "no-progress"
@@ -311,6 +312,8 @@ public struct UpdateError: Error, Sendable, Equatable {
     public var isMarkedForBoot: Bool
     /// True if the marked image will boot without a trial. After this boot, the device cannot discard the image.
     public var isMarkedPermanently: Bool
+    /// True if the device has answered no request of the session.
+    public var isSilent: Bool
     /// The action that makes the update possible; nil: unknown.
     public var remedy: Remedy?
 
@@ -328,13 +331,14 @@ public struct UpdateError: Error, Sendable, Equatable {
 
     public init(
         _ code: Code, _ context: String, boardProduct: String? = nil, isMarkedForBoot: Bool = false,
-        isMarkedPermanently: Bool = false, remedy: Remedy? = nil
+        isMarkedPermanently: Bool = false, isSilent: Bool = false, remedy: Remedy? = nil
     ) {
         self.code = code
         self.context = context
         self.boardProduct = boardProduct
         self.isMarkedForBoot = isMarkedForBoot
         self.isMarkedPermanently = isMarkedPermanently
+        self.isSilent = isSilent
         self.remedy = remedy
     }
 

@@ -187,8 +187,8 @@ public struct UpdateSession: UpdateLogic {
         conversation?.linkEnded()
         switch state {
         case .unstarted, .waiting, .ended: break
-        case .connecting: retry(after: error, orFailWith: .linkLost)
-        case .conversing: lost(error)
+        case .connecting: if !failsAtOnce(error) { retry(after: error, orFailWith: .linkLost) }
+        case .conversing: if !failsAtOnce(error) { lost(error) }
         case .closing(_, .afterLoss(let reason)): lost(reason)
         case .closing(_, .clean): state = .waiting(until: now + RetryPolicy.shortestWait)
         case .closing(_, .afterRestart(let reportsPhase)):
@@ -212,13 +212,26 @@ public struct UpdateSession: UpdateLogic {
             self.conversation?.shared.restartDeadline = retry.lost(
                 at: now, lookingUntil: end, restart: conversation.restartTime)
         }
-        retry(after: error, orFailWith: error.code == .timedOut ? type(of: conversation).codeAfterTimeout : .linkLost)
+        let code: UpdateError.Code =
+            switch error.code {
+            case .timedOut: .noAnswer
+            case .refused: .attributeRefused
+            case .inUse: .deviceInUse
+            default: .linkLost
+            }
+        retry(after: error, orFailWith: code)
+    }
+
+    /// Fails the session if a retry cannot succeed. Returns true if the session has failed.
+    private mutating func failsAtOnce(_ error: LinkError) -> Bool {
+        if !isDeviceReached, let code = error.withoutRetry {
+            fail(UpdateError(code, error.detail))
+            return true
+        }
+        return false
     }
 
     private mutating func retry(after error: LinkError, orFailWith code: UpdateError.Code) {
-        if !isDeviceReached, let code = error.withoutRetry {
-            return fail(UpdateError(code, error.detail))
-        }
         // In the restart window, the time is limited, and the number of attempts is not limited. The window begins when the request to
         // restart or to confirm is sent, because the link can be lost before the answer arrives.
         if let end = conversation?.shared.restartDeadline {
@@ -233,7 +246,8 @@ public struct UpdateSession: UpdateLogic {
             wait = retry.failed(random: &random)
         }
         guard let wait else {
-            return fail(UpdateError(conversation == nil ? .noSuchDevice : code, error.detail))
+            let isSilent = conversation.map { !$0.hasAnswered } ?? false
+            return fail(UpdateError(conversation == nil ? .noSuchDevice : code, error.detail, isSilent: isSilent))
         }
         state = .waiting(until: now + wait)
         if !isDeviceReached { actions.append(.report(.connectionFailed(error))) }

@@ -82,8 +82,17 @@ extension FakeBlueZ {
         return link
     }
 
+    /// Returns whether a request reaches the characteristic. If bluetoothd's table is stale, the request reaches another attribute.
+    private func reachesCharacteristic() throws -> Bool {
+        _ = try live()
+        guard hasStaleTable else { return true }
+        if case .refused(let error) = staleEffect { throw error }
+        return false
+    }
+
     private func read(_ channel: Channel) async throws -> [DBusValue] {
         try? await Task.sleep(for: Self.roundTrip)
+        guard try reachesCharacteristic() else { return [.bytes([0])] }
         do { return [.bytes(try peripheral.read(try live(), channel, offset: 0, capacity: 512, at: now))] } catch let
             error as ATTError
         {
@@ -109,6 +118,7 @@ extension FakeBlueZ {
             guard case .enqueued = outbox?.yield(.request(turn)) else { return turn.resume() }
         }
         try? await Task.sleep(for: Self.roundTrip)
+        guard try reachesCharacteristic() else { return [] }
         try await demandBond()
         do {
             try peripheral.write(try live(), channel, value, at: now)
@@ -128,8 +138,14 @@ extension FakeBlueZ {
         case .request(let turn): turn.resume()
         case .command(let channel, let value):
             guard let link, writeEnds[Self.path(channel)] == nil else { return }
-            try? peripheral.write(link, channel, value, at: now)
+            deliver(value, channel, link)
         }
+    }
+
+    /// Delivers a write without response. The device drops it if it requires a bond, or if the write reaches another attribute.
+    private func deliver(_ value: [UInt8], _ channel: Channel, _ link: UInt16) {
+        guard !hasStaleTable, isPaired || passkey == nil else { return }
+        try? peripheral.write(link, channel, value, at: now)
     }
 
     private func startNotify(_ channel: Channel) async throws -> [DBusValue] {
@@ -150,6 +166,8 @@ extension FakeBlueZ {
 
     private func subscribe(_ channel: Channel, on: Bool) async throws {
         try? await Task.sleep(for: Self.roundTrip)
+        if on, let subscriptionError { throw subscriptionError }
+        guard try reachesCharacteristic() else { return }
         do { try peripheral.subscribe(try live(), to: channel, on: on, at: now) } catch let error as ATTError {
             throw error.asBlueZ
         }
@@ -167,7 +185,7 @@ extension FakeBlueZ {
         guard Self.flags.contains(where: { $0.0 == channel && $0.1.contains(flag) }) else {
             throw DBusError.bluez("NotSupported", "Operation is not supported")
         }
-        guard !notifying.contains(path) else { throw DBusError.bluez("InProgress", "In Progress") }
+        guard !notifies || !notifying.contains(path) else { throw DBusError.bluez("InProgress", "In Progress") }
         if notifies { try await subscribe(channel, on: true) }
         var pair: [CInt] = [-1, -1]
         let type = CInt(SOCK_SEQPACKET.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue)
@@ -186,7 +204,7 @@ extension FakeBlueZ {
             while taken < 4 {
                 let count = recv(descriptor, &buffer, buffer.count, CInt(MSG_DONTWAIT))
                 if count > 0 {
-                    try? peripheral.write(number, channel, Array(buffer[..<count]), at: now)
+                    deliver(Array(buffer[..<count]), channel, number)
                     taken += 1
                     guard link == number, isOpen(path, descriptor) else { return }
                 } else if count == 0 {

@@ -70,6 +70,7 @@ extension FakeBlueZ {
         if staleTables > 0 {
             staleTables -= 1
         } else {
+            cacheTable()
             await exportTable()
         }
         guard link == number else { return }
@@ -127,9 +128,11 @@ extension FakeBlueZ {
 
     func passOn(_ notification: Notification) async {
         switch notification {
-        case .restart: drop(reports: true)
+        case .restart:
+            moveAttributes()
+            drop(reports: true)
         case .value(let number, let channel, let value):
-            guard number == link else { return }
+            guard number == link, !hasStaleTable else { return }
             let path = Self.path(channel)
             if let descriptor = notifyEnds[path] {
                 _ = value.withUnsafeBytes { send(descriptor, $0.baseAddress, $0.count, CInt(MSG_NOSIGNAL)) }

@@ -78,6 +78,25 @@ package actor FakeBlueZ {
     package var earlyBreaks = 0
     /// The number of service discoveries without the peripheral's services. This simulates a cache of earlier firmware.
     package var staleTables = 0
+    /// The effect of a command that uses a stale attribute table: it reaches another attribute of the device.
+    package enum StaleEffect: Sendable {
+        /// The other attribute refuses each command.
+        case refused(DBusError)
+        /// The other attribute accepts each command, and a read returns its value. No notification arrives.
+        case accepted
+    }
+    package var staleEffect = StaleEffect.accepted
+    /// Whether each restart of the device moves its attributes, as other firmware does.
+    package var movesAttributes = false
+    /// The number of the device's attribute table.
+    private var table = 0
+    /// The number of the table that bluetoothd has read; nil: no table. bluetoothd keeps a table until the device is removed.
+    private var cachedTable: Int?
+    var hasStaleTable: Bool { cachedTable.map { $0 != table } ?? false }
+    /// The error with which each subscription fails; nil: none.
+    package var subscriptionError: DBusError?
+    /// The number of removals of the device from bluetoothd.
+    package private(set) var removals = 0
     /// The name in the device's GAP service, if it differs from the advertised name.
     package var nameInService: String?
     /// Whether the report of a link's end comes 0.3 s late, after the reply to `Disconnect`.
@@ -101,6 +120,19 @@ package actor FakeBlueZ {
     }
 
     package func adjust(_ body: @Sendable (isolated FakeBlueZ) -> Void) { body(self) }
+
+    /// Gives bluetoothd an attribute table of the device from an earlier connection. The table is stale.
+    package func cacheStaleTable() async {
+        cachedTable = table
+        table += 1
+        visible.insert(Self.device)
+        try? await connection?.export(Self.device, [deviceInterface(rssi: nil)])
+        await exportTable()
+    }
+
+    func cacheTable() { cachedTable = cachedTable ?? table }
+
+    func moveAttributes() { if movesAttributes { table += 1 } }
 
     /// Whether the device runs this release, confirmed or on trial.
     package nonisolated func runs(_ release: FakeRelease) -> Bool {
@@ -289,7 +321,9 @@ package actor FakeBlueZ {
             try? await Task.sleep(for: .milliseconds(50))
             drop(reports: true)
         }
+        removals += 1
         isPaired = false
+        cachedTable = nil
         visible.remove(device)
         heard.remove(device)
         await connection?.unexport(device)

@@ -52,6 +52,68 @@ struct OddityTests {
         #expect(await fake.connects == 3)
     }
 
+    private static let writeNotPermitted = DBusError.remote("org.bluez.Error.NotPermitted", "Write not permitted")
+    private static let staleEffects: [FakeBlueZ.StaleEffect] = [
+        .refused(writeNotPermitted),
+        .refused(.remote("org.bluez.Error.Failed", "Operation failed with ATT error: 0x0a")), .accepted,
+    ]
+
+    @Test("an update succeeds if bluetoothd has an old attribute table at its start", arguments: staleEffects)
+    func aStaleTableFromTheStart(_ effect: FakeBlueZ.StaleEffect) async throws {
+        try await World.run { world in
+            let fake = try #require(world.fake)
+            await fake.adjust { $0.staleEffect = effect }
+            await fake.cacheStaleTable()
+            let (report, _) = try await world.push()
+            #expect(report.outcome == .confirmed)
+            #expect(await fake.removals == 1)
+        }
+    }
+
+    @Test("an update succeeds if the new firmware has moved its attributes", arguments: staleEffects)
+    func aTableThatChanges(_ effect: FakeBlueZ.StaleEffect) async throws {
+        let (_, fake) = try await push {
+            $0.staleEffect = effect
+            $0.movesAttributes = true
+        }
+        #expect(await fake.removals >= 1)
+    }
+
+    @Test("a paired device with an old attribute table keeps its bond, and the update fails")
+    func aStaleTableOfAPairedDevice() async throws {
+        try await World.run { world in
+            let fake = try #require(world.fake)
+            await fake.adjust {
+                $0.isPaired = true
+                $0.staleEffect = .refused(Self.writeNotPermitted)
+            }
+            await fake.cacheStaleTable()
+            await #expect(throws: UpdateError(.attributeRefused, "")) { _ = try await world.push() }
+            #expect(await fake.removals == 0)
+        }
+    }
+
+    @Test("a device that refuses each subscription is removed from bluetoothd only once")
+    func aRefusalWithoutAStaleTable() async throws {
+        try await World.run { world in
+            let fake = try #require(world.fake)
+            await fake.adjust {
+                $0.subscriptionError = .remote("org.bluez.Error.Failed", "Operation failed with ATT error: 0x80")
+            }
+            await #expect(throws: UpdateError(.attributeRefused, "")) { _ = try await world.push() }
+            #expect(await fake.removals == 1)
+        }
+    }
+
+    @Test("a characteristic that another program has acquired is reported as in use")
+    func aCharacteristicInUse() async throws {
+        try await World.run { world in
+            let fake = try #require(world.fake)
+            await fake.adjust { $0.subscriptionError = .remote("org.bluez.Error.NotPermitted", "Notify acquired") }
+            await #expect(throws: UpdateError(.deviceInUse, "")) { _ = try await world.push() }
+        }
+    }
+
     @Test("an update succeeds without sockets of bluetoothd")
     func noSockets() async throws {
         let (report, _) = try await push { $0.offersSockets = false }

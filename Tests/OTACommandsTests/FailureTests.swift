@@ -254,6 +254,46 @@ import Testing
                 + "otaflash status --device ble:AA:BB:CC:DD:EE:FF")
     }
 
+    /// A retry cannot succeed before the cause is removed, so these hints do not begin with a retry.
+    @Test(
+        "the hint for a device that refuses requests or does not answer has the commands for bluetoothd",
+        arguments: [("ble:AA:BB:CC:DD:EE:FF", "AA:BB:CC:DD:EE:FF"), ("ble:name=Lamp", "ADDRESS")])
+    func hintsOfAStaleTable(device: String, address: String) {
+        let invocation = Invocation(command: "push", file: "fw", device: device)
+        let remove =
+            "if its firmware was changed, remove its old attribute table and its bond: bluetoothctl remove \(address)"
+        let refused = Failure(UpdateError(.attributeRefused, "the device refused a request: no"), in: invocation)
+        #expect(refused.message == "the device refused a request: no" && refused.exit == .protocolBroken)
+        #expect(refused.hint == "\(remove); then run: otaflash push fw --device \(device)")
+        let silent = Failure(UpdateError(.noAnswer, "", isSilent: true), in: invocation)
+        #expect(
+            silent.hint
+                == "the device may drop requests until it is paired; pair with it: bluetoothctl pair \(address); or, \(remove); "
+                + "then run: otaflash push fw --device \(device)")
+        let malformed = Failure(UpdateError(.protocolViolation, "Info"), in: invocation)
+        #expect(
+            malformed.hint
+                == "\(remove); or, the device's firmware violates its protocol; record its messages: otaflash push fw --device "
+                + "\(device) --log otaflash.log")
+        #expect(Failure(UpdateError(.unsupportedDevice, ""), in: invocation).hint.hasSuffix("; \(remove)"))
+        let used = Failure(UpdateError(.deviceInUse, "subscribe"), in: invocation)
+        #expect(
+            used.hint
+                == "end the other program that uses the device; to end the links of all programs: "
+                + "sudo systemctl restart bluetooth; then run: otaflash push fw --device \(device)")
+    }
+
+    @Test("only the hint for a device that has answered resumes the update")
+    func hintsOfASilentDevice() {
+        let invocation = Invocation(command: "push", file: "fw", device: "udp:192.0.2.1")
+        let again = "otaflash push fw --device udp:192.0.2.1"
+        #expect(Failure(UpdateError(.noAnswer, ""), in: invocation).hint == "resume the update: \(again)")
+        #expect(
+            Failure(UpdateError(.noAnswer, "", isSilent: true), in: invocation).hint
+                == "check that the device is switched on, that its firmware supports SMP, and that the address is correct; then run: "
+                + again)
+    }
+
     /// The hint keeps all other items of the address.
     @Test(
         "the hint for a lost link removes the injected link loss from the device's address",

@@ -119,15 +119,26 @@ import Testing
         #expect(rig.error == (hasProgress ? nil : .linkLost) && rig.disconnects == (hasProgress ? 20 : 4))
     }
 
-    @Test("the last loss by a timeout has the error code of the conversation")
-    func timeout() {
-        var rig = Rig(Script())
-        while rig.error == nil {
+    @Test(
+        "after three retries, the error code is of the last failure",
+        arguments: [
+            (LinkError.Code.timedOut, UpdateError.Code.noAnswer), (.refused, .attributeRefused), (.inUse, .deviceInUse),
+            (.lost, .linkLost),
+        ], [false, true])
+    func lastFailure(_ codes: (LinkError.Code, UpdateError.Code), hasAnswered: Bool) {
+        let steps = [Script.Step](repeating: .reconnect(.afterLoss(LinkError(codes.0, "why"))), count: 10)
+        var rig = Rig(Script(steps, isDeviceReached: hasAnswered))
+        var links = 0
+        while rig.error == nil, links < 10 {
+            links += 1
             rig.tell(.linkUp(Rig.link))
-            rig.tell(.linkDown(LinkError(.timedOut, "late")))
+            rig.tell(.link(.subscribed(Rig.channel)))
+            rig.tell(.linkDown(Rig.lost))
             if rig.error == nil { rig.waitForDeadline() }
         }
-        #expect(rig.error == .noAnswer)
+        #expect(rig.error == codes.1 && links == 4)
+        guard case .fail(let error)? = rig.actions.last else { return }
+        #expect(error.isSilent == !hasAnswered)
     }
 
     @Test("a restarting device is looked for until the restart window ends", arguments: [false, true])
@@ -270,7 +281,6 @@ private struct Script: Conversation {
         case restart(Duration, reportsPhase: Bool)
     }
     static let updateProtocol = UpdateProtocol.smp
-    static let codeAfterTimeout = UpdateError.Code.noAnswer
     static let restart = Duration.seconds(30)
 
     var shared = ConversationState(pushOf: 1000)

@@ -18,7 +18,7 @@ import unittest
 SERVICE = "c7e10001-63a0-486d-9bcb-a18d79d9acd9"
 UUIDS = {name: f"c7e1000{number}{SERVICE[8:]}" for number, name in enumerate(("info", "control", "data", "progress", "version"), 2)}
 SMP_SERVICE, SMP_VALUE = "8d53dc1d-1db7-4cd3-868b-8a527460aa84", "da2e7828-fbce-4e01-ae9e-261174997c48"
-NOTIFICATIONS_OFF, INSUFFICIENT_AUTHENTICATION = 0xFD, 0x05
+NOTIFICATIONS_OFF, INSUFFICIENT_AUTHENTICATION, WRITE_NOT_PERMITTED = 0xFD, 0x05, 0x03
 HCIDEVDOWN = 0x400448CA
 
 
@@ -113,6 +113,8 @@ class Peripheral:
         configuration = stack.DeviceConfiguration(name=self.options.name, address=Address("F0:F1:F2:F3:F4:F5"))
         if self.options.state:
             configuration.keystore = f"JsonKeyStore:{os.path.join(self.options.state, 'bonds')}"
+        # The GATT service has Service Changed and the database hash. With them, a host notices that the attributes have moved.
+        configuration.gatt_service_enabled = self.options.layout is None
         self.stack = stack.Device(config=configuration, host=Host(controller_source=transport.source, controller_sink=transport.sink))
         self.stack.gatt_server.max_mtu = self.options.mtu
 
@@ -147,6 +149,8 @@ class Peripheral:
             level = Characteristic("2A19", properties.READ, readable, value(lambda: bytes([self.options.battery])))
             services.append(Service("180F", [level]))
         self.stack.add_services(services)
+        if self.options.layout == 1:
+            self.move_attributes()
 
         fields = [(AdvertisingData.FLAGS, bytes([0x06]))]
         if not self.options.no_service:
@@ -158,21 +162,43 @@ class Peripheral:
         for name, keys in await self.stack.keystore.get_all():
             self.bonds[name] = bool(keys.ltk and keys.ltk.authenticated)
 
+    def move_attributes(self):
+        """Reverses the order of the characteristics. Each service keeps its handles, so BlueZ does not discover its characteristics again."""
+        from bumble.att import ATT_Error
+        from bumble.gatt import CharacteristicDeclaration
+
+        async def refuse(bearer, value):
+            raise ATT_Error(WRITE_NOT_PERMITTED)
+
+        server = self.stack.gatt_server
+        services = list(server.services)
+        for attributes in (server.services, server.attributes, server.attributes_by_handle, server.subscribers):
+            attributes.clear()
+        for service in services:
+            service.characteristics = list(reversed(service.characteristics))
+        self.stack.add_services(services)
+        # Bumble would accept a write to a declaration, which a host with an old table may send.
+        for attribute in server.attributes:
+            if isinstance(attribute, CharacteristicDeclaration):
+                attribute.write_value = refuse
+
     async def bridge(self, writeable, value):
         """Makes an SMP service for a device on UDP. Forwards each complete packet as a datagram."""
         from bumble.gatt import GATT_CLIENT_CHARACTERISTIC_CONFIGURATION_DESCRIPTOR, Characteristic, Descriptor, Service
 
         properties = Characteristic.Properties
         attribute = Characteristic(SMP_VALUE, properties.WRITE_WITHOUT_RESPONSE | properties.NOTIFY, writeable, value(write=self.smp))
+        subscribable = Characteristic.WRITEABLE if self.options.open_subscription else writeable
         subscription = self.stack.gatt_server.make_descriptor_value(attribute)
         attribute.descriptors = (
-            Descriptor(GATT_CLIENT_CHARACTERISTIC_CONFIGURATION_DESCRIPTOR, Characteristic.READABLE | writeable, subscription),
+            Descriptor(GATT_CLIENT_CHARACTERISTIC_CONFIGURATION_DESCRIPTOR, Characteristic.READABLE | subscribable, subscription),
         )
         self.characteristics["smp"], self.packet = attribute, b""
         self.datagrams, _ = await asyncio.get_running_loop().create_datagram_endpoint(
             lambda: Answers(self.answer), remote_addr=("127.0.0.1", self.options.smp)
         )
-        return Service(SMP_SERVICE, [attribute])
+        unused = Characteristic("2A3D", properties.READ, Characteristic.READABLE, b"unused")
+        return Service(SMP_SERVICE, [attribute] if self.options.layout is None else [attribute, unused])
 
     def smp(self, connection, value):
         self.authorized(connection)
@@ -284,6 +310,8 @@ class Peripheral:
             await asyncio.sleep(0.01)
         await self.stack.stop_advertising()
         await asyncio.sleep(self.options.boot_seconds)
+        if self.options.layout is not None:
+            self.move_attributes()
         self.device.reboot()
         say("rebooted", version=self.device.version().decode(), state=self.device.state)
 
@@ -323,6 +351,11 @@ def arguments(words):
     parser.add_argument("--trial", type=int, default=120, help="duration of a trial in seconds; 0: no trial")
     parser.add_argument("--self-test-seconds", type=float, default=0, help="seconds after a start in which CONFIRM is answered busy")
     parser.add_argument("--passkey", type=int, help="require a link that was paired with this passkey")
+    parser.add_argument("--open-subscription", action="store_true", help="with --smp and --passkey: require the bond only for a write")
+    parser.add_argument(
+        "--layout", type=int, choices=(0, 1),
+        help="order of the characteristics; each restart changes it. Omits Service Changed and the database hash",
+    )
     parser.add_argument("--no-service", action="store_true", help="omit the update service")
     parser.add_argument("--smp", type=int, metavar="PORT", help="serve SMP instead of the profile, for the device at this UDP port")
     parser.add_argument("--gone-after", type=int, help="exit when this many bytes of an image have arrived")

@@ -79,7 +79,7 @@ extension ConnectionMachine {
     }
 
     private mutating func approach(_ chosen: BluetoothDevice, _ tree: BlueZObjectTree) {
-        if request.refreshesCache, !hasRefreshedCache { return removeDevice(chosen) }
+        if request.refreshesCache, !hasRefreshedCache, !chosen.isPaired { return removeDevice(chosen) }
         if chosen.isConnected, request.takesOver {
             let call = Call.disconnect(chosen.path)
             phase = .clearing(call, until: now + request.limit)

@@ -16,8 +16,8 @@ public struct ConnectionRequest: Sendable {
     /// True to end another program's link to the device, so that only this program uses the device. If false, this program shares a
     /// link that exists already. A shared link stays connected when this program ends its use of the link.
     public var takesOver: Bool
-    /// True to remove the device from bluetoothd before the connection, so that bluetoothd reads the device's attributes again. The
-    /// removal also deletes the bond.
+    /// True to remove the device from bluetoothd before the connection, so that bluetoothd reads the device's attributes again. This
+    /// library does not remove a paired device, because the removal would delete the bond.
     public var refreshesCache: Bool
     /// Checks the found device before this library connects to the device; nil to accept every device. If this function throws an error,
     /// the connection attempt fails with this error.

@@ -110,5 +110,6 @@ public struct AcquiredWriter: Sendable {
         do throws(DBusError) { try await socket.waitUntilDrained() } catch { throw BlueZError(error, "write") }
     }
 
-    func close() async { await socket.close() }
+    /// Closes the socket. bluetoothd accepts other writes to the characteristic a moment later.
+    package func close() async { await socket.close() }
 }

@@ -36,7 +36,8 @@ extension Failure {
             case .protocolViolation: "the device violated the protocol"
             case .noAnswer: "the device did not answer"
             case .rolledBack: "the device rolled back to its old image"
-            case .deviceBusy, .flashFailed, .digestMismatch, .envelopeMalformed, .criticalField, .untrustedByDevice,
+            case .attributeRefused, .deviceBusy, .flashFailed, .digestMismatch, .envelopeMalformed, .criticalField,
+                .untrustedByDevice,
                 .wrongProduct, .wrongHardware, .targetUnchecked, .counterTooLow, .requiresNewer, .wrongImageFormat,
                 .imageTooLarge,
                 .batteryLow, .refusedByPolicy, .downgrade, .inTrial, .notInTrial, .noTrial, .trialAvailable,
@@ -45,14 +46,6 @@ extension Failure {
             }
         guard let meaning else { return error.context.isEmpty ? error.code.rawValue : error.context }
         return error.context.isEmpty || error.code == .interrupted ? meaning : "\(meaning): \(error.context)"
-    }
-
-    /// Returns the end of the hint for a serial line without an answer.
-    private static func silentLineAdvice(_ port: String) -> String {
-        let options = ["baud=9600", "framing=raw"].map { "--device " + Shell.quoted("serial:\(port)?\($0)") }
-        return "; if the device never answered, check that its firmware has SMP on this port, with this baud rate "
-            + "(default: 115200) and framing (console, raw or raw-cobs; default: detected); examples: \(options[0]), "
-            + options[1]
     }
 
     private static func advice(
@@ -77,26 +70,34 @@ extension Failure {
             return (.unavailable, machineAdvice)
         case .noSuchDevice:
             guard invocation.isBluetooth || invocation.virtualDevice != nil else {
-                return (
-                    .unavailable,
-                    "check that the device is switched on, that its firmware supports SMP, and that the address is correct; "
-                        + "then run: \(again)"
-                )
+                return (.unavailable, supportAdvice(invocation, again))
             }
             guard invocation.virtualDevice != nil else { return (.unavailable, whereToLook) }
             return (.unavailable, "list the virtual devices: otaflash simulate list")
         case .deviceInUse:
-            return (.unavailable, "wait until the other otaflash has ended, or stop it; then run: \(again)")
+            guard invocation.isBluetooth else {
+                return (.unavailable, "wait until the other otaflash has ended, or stop it; then run: \(again)")
+            }
+            return (
+                .unavailable,
+                "end the other program that uses the device; to end the links of all programs: sudo systemctl restart bluetooth; "
+                    + "then run: \(again)"
+            )
         case .deviceBusy:
             return (
                 .unavailable,
                 "another host may be updating the device, its self-test may be running, or it limits the wear of its flash; wait, "
                     + "then run: \(resumed)"
             )
-        case .noAnswer:
-            let line = invocation.serialPort.map(silentLineAdvice) ?? ""
-            return (.linkLost, "\(repeats): \(resumed)\(line)")
-        case .linkLost: return (.linkLost, "\(repeats): \(resumed)")
+        case .attributeRefused: return (.protocolBroken, staleTableAdvice(invocation) + "; then run: \(resumed)")
+        case .noAnswer where error.isSilent:
+            guard invocation.isBluetooth else { return (.linkLost, supportAdvice(invocation, again)) }
+            return (
+                .linkLost,
+                "the device may drop requests until it is paired; pair with it: bluetoothctl pair \(invocation.bluetoothAddress); or, "
+                    + "\(staleTableAdvice(invocation)); then run: \(again)"
+            )
+        case .linkLost, .noAnswer: return (.linkLost, "\(repeats): \(resumed)")
         case .noProgress:
             let closer = invocation.isBluetooth ? "move closer to the device and " : ""
             return (
@@ -113,10 +114,9 @@ extension Failure {
         case .unsupportedDevice:
             return (.protocolBroken, unsupportedAdvice(error, invocation))
         case .protocolViolation:
-            return (
-                .protocolBroken,
+            let record =
                 "the device's firmware violates its protocol; record its messages: \(resumed) --log otaflash.log"
-            )
+            return (.protocolBroken, invocation.isBluetooth ? "\(staleTableAdvice(invocation)); or, \(record)" : record)
         case .flashFailed:
             return (.protocolBroken, "the device's flash may be worn or write-protected; try again: \(resumed)")
         case .digestMismatch:
@@ -218,6 +218,22 @@ extension Failure {
         }
     }
 
+    /// Returns the hint for a device over UDP or a serial port that does not answer.
+    private static func supportAdvice(_ invocation: Invocation, _ again: String) -> String {
+        guard let port = invocation.serialPort else {
+            return "check that the device is switched on, that its firmware supports SMP, and that the address is correct; then run: "
+                + again
+        }
+        let options = ["baud=9600", "framing=raw"].map { "--device " + Shell.quoted("serial:\(port)?\($0)") }
+        return "check that the device is switched on, and that its firmware has SMP on this port, with this baud rate (default: 115200) "
+            + "and framing (console, raw or raw-cobs; default: detected); examples: \(options[0]), \(options[1]); then run: \(again)"
+    }
+
+    /// Returns the hint for a device whose attribute table in bluetoothd may be stale.
+    private static func staleTableAdvice(_ invocation: Invocation) -> String {
+        "if its firmware was changed, remove its old attribute table and its bond: bluetoothctl remove \(invocation.bluetoothAddress)"
+    }
+
     /// Returns the hint for a command or an option that the device's protocol does not support.
     private static func unsupportedAdvice(_ error: UpdateError, _ invocation: Invocation) -> String {
         let uploadOnly = PushFlag.uploadOnly.argument
@@ -243,7 +259,8 @@ extension Failure {
             return
                 "if the device offers only the GATT OTA profile, omit \(uploadOnly): \(invocation.without(uploadOnly).line())"
         }
-        return "check that this is the intended device, and that its firmware offers the GATT OTA profile or SMP"
+        let check = "check that this is the intended device, and that its firmware offers the GATT OTA profile or SMP"
+        return invocation.isBluetooth ? "\(check); \(staleTableAdvice(invocation))" : check
     }
 
     /// Returns the hint for a bundle whose product name differs from the board's product name.
@@ -276,7 +293,8 @@ extension Failure {
             case .refused:
                 (
                     .protocolBroken,
-                    "list the services of the device: otaflash gatt services \(invocation.bluetoothDevice ?? "ble:ADDRESS")"
+                    "list the services of the device: otaflash gatt services \(invocation.bluetoothDevice ?? "ble:ADDRESS"); "
+                        + Self.staleTableAdvice(invocation)
                 )
             case .notPermitted: (.refused, Self.pairingAdvice(again))
             }

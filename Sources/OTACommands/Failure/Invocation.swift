@@ -1,3 +1,4 @@
+import BlueZ
 import OTAClient
 import OTASigning
 import OTAUpdate
@@ -49,6 +50,12 @@ package struct Invocation: Sendable {
     var serialPort: String? {
         guard let device, device.hasPrefix("serial:") else { return nil }
         return String(device.dropFirst("serial:".count).prefix { $0 != "?" })
+    }
+
+    /// The Bluetooth address of the device, or the word ADDRESS if the user did not give the address.
+    var bluetoothAddress: String {
+        let given = (device ?? bluetoothDevice ?? "").split(separator: "ble:", maxSplits: 1).last ?? ""
+        return BluetoothAddress(given)?.description ?? "ADDRESS"
     }
 
     /// The name of the virtual device; nil if the device is not virtual.

@@ -8,7 +8,6 @@ package import OTAUpdate
 /// Only one request at a time waits for its answer. While a SYNC waits for its answer, the conversation continues to send chunks.
 package struct ProfileConversation: Conversation {
     package static let updateProtocol = UpdateProtocol.ota
-    package static let codeAfterTimeout = UpdateError.Code.linkLost
 
     private enum State {
         /// The conversation expects nothing from the device.
@@ -53,6 +52,8 @@ package struct ProfileConversation: Conversation {
     private(set) var snapshot: DeviceSnapshot?
     /// The device's status at the start of the first link; nil until the first survey is complete.
     private(set) var first: DeviceSnapshot?
+    /// The number of surveys in a row that read a malformed value. The session fails at the second one.
+    private var malformedSurveys = 0
     /// True after the conversation sent CONFIRM, or sent DISCARD during a trial.
     ///
     /// The device may have performed the request even if no answer arrived.
@@ -92,6 +93,8 @@ package struct ProfileConversation: Conversation {
 
     /// Always true, because a GATT link opens only if the device answers.
     package var isDeviceReached: Bool { true }
+
+    package var hasAnswered: Bool { first != nil }
 
     /// The restart time that the device reports, but at least `RetryPolicy.longestWait` (8 s) and at most 180 s.
     package var restartTime: Duration {
@@ -133,7 +136,9 @@ package struct ProfileConversation: Conversation {
     package mutating func deadlinePassed() {
         switch state {
         case .idle: break
-        case .surveying: reconnect(afterTimeout: Self.surveyLimit, "the device did not report its status")
+        case .surveying:
+            let seconds = Self.surveyLimit.components.seconds
+            reconnect(.afterLoss(LinkError(.timedOut, "the device did not report its status within \(seconds) s")))
         case .pausing(_, let request, let busyEnd): ask(request, busyEnd: busyEnd)
         case .exchanging:
             if let exchange, exchange.due <= shared.now {
@@ -179,10 +184,14 @@ package struct ProfileConversation: Conversation {
             default: break
             }
         } catch {
-            return fail(error)
+            // The value may be of another attribute: bluetoothd may have read the attribute table before the device got other firmware. A new
+            // link can have a new table.
+            malformedSurveys += 1
+            return malformedSurveys > 1 ? fail(error) : reconnect(.afterLoss(LinkError(.lost, error.context)))
         }
         state = .surveying(survey, due: due)
         guard let snapshot = survey.snapshot else { return }
+        malformedSurveys = 0
         self.snapshot = snapshot
         if first == nil { first = snapshot }
         state = .exchanging

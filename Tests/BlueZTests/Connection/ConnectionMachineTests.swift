@@ -343,6 +343,15 @@ struct ConnectionMachineTests {
         #expect(rig.tell(.finished(.refresh)) == [.ready(Rig.device)])
     }
 
+    @Test("refreshesCache removes a device first, but not a paired device", arguments: [false, true])
+    func refreshesTheTable(isPaired: Bool) {
+        var tree = Self.seen
+        tree.set(Rig.device, BlueZName.device, "Paired", .boolean(isPaired))
+        var rig = Rig(tree) { $0.refreshesCache = true }
+        let removal = ConnectionMachine.Call.removeDevice(Rig.device, adapter: Rig.adapter)
+        #expect(rig.tell(.started) == [.call(isPaired ? .takeTurn(adapter: Rig.adapter) : removal)])
+    }
+
     // MARK: - Existing links
 
     @Test("takesOver disconnects the existing link first")

@@ -249,6 +249,50 @@ import Testing
         #expect(talk.now == .seconds(90))
     }
 
+    /// bluetoothd's attribute table can be from earlier firmware. The handle of Version is then the handle of another attribute.
+    @Test("a malformed value at the start of a link is read again over a new link, but only once in a row")
+    func readsAMalformedValueAgain() throws {
+        var talk = try Conversation(.status)
+        for round in 1...2 {
+            talk.comeUp(Device(version: "not a version"))
+            guard round == 1 else { break }
+            #expect(talk.error == nil)
+            talk.expect(.disconnect)
+            talk.tell(.linkDown(LinkError(.lost, "closed")))
+            talk.waitForDeadline()
+            talk.expect(.connect)
+        }
+        #expect(talk.error == .protocolViolation)
+        talk = try Conversation(.status)
+        talk.comeUp(Device(version: "not a version"))
+        talk.forget()
+        talk.tell(.linkDown(LinkError(.lost, "closed")))
+        talk.waitForDeadline()
+        talk.expect(.connect)
+        talk.comeUp(Device())
+        #expect(talk.report?.outcome == .done)
+    }
+
+    @Test("a device that never reports its status fails with no-answer")
+    func neverDescribed() throws {
+        var talk = try push()
+        for _ in 0..<4 {
+            let channels: Set = [
+                ProfileChannel.info, ProfileChannel.control, ProfileChannel.data, ProfileChannel.progress,
+                ProfileChannel.version,
+            ]
+            talk.tell(.linkUp(LinkProperties(channels: channels, maximumValueLength: 244)))
+            talk.waitForDeadline()
+            talk.tell(.linkDown(LinkError(.lost, "closed")))
+            if talk.outcome == nil { talk.waitForDeadline() }
+        }
+        guard case .failure(let error)? = talk.outcome else {
+            Issue.record("the session does not fail")
+            return
+        }
+        #expect(error.code == .noAnswer && error.isSilent)
+    }
+
     @Test("a push ends with link-lost after three reconnects without progress")
     func triesThreeTimesWithoutProgress() throws {
         var talk = try push()
