@@ -167,6 +167,22 @@ import Testing
         }
     }
 
+    /// The device accepts the subscription without a bond. It drops the writes without response.
+    @Test(
+        "an SMP device that drops writes without a bond is paired, or refused with 77",
+        arguments: [("123456", 0), (nil, 77)] as [(String?, Int32)])
+    func aDeviceDropsWritesWithoutABond(passkey: String?, exit: Int32) async throws {
+        try await World.run(passkey: 123_456, board: "board") { world in
+            let words = ["status", "--device", world.device, "--format", "json"]
+            let run = try await Sandbox().run(
+                words + (passkey.map { ["--passkey", $0] } ?? []), env: Sandbox.environment(of: world))
+            #expect(run.exit == exit, "\(run.err)")
+            guard exit != 0 else { return }
+            #expect(try run.json().error?.code?.string == "not-permitted")
+            #expect(try run.json().error?.hint?.string?.contains("--passkey") == true)
+        }
+    }
+
     @Test("a terminal user is asked for the passkey of the device")
     func thePasskeyIsAskedForOnATerminal() async throws {
         try await World.run(passkey: 123_456) { world in

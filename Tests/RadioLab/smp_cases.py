@@ -8,6 +8,7 @@ import time
 
 import bundle
 from cases import case
+from faults import restart_with
 from lab import HERE, PASSKEY, Process, until
 from refusals import assert_refused
 from speed import PACKET, PER_EVENT
@@ -235,14 +236,19 @@ def smp_scan(lab):
     assert seen[0]["address"].endswith(device.address), seen
 
 
-@case()
-def smp_passkey(lab):
-    """A device on another stack requires a passkey for subscribing and writing. It is paired and updated."""
+def bumble_bridge(lab, *options, **more):
+    """Starts a device on another stack, whose packets a virtual device on UDP answers."""
     lab.create("--protocol", "smp")
     served = Process([lab.binary, "simulate", "serve", "kitchen", "--udp", 1337], "kitchen", env=lab.environment)
     lab.stack.callback(served.process.kill)
     until(lambda: served.err.when("is at udp:"), 10, "the device is served")
-    bridge = lab.bumble(smp=1337, passkey=PASSKEY)
+    return lab.bumble(*options, smp=1337, **more)
+
+
+@case()
+def smp_passkey(lab):
+    """A device on another stack requires a passkey for subscribing and writing. It is paired and updated."""
+    bridge = bumble_bridge(lab, passkey=PASSKEY)
     image = lab.mcuboot(100_000)
     seen = lab.otaflash("scan", "--adapter", "hci0", "--timeout", "4")["devices"]
     assert [it["protocols"] for it in seen] == [["smp"]] and "version" not in seen[0] and "requires pairing" in seen[0]["unread"], seen
@@ -252,6 +258,27 @@ def smp_passkey(lab):
     lab.figure(told(check(lab.push(image, bridge, "--passkey", str(PASSKEY)).done(), image)))
     assert [event["authenticated"] for event in bridge.events("paired")] == [True], bridge.events("paired")
     lab.assert_nothing_left()
+
+
+@case()
+def smp_passkey_for_writes(lab):
+    """A device requires a passkey only for writing: it drops writes without response. It is paired, or refused with 77."""
+    bridge = bumble_bridge(lab, "--open-subscription", passkey=PASSKEY)
+    image = lab.mcuboot(20_000)
+    assert_refused(lab.push(image, bridge).done(exit_code=77), "not-permitted")
+    lab.assert_nothing_left()
+    time.sleep(1)
+    lab.figure(told(check(lab.push(image, bridge, "--passkey", str(PASSKEY)).done(), image)))
+    lab.assert_nothing_left()
+
+
+@case()
+def smp_attributes_moved(lab):
+    """bluetoothd's table of the device is from other firmware: a command reads the table again."""
+    bridge = bumble_bridge(lab, layout=0)
+    assert lab.otaflash("status", "--device", f"ble:{bridge.address}")["device"]["running_version"] == "1.0.0"
+    restart_with(bridge, 1)
+    assert lab.otaflash("status", "--device", f"ble:{bridge.address}")["device"]["running_version"] == "1.0.0"
 
 
 # ---- MCUmgr's own clients

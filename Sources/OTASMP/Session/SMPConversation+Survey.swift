@@ -155,6 +155,23 @@ extension SMPConversation {
         report(.note("the device reports no usable value for its buffers: \(unusable)"))
     }
 
+    /// The maximum length in bytes of a value that the conversation sends on this link.
+    var valueLength: Int {
+        let longest = shared.link.maximumValueLength
+        return shared.link.preservesMessageBoundaries ? longest : ChunkLength.planned(link: longest)
+    }
+
+    /// Returns the time limit for the answer to an attempt of a request.
+    ///
+    /// Over UDP and serial, a link opens even while the device restarts. So only an answer shows that the device has restarted. After a
+    /// restart request, the conversation therefore requests the image list every second until the device answers.
+    func timeLimit(of request: SMPRequest, attempt: Int) -> Duration {
+        if probe == .reassembly { return request.timeLimit(attempt: device.probes) }
+        let isLooking =
+            shared.link.preservesMessageBoundaries && shared.restartDeadline != nil && request == .imageState
+        return isLooking ? .seconds(1) : request.timeLimit(attempt: attempt)
+    }
+
     /// Handles a new image list from the device.
     mutating func listed(_ list: SMPImageList) {
         self.list = list

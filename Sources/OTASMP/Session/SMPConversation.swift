@@ -7,7 +7,6 @@ package import OTAUpdate
 /// push also continues after a lost link. The features of the device are requested once, because a new link does not change them.
 package struct SMPConversation: Conversation {
     package static let updateProtocol = UpdateProtocol.smp
-    package static let codeAfterTimeout = UpdateError.Code.noAnswer
 
     private enum State {
         /// The conversation expects nothing from the device.
@@ -68,6 +67,8 @@ package struct SMPConversation: Conversation {
     /// The current upload; nil if no upload is in progress on this link.
     var upload: SMPUpload?
     private var assembler = SMPFrameAssembler()
+    /// Whether the device has notified a value on the current link.
+    private var hasNotified = false
     /// The SMP version of the requests.
     private var version = SMPFrame.Version.second
     var device = SMPDevice()
@@ -132,6 +133,7 @@ package struct SMPConversation: Conversation {
             return fail(UpdateError(.unsupportedDevice, "the device does not offer SMP, MCUmgr's protocol"))
         }
         assembler = SMPFrameAssembler()
+        hasNotified = false
         list = nil
         questions = []
         isSurveying = false
@@ -146,7 +148,9 @@ package struct SMPConversation: Conversation {
             if first == nil { questions = firstQuestions }
             askNext()
         case .notified(let bytes, SMPChannel.value): notified(bytes)
-        case .refused(let error, _): refused(error)
+        // While the conversation waits for answers, the device can only refuse the write with response of `askAgain`. A device may accept
+        // only writes without response, so all errors except a demand for pairing are ignored.
+        case .refused(let error, _): if !isExchanging || error.code == .notPermitted { refused(error) }
         case .subscribed, .value, .notified, .written: break
         }
     }
@@ -209,31 +213,21 @@ package struct SMPConversation: Conversation {
         askAgain(Exchange(request: request, sequence: sequence, since: shared.now, busyEnd: busyEnd))
     }
 
+    private var isExchanging: Bool { if case .exchanging = state { true } else { false } }
+
     /// Sends the next attempt of a request.
+    ///
+    /// A device that demands a bond drops a write without response, and reports no error. So if the device has sent nothing on this link,
+    /// the last attempt is a write with response. The transport then pairs, or reports that the device demands pairing.
     private mutating func askAgain(_ exchange: Exchange) {
         state = .exchanging
         var exchange = exchange
         exchange.attempt += 1
         exchange.due = shared.now + timeLimit(of: exchange.request, attempt: exchange.attempt)
-        send(exchange.request, sequence: exchange.sequence)
+        let demandsResponse =
+            !hasNotified && exchange.attempt == exchange.request.attempts && !shared.link.preservesMessageBoundaries
+        send(exchange.request, sequence: exchange.sequence, demandsResponse: demandsResponse)
         exchanges.append(exchange)
-    }
-
-    /// Returns the time limit for the answer to an attempt of a request.
-    ///
-    /// Over UDP and serial, a link opens even while the device restarts. So only an answer shows that the device has restarted. After a
-    /// restart request, the conversation therefore requests the image list every second until the device answers.
-    private func timeLimit(of request: SMPRequest, attempt: Int) -> Duration {
-        if probe == .reassembly { return request.timeLimit(attempt: device.probes) }
-        let isLooking =
-            shared.link.preservesMessageBoundaries && shared.restartDeadline != nil && request == .imageState
-        return isLooking ? .seconds(1) : request.timeLimit(attempt: attempt)
-    }
-
-    /// The maximum length in bytes of a value that the conversation sends on this link.
-    var valueLength: Int {
-        let longest = shared.link.maximumValueLength
-        return shared.link.preservesMessageBoundaries ? longest : ChunkLength.planned(link: longest)
     }
 
     /// Returns an error if the request must fit in one value and does not fit; nil if the request may be sent.
@@ -267,16 +261,21 @@ package struct SMPConversation: Conversation {
     /// Sends a request with this sequence number.
     ///
     /// A packet that is longer than one value is split into several values. No other packet is sent between these values.
-    private mutating func send(_ request: SMPRequest, sequence: UInt8) {
+    private mutating func send(_ request: SMPRequest, sequence: UInt8, demandsResponse: Bool = false) {
         let bytes = request.frame(sequence: sequence, version: version).bytes
         let length = max(1, valueLength)
         let values = stride(from: 0, to: bytes.count, by: length).map { Array(bytes[$0...].prefix(length)) }
-        submit(.send(values, SMPChannel.value))
+        if demandsResponse, values.count == 1 {
+            submit(.write(values[0], SMPChannel.value))
+        } else {
+            submit(.send(values, SMPChannel.value))
+        }
     }
 
     // MARK: Answers
 
     private mutating func notified(_ bytes: [UInt8]) {
+        hasNotified = true
         do throws(SMPFrameError) {
             for frame in try assembler.take(bytes) {
                 guard listensToFrames else { return }

@@ -19,6 +19,8 @@ struct PlayedDevice {
     private(set) var reports: [UpdateProgress] = []
     /// The packets that reached the device.
     private(set) var frames: [SMPFrame] = []
+    /// The numbers of the packets in `frames` that were written with response.
+    private(set) var written: [Int] = []
     private(set) var links = 0
     /// The number of packets in each burst, without uploads.
     private(set) var bursts: [Int] = []
@@ -38,9 +40,10 @@ struct PlayedDevice {
     /// - Parameters:
     ///   - shorterLinks: The longest value in bytes, by the number of the link. Links are numbered from 1.
     ///   - framingOverhead: The bytes of the device's buffer that the framing of each value needs.
+    ///   - refusal: The error with which the device refuses each write with response; nil: the device accepts them.
     init(
         _ task: UpdateTask<[SMPImage]>, valueLength: Int = 4096, shorterLinks: [Int: Int] = [:],
-        framingOverhead: Int = 0, seed: UInt64 = 1, answering: (SMPFrame, Int) -> Reply
+        framingOverhead: Int = 0, seed: UInt64 = 1, refusal: LinkError? = nil, answering: (SMPFrame, Int) -> Reply
     ) {
         var session: UpdateSession
         do throws(UpdateError) {
@@ -76,7 +79,19 @@ struct PlayedDevice {
                     events = isUp ? [.linkDown(LinkError(.lost, "closed"))] : []
                     isUp = false
                 case .link(.subscribe(let channel)): events.append(.link(.subscribed(channel)))
-                case .link(.send(let values, _)):
+                case .link(.write(_, let channel)) where refusal != nil:
+                    written.append(frames.count)
+                    if let refusal { events.append(.link(.refused(refusal, channel))) }
+                case .link(.send), .link(.write):
+                    var values: [[UInt8]] = []
+                    switch action {
+                    case .link(.send(let sent, _)): values = sent
+                    case .link(.write(let value, let channel)):
+                        values = [value]
+                        written.append(frames.count)
+                        events.append(.link(.written(channel)))
+                    default: break
+                    }
                     for value in values {
                         for frame in (try? assembler.take(value)) ?? [] {
                             frames.append(frame)

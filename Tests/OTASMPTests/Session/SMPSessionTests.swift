@@ -290,6 +290,39 @@ import Testing
         #expect(played.now > .seconds(15) && played.now < .seconds(20))
     }
 
+    /// A device can drop a write without response if the link has no bond, and report the error only for a write with response.
+    @Test("if a device sends nothing, the last attempt is a write with response, and a demand for pairing ends it")
+    func writesWithResponseToASilentDevice() {
+        let played = PlayedDevice(.status, refusal: LinkError(.notPermitted, "not paired")) { _, _ in .silence }
+        #expect(played.error == .notPermitted && played.written == [3] && played.links == 1)
+        #expect(played.now < .seconds(8))
+    }
+
+    @Test("a device that does not support a write with response is waited for")
+    func ignoresARefusedWriteWithResponse() {
+        let played = PlayedDevice(.status, refusal: LinkError(.refused, "write not permitted")) { _, _ in .silence }
+        #expect(played.error == .noAnswer && played.links == 4)
+    }
+
+    @Test("a device that answers only a write with response is used")
+    func usesTheAnswerToAWriteWithResponse() throws {
+        let slots = slots(try ExampleImage.make())
+        var count = 0
+        let played = PlayedDevice(.status) { frame, _ in
+            count += 1
+            return count < 4 ? .silence : slots.answer(frame)
+        }
+        #expect(played.report?.outcome == .done && played.written == [3] && played.links == 1)
+    }
+
+    @Test("a device that has sent a packet on the link gets no write with response")
+    func writesWithoutResponseAfterAnAnswer() throws {
+        let image = try ExampleImage.make()
+        let slots = slots(image)
+        let played = PlayedDevice(push(image)) { frame, _ in frame.isMark ? .silence : slots.answer(frame) }
+        #expect(played.written.isEmpty && played.frames.contains { $0.isMark })
+    }
+
     @Test("a late answer to an earlier attempt is accepted")
     func takesALateAnswer() throws {
         let image = try ExampleImage.make()
