@@ -388,20 +388,3 @@ def smp_speed_of_a_small_device(lab):
     lab.figure(f"bound {BOUND:.0f} B/s; otaflash {rate:.0f} ({rate / BOUND:.1%}), {transfer['gaps']} gaps")
     assert transfer["chunk_size"] == 244 and transfer["resent_bytes"] == 0, transfer
     assert rate >= 20_000, f"{rate:.0f} B/s is less than 20,000 B/s"
-
-
-@case(limit=120)
-def smp_speed_of_a_small_device_that_refuses(lab):
-    """Like Zephyr without `params` and reassembly: of four packets at once, the first gets the answer *no memory*. 12 kB/s, no stall."""
-    lab.air("set", "interval", 15)
-    lab.exchange(247)
-    made = ("--without", "parameters", "--without", "reassembly", "--without", "slots", "--buffer-size", 384, "--buffers", 4)
-    device = lab.smp(*made, "--answer-time", 2, "--release-time", 10)
-    image = lab.mcuboot(100 << 10)
-    size = image.stat().st_size
-    push = lab.push(image, device)
-    transfer = check(push.done(), image)
-    rate, _ = arrival(device, size, push.begun)
-    whole = size / transfer["seconds"]
-    lab.figure(f"bound {BOUND:.0f} B/s; otaflash {rate:.0f}, {whole:.0f} with the start of the upload, {transfer['gaps']} gaps")
-    assert whole >= 12_000, f"{whole:.0f} B/s is less than 12,000 B/s"
