@@ -104,6 +104,55 @@ import Testing
         #expect(try rig.step(at: 200)?.state == .halted, "a halt is final until the operator resumes the rollout")
     }
 
+    @Test("a rollout runs on at the permitted percentage of failures, and halts above it")
+    func permittedPercentage() throws {
+        for (ended, state) in [(20, RolloutProgress.State.running), (19, .halted)] {
+            let rig = try Rig()
+            rig.records += try (100..<400).map { try rig.fixtures.record("sim-\($0)") }
+            let canary = rig.devices(in: 0)
+            #expect(canary.count >= 20)
+            // 5 % are permitted.
+            try rig.end(canary.prefix(ended - 1))
+            try rig.end(canary.dropFirst(ended - 1).prefix(1), .giveUp(.rolledBack, by: rig.fixtures.a))
+            let progress = try #require(try rig.step(at: 0))
+            #expect(progress.state == state && progress.counts.ended == ended && progress.counts.failed == 1)
+        }
+    }
+
+    @Test("the next stage starts with exactly the required percentage of updated devices, and not below it")
+    func requiredPercentage() throws {
+        for (done, stage) in [(19, 1), (18, 0)] {
+            let rig = try Rig()
+            rig.records += try (100..<400).map { try rig.fixtures.record("sim-\($0)") }
+            let canary = rig.devices(in: 0)
+            // 95 % are required.
+            try rig.end(canary.prefix(done))
+            try rig.end(canary.dropFirst(done).prefix(20 - done), .giveUp(.linkLost, by: rig.fixtures.a))
+            _ = try rig.step(at: 0)
+            #expect(try rig.step(at: 60)?.stage == stage)
+        }
+    }
+
+    @Test("a rollout without an ended device does not become complete")
+    func noDevices() throws {
+        let rig = try Rig()
+        let stage = try #require(Stage(.percent(100)))
+        rig.rollout = try rig.fixtures.verified(rig.fixtures.rollout(stages: [stage]))
+        rig.machine = StageMachine(rig.rollout, progress: nil, memory: rig.memory)
+        rig.records = []
+        for day in 0...3 { #expect(try rig.step(at: 86_400 * Double(day))?.state == .running) }
+    }
+
+    @Test("an older version of the rollout does not replace the newer one")
+    func olderVersion() throws {
+        let rig = try Rig()
+        let first = rig.rollout
+        try rig.change(to: .paused)
+        rig.machine.update(first)
+        #expect(rig.machine.rollout.value.state == .paused)
+        #expect(try rig.step(at: 0)?.rolloutSerial == 2)
+    }
+
     @Test("many updated devices of the first stages do not hide the failures of the current stage")
     func haltOfOneStage() throws {
         let rig = try Rig()

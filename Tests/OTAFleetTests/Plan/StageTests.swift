@@ -28,6 +28,15 @@ import Testing
         #expect((40...160).contains(counts[0]) && (820...1180).contains(counts[1]) && counts[2] == 10_000)
     }
 
+    @Test("a stage of n % admits the places below 100 n, and not the place 100 n")
+    func firstPlaceAbove() throws {
+        let rollout = try Fixtures().rollout()
+        let devices = try (0..<30_000).map { try #require(DeviceID("sim-\($0)")) }
+        let places = Dictionary(devices.map { (Stage.place(of: $0, in: rollout.name), $0) }) { first, _ in first }
+        let (last, next) = (try #require(places[99]), try #require(places[100]))
+        #expect(rollout.firstStage(for: last, groups: []) == 0 && rollout.firstStage(for: next, groups: []) == 1)
+    }
+
     @Test("the places of two rollouts are independent")
     func otherRollout() throws {
         let (one, two) = (try Fixtures().rollout("one"), try Fixtures().rollout("two"))

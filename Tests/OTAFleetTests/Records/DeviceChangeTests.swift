@@ -96,6 +96,25 @@ import Testing
         #expect(try waiting.changed(Self.change(.leaseSame, fixtures), at: nil).retryAfter == nil)
     }
 
+    @Test("a takeover counts an interrupted attempt, except as the first attempt of another rollout")
+    func interruptedAttempts() throws {
+        let fixtures = try Fixtures()
+        let running = try Self.record(in: .running, fixtures)
+        #expect(try running.changed(Self.change(.takeOver, fixtures), at: nil).interruptedAttempts == 1)
+        let newer = DeviceChange.takeOver(
+            rollout: try #require(RolloutName("newer")), created: fixtures.created.advanced(by: 1), holder: fixtures.b)
+        let first = try running.changed(newer, at: nil)
+        #expect(first.attempt == 1 && first.interruptedAttempts == 0)
+    }
+
+    @Test("a device waits at least 0 s and at most 1 h", arguments: [(-1, 0), (0, 0), (3600, 3600), (3601, 3600)])
+    func waits(after seconds: Int, retryAfter: Int) throws {
+        let fixtures = try Fixtures()
+        let running = try Self.record(in: .running, fixtures)
+        #expect(
+            try running.changed(.wait(.linkLost, after: seconds, by: fixtures.a), at: nil).retryAfter == retryAfter)
+    }
+
     @Test("each write of an attempt has another number, and a push that connects does not end the phase trial")
     func beats() throws {
         let fixtures = try Fixtures()

@@ -28,6 +28,16 @@ import Testing
         #expect(window.size == 5)
     }
 
+    @Test("the answers before a gap do not count after it")
+    func startsTheCountAgain() {
+        var window = SMPWindow(limit: 3, size: 2, delivery: .fragmented)
+        var answered = window
+        #expect(sizes(&answered, answers: 1) == [2])
+        window.shrink()
+        answered.shrink()
+        #expect(answered == window)
+    }
+
     @Test("a size with a gap is tried again after 100 windows, and after twice as many at each failure")
     func triesAgainLaterAndLater() {
         var window = SMPWindow(limit: 3, size: 3, delivery: .fragmented)
