@@ -159,10 +159,10 @@ extension World {
         package init(what: String) { self.what = what }
     }
 
-    /// Waits until the condition is true, for at most 20 s. It polls, because most conditions belong to another process that sends no
-    /// event for them.
+    /// Waits until the condition is true. It polls, because most conditions belong to another process that sends no event for them. On a
+    /// busy machine, each poll takes longer, so the number of polls is limited, and not the time.
     package func until(_ what: String, _ condition: () async throws -> Bool) async throws {
-        for _ in 0..<2_000 {
+        for _ in 0..<6_000 {
             if try await condition() { return }
             try await Task.sleep(for: .milliseconds(10))
         }

@@ -162,10 +162,17 @@ import Testing
                 at: bundle, to: URL(filePath: "\(fixture.folder)/bundles/copy-\(number).otaf"))
             try fixture.write("bundles/bad-\(number).otaf", Array("OTAF".utf8))
         }
-        let begun = ContinuousClock.now
+        // The processor time of this thread does not depend on the other work of the machine.
+        let begun = processorTime()
         let bases = fixture.find("bundles")
-        #expect(begun.duration(to: .now) < .seconds(10))
+        #expect(processorTime() - begun < .seconds(10))
         #expect(bases.count == 2502 && Set(bases.map(\.digest)).count == 2)
         #expect(fixture.notes.count == 4 && fixture.notes.last?.contains("2497 more files") == true)
+    }
+
+    private func processorTime() -> Duration {
+        var time = timespec()
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time)
+        return .seconds(time.tv_sec) + .nanoseconds(time.tv_nsec)
     }
 }

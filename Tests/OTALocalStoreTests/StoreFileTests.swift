@@ -253,7 +253,7 @@ import Testing
 
     @Test(
         "a watch ends with store-records-lost after the file was deleted or replaced, and the process uses the new file",
-        .timeLimit(.minutes(1)), arguments: ["deleted", "replaced", "overwritten"])
+        arguments: ["deleted", "replaced", "overwritten"])
     func replaced(_ how: String) async throws {
         let folder = try StoreFolder()
         let store = try await folder.open()

@@ -14,10 +14,10 @@ extension World {
         try await until("no link is left") { try await !isConnected }
     }
 
-    /// Repeats `body` until it succeeds, for at most 10 s. A restarted bluetoothd needs a short time, and it has no event for its
+    /// Repeats `body` until it succeeds, at most 600 times. A restarted bluetoothd needs a short time, and it has no event for its
     /// readiness.
     func retrying<Result>(_ body: () async throws -> Result) async throws -> Result {
-        for _ in 0..<200 {
+        for _ in 0..<600 {
             if let result = try? await body() { return result }
             try await Task.sleep(for: .milliseconds(50))
         }

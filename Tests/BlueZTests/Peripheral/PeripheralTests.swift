@@ -235,7 +235,7 @@ struct PeripheralTests {
         }
     }
 
-    @Test("services and advertisement are registered again after a restart of bluetoothd", .timeLimit(.minutes(1)))
+    @Test("services and advertisement are registered again after a restart of bluetoothd")
     func isOfferedAgain() async throws {
         try await serve { fake, peripheral, _ in
             try await peripheral.withAdvertisement(Advertisement(serviceUUIDs: [Self.service])) {

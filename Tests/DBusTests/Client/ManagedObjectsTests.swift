@@ -1,7 +1,7 @@
 import DBus
 import Testing
 
-@Suite("Managed objects of a service", .timeLimit(.minutes(1)))
+@Suite("Managed objects of a service")
 struct ManagedObjectsTests {
     /// A service of dbus-fast. dbus-fast implements GetManagedObjects and sends the signals of the exported objects.
     private static let service = """

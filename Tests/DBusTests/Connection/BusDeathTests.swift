@@ -2,8 +2,8 @@ import DBus
 import Glibc
 import Testing
 
-/// The bus is killed with SIGKILL. Every waiting operation must end at once. A failure shows as a hang until the time limit.
-@Suite("Death of the bus", .timeLimit(.minutes(1)))
+/// The bus is killed with SIGKILL. Every waiting operation must end at once. A failure is a test that does not end.
+@Suite("Death of the bus")
 struct BusDeathTests {
     @Test("pending calls and batches end with disconnected when the bus dies")
     func midCall() async throws {

@@ -68,13 +68,14 @@ struct CallTests {
     @Test("a reply that arrived in time counts, even if the thread was blocked past the deadline")
     func anAnswerThatCameWhileTheThreadStoodStill() async throws {
         try await Peer.run { connection, peer in
+            let limit = try await peer.usualLimit()
             let begun = ContinuousClock.now
             let call = Task {
                 try await connection.call(
-                    Peer.name, Peer.path, Peer.name, "Run", ["await asyncio.sleep(0.05)"], timeout: .seconds(1))
+                    Peer.name, Peer.path, Peer.name, "Run", ["await asyncio.sleep(0.05)"], timeout: limit)
             }
             _ = try await peer.call("Echo")
-            await standStill(connection, until: begun.advanced(by: .milliseconds(1_200)))
+            await standStill(connection, until: begun.advanced(by: limit + .milliseconds(200)))
             _ = try await call.value
         }
     }
@@ -148,14 +149,14 @@ struct CallTests {
 
     @Test("a batch reports the result of each call separately")
     func aBatchTellsEachCallsFailure() async throws {
-        try await Peer.run { connection, _ in
+        try await Peer.run { connection, peer in
             let answers = await connection.call(
                 [
                     DBusMethodCall(Peer.name, Peer.path, Peer.name, "Echo", [1]),
                     DBusMethodCall(Peer.name, "malformed", Peer.name, "Echo"),
                     DBusMethodCall(Peer.name, Peer.path, Peer.name, "Fail", ["org.example.Error.No", ""]),
                     DBusMethodCall(Peer.name, Peer.path, Peer.name, "Never"),
-                ], timeout: .seconds(2))
+                ], timeout: try await peer.usualLimit())
             #expect(
                 answers == [
                     .success([1]), .failure(DBusError(.invalidArguments, "")),

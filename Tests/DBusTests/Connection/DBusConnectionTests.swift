@@ -2,7 +2,7 @@ import DBus
 import Glibc
 import Testing
 
-@Suite("Opening and closing a D-Bus connection", .serialized, .timeLimit(.minutes(1)))
+@Suite("Opening and closing a D-Bus connection", .serialized)
 struct DBusConnectionTests {
     @Test("open throws connectionFailed or invalidArguments for an address without a bus")
     func noBusThere() async throws {

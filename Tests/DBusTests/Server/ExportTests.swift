@@ -2,7 +2,7 @@ import DBus
 import Testing
 
 /// The caller of the exported objects is `peer.py`, which does not use libdbus.
-@Suite("Exported D-Bus objects", .timeLimit(.minutes(1)))
+@Suite("Exported D-Bus objects")
 struct ExportTests {
     /// An object like a characteristic that a program exports for BlueZ.
     private static func characteristic(_ written: @escaping DBusMethod.Handler = { _ in [] }) -> DBusInterface {

@@ -2,7 +2,7 @@ import DBus
 import Glibc
 import Testing
 
-@Suite("Packet sockets", .timeLimit(.minutes(1)))
+@Suite("Packet sockets")
 struct PacketSocketTests {
     /// Runs `body` with two connected sockets of this program.
     private static func run(

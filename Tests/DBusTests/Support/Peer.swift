@@ -50,6 +50,13 @@ struct Peer: Sendable {
         return String(cString: value)
     }
 
+    /// Returns a time in which the peer replies, also on a busy machine: ten times the duration of a call, and at least 1 s.
+    func usualLimit() async throws -> Duration {
+        let begun = ContinuousClock.now
+        _ = try await python("await asyncio.sleep(0.05)")
+        return max(.seconds(1), begun.duration(to: .now) * 10)
+    }
+
     /// Calls a method of the peer.
     @discardableResult
     func call(_ member: String, _ arguments: DBusValue...) async throws -> [DBusValue] {
