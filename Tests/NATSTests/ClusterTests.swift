@@ -4,7 +4,7 @@ import Testing
 
 /// Three servers of version 2.15.1. A cluster of 2.9.10 accepts several writes with the same expected revision
 /// (https://github.com/nats-io/nats-server/issues/4320).
-@Suite("Cluster of three servers", .timeLimit(.minutes(5)))
+@Suite("Cluster of three servers")
 struct ClusterTests {
     @Test("of 12 writers, at most one wins each round, also while each server is killed and started again")
     func race() async throws {

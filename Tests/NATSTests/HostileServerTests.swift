@@ -4,7 +4,7 @@ import NATSTestSupport
 import Testing
 
 /// The server has no JetStream, and another client answers in its place.
-@Suite("Answers of a hostile server", .timeLimit(.minutes(5)))
+@Suite("Answers of a hostile server")
 struct HostileServerTests {
     @Test("malformed answers to a write are refused")
     func writes() async throws {

@@ -2,7 +2,7 @@ import NATS
 import NATSTestSupport
 import Testing
 
-@Suite("Key-value buckets", .timeLimit(.minutes(5)))
+@Suite("Key-value buckets")
 struct KeyValueBucketTests {
     @Test(
         "a bucket keeps values with revisions, and refuses a write with another revision",

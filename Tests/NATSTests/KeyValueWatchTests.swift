@@ -2,7 +2,7 @@ import NATS
 import NATSTestSupport
 import Testing
 
-@Suite("Watch of a bucket", .timeLimit(.minutes(5)))
+@Suite("Watch of a bucket")
 struct KeyValueWatchTests {
     @Test("a watch returns all present values, and then each change", arguments: TestServer.Version.allCases)
     func snapshotAndChanges(_ version: TestServer.Version) async throws {

@@ -4,7 +4,7 @@ import NATS
 import NATSTestSupport
 import Testing
 
-@Suite("Connections to NATS servers", .timeLimit(.minutes(5)))
+@Suite("Connections to NATS servers")
 struct NATSConnectionTests {
     @Test(
         "a request gets its own reply, also among 500 requests at the same time", arguments: TestServer.Version.allCases

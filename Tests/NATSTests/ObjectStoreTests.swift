@@ -2,7 +2,7 @@ import NATS
 import NATSTestSupport
 import Testing
 
-@Suite("Object stores", .timeLimit(.minutes(5)))
+@Suite("Object stores")
 struct ObjectStoreTests {
     /// The bytes that `content` in peer.py also returns.
     static func content(_ size: Int) -> [UInt8] {

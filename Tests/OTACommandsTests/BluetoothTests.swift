@@ -85,7 +85,7 @@ import Testing
             let run = try await sandbox.shell(
                 """
                 "$0" gateway run --name desk --all --trust world.pub.pem --operators ops.pub.pem --format json >gateway.json & gateway=$!
-                "$0" rollout status spring --operators ops.pub.pem --wait --timeout 120s; status=$?
+                "$0" rollout status spring --operators ops.pub.pem --wait; status=$?
                 kill $gateway; wait $gateway; exit $status
                 """, env: Sandbox.environment(of: world))
             #expect(run.exit == 0, "\(run.err)")

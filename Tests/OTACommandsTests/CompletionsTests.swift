@@ -4,8 +4,7 @@ import Testing
 
 /// The tests type on a terminal of an interactive shell with the completion script of `otaflash`.
 ///
-/// The time limit is for a shell that waits for a key.
-@Suite("Completions in bash, zsh and fish", .timeLimit(.minutes(5))) struct CompletionsTests {
+@Suite("Completions in bash, zsh and fish") struct CompletionsTests {
     let sandbox: Sandbox
 
     init() async throws {

@@ -9,7 +9,7 @@ import SystemPackage
 import Testing
 
 /// The server has exactly the configuration that `fleet init --config` writes.
-@Suite("Fleet: the accounts and users of a NATS server", .timeLimit(.minutes(5))) struct FleetAccountsTests {
+@Suite("Fleet: the accounts and users of a NATS server") struct FleetAccountsTests {
     @Test(
         "an operator, a controller and a gateway complete a rollout, each with its own user",
         arguments: TestServer.Version.allCases)
@@ -17,7 +17,7 @@ import Testing
         try await FleetServer.run(version) { sandbox, server in
             let fleet = try await Fleet(in: sandbox, devices: 3, server: server.url)
             try await fleet.create("spring", "--stages", "devices=sim-d1,100%", "--advance", "100%,min=1")
-            let waited = try await fleet.withGateway { try await fleet.status("spring", "--wait", "--timeout", "90s") }
+            let waited = try await fleet.withGateway { try await fleet.status("spring", "--wait") }
             #expect(waited.exit == 0, "\(waited.err)")
             #expect(try await fleet.count("done") == 3)
             #expect(try await fleet.json("device", "hold", "sim-d2").device?.state?.string == "held")

@@ -3,7 +3,7 @@ import NATSTestSupport
 import OTANATSStore
 import Testing
 
-@Suite("Fleet: fleet init and fleet check", .timeLimit(.minutes(5))) struct FleetCheckTests {
+@Suite("Fleet: fleet init and fleet check") struct FleetCheckTests {
     @Test(
         "one server is suitable: fleet init creates the store, and fleet check passes",
         arguments: TestServer.Version.allCases)

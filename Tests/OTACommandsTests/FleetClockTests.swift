@@ -9,7 +9,7 @@ import SystemPackage
 import Testing
 
 /// Rollouts that operators with different clocks create.
-@Suite("Fleet: clocks of operators", .timeLimit(.minutes(5))) struct FleetClockTests {
+@Suite("Fleet: clocks of operators") struct FleetClockTests {
     @Test("a rollout is created after each rollout of its product, also if their clock was ahead by less than 300 s")
     func ahead() async throws {
         let fleet = try await Fleet(devices: 1)

@@ -11,7 +11,7 @@ import Testing
         let fleet = try await Fleet(devices: 2)
         try await fleet.create("spring")
         try await fleet.withGateway {
-            let waited = try await fleet.status("spring", "--wait", "--timeout", "60s")
+            let waited = try await fleet.status("spring", "--wait")
             #expect(waited.exit == 0, "\(waited.err)")
             let gateway = try #require(try await fleet.json("fleet", "gateways").gateways?[0])
             #expect(gateway.name?.string == "desk" && gateway.slots?.number == 4)
@@ -51,7 +51,7 @@ import Testing
 
     @Test(
         "fleet events --follow warns after an older copy of the store was restored, and prints the next events",
-        .timeLimit(.minutes(1)), arguments: ["lost", "used again"])
+        arguments: ["lost", "used again"])
     func restored(_ number: String) async throws {
         let sandbox = try Sandbox()
         try await LocalStore(FilePath(sandbox.path("fleet.db"))).append(event("first", "{}"))
@@ -206,7 +206,7 @@ import Testing
             "rollout", "create", "spring", "--release", fleet.release, "--select", "product=demo,group=beta", "--key",
             "ops.pem")
         #expect(created.exit == 0, "\(created.err)")
-        let waited = try await fleet.withGateway { try await fleet.status("spring", "--wait", "--timeout", "60s") }
+        let waited = try await fleet.withGateway { try await fleet.status("spring", "--wait") }
         #expect(waited.exit == 0, "\(waited.err)")
         let done = try await fleet.json("fleet", "devices", "--state", "done").devices?.array
         #expect(done?.map { $0.id?.string } == ["sim-d2"])

@@ -52,7 +52,7 @@ import Testing
     func complete() async throws {
         let fleet = try await Fleet(devices: 3)
         try await fleet.create("spring", "--stages", "devices=sim-d1,100%", "--advance", "90%,min=1,soak=2s")
-        let waited = try await fleet.withGateway { try await fleet.status("spring", "--wait", "--timeout", "60s") }
+        let waited = try await fleet.withGateway { try await fleet.status("spring", "--wait") }
         #expect(waited.exit == 0, "\(waited.err)")
         let store = try await LocalStore(FilePath(fleet.sandbox.path("state/fleet/fleet.db")))
         for (name, reason) in [("lab-1", "rolled-back"), ("lab-2", "rolled-back"), ("lab-3", "holder-gone")] {

@@ -12,7 +12,7 @@ import SystemPackage
 import Testing
 
 /// Rollouts over the store of a NATS server, with virtual devices: each test runs the programs as a user does.
-@Suite("Fleet: a rollout over a NATS server", .timeLimit(.minutes(5))) struct FleetServerTests {
+@Suite("Fleet: a rollout over a NATS server") struct FleetServerTests {
     @Test(
         "the commands and a gateway complete a rollout over a server",
         arguments: TestServer.Version.allCases)
@@ -21,7 +21,7 @@ import Testing
             try await server.createStore()
             let fleet = try await Fleet(devices: 4, server: server.url)
             try await fleet.create("spring", "--stages", "devices=sim-d1,100%", "--advance", "100%,min=1")
-            let waited = try await fleet.withGateway { try await fleet.status("spring", "--wait", "--timeout", "60s") }
+            let waited = try await fleet.withGateway { try await fleet.status("spring", "--wait") }
             #expect(waited.exit == 0, "\(waited.err)")
             let rollout = try waited.json().rollout
             #expect(rollout?.devices?.done?.number == 4 && rollout?.stage?.number == 2)
@@ -40,7 +40,7 @@ import Testing
             try await NATSClient.withClient(server.options) { try await NATSStore($0).create() }
             let fleet = try await Fleet(devices: 2, server: server.url)
             try await fleet.create("spring")
-            let waited = Task { try await fleet.status("spring", "--wait", "--timeout", "60s") }
+            let waited = Task { try await fleet.status("spring", "--wait") }
             // The command does not wait for a server that it has never reached, so it needs time for its first read.
             try await Task.sleep(for: .seconds(6))
             await server.kill()
@@ -288,7 +288,7 @@ import Testing
                     let away = try await fleet.status("spring")
                     #expect(away.exit == 69, "\(away.err)")
                     try await server.start()
-                    return try await fleet.status("spring", "--wait", "--timeout", "150s")
+                    return try await fleet.status("spring", "--wait")
                 }
             }
             #expect(gateway.err.contains("wait: this program tries again by itself"), "\(gateway.err)")
@@ -311,7 +311,7 @@ import Testing
                         try await fleet.kill("controller-state")
                         let early = try await fleet.status("spring")
                         #expect(try early.json().rollout?.stage?.number == 1)
-                        return try await fleet.status("spring", "--wait", "--timeout", "150s")
+                        return try await fleet.status("spring", "--wait")
                     }
                 }
             }.result

@@ -16,7 +16,7 @@ import Testing
     func complete() async throws {
         let fleet = try await Fleet(devices: 8)
         try await fleet.create("spring", "--stages", "devices=sim-d1+sim-d2,100%", "--advance", "100%,min=2")
-        let waited = try await fleet.withGateway { try await fleet.status("spring", "--wait", "--timeout", "60s") }
+        let waited = try await fleet.withGateway { try await fleet.status("spring", "--wait") }
         #expect(waited.exit == 0, "\(waited.err)")
         let rollout = try waited.json().rollout
         #expect(rollout?.devices?.done?.number == 8 && rollout?.stage?.number == 2 && rollout?.finished?.bool == true)
@@ -31,7 +31,7 @@ import Testing
         let fleet = try await Fleet(devices: 6, parameters: "&interval=300ms", "--trial", "1")
         try await fleet.create(
             "bad", "--stages", "devices=sim-d1+sim-d2,100%", "--advance", "100%,min=2", "--halt", "5%,min=2")
-        let waited = try await fleet.withGateway { try await fleet.status("bad", "--wait", "--timeout", "60s") }
+        let waited = try await fleet.withGateway { try await fleet.status("bad", "--wait") }
         #expect(waited.exit == 78, "\(waited.err)")
         #expect(try waited.json().error?.code?.string == "rollout-halted")
         #expect(try waited.json().error?.message?.string?.hasSuffix("halted in stage 1: 2 devices failed") == true)
@@ -132,7 +132,7 @@ import Testing
             #expect(early.exit == 75)
             #expect(try await fleet.json("fleet", "devices").devices?.array?.isEmpty == true)
             #expect(try await fleet.change("resume", "spring").exit == 0)
-            return try await fleet.status("spring", "--wait", "--timeout", "60s")
+            return try await fleet.status("spring", "--wait")
         }
         #expect(waited.exit == 0, "\(waited.err)")
     }
@@ -142,14 +142,14 @@ import Testing
         let fleet = try await Fleet(devices: 2)
         try await fleet.create("old")
         try await fleet.withGateway {
-            #expect(try await fleet.status("old", "--wait", "--timeout", "60s").exit == 0)
+            #expect(try await fleet.status("old", "--wait").exit == 0)
             let created = try await fleet.run(
                 [
                     "rollout", "create", "new", "--release", fleet.release, "--select", "product=demo", "--key",
                     "ops.pem",
                 ])
             #expect(created.exit == 0, "\(created.err)")
-            #expect(try await fleet.status("new", "--wait", "--timeout", "60s").exit == 0)
+            #expect(try await fleet.status("new", "--wait").exit == 0)
         }
         let words = ["--operators", "ops.pub.pem"]
         let status = try await fleet.run(["rollout", "status", "old"] + words)

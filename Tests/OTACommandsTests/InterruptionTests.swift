@@ -119,12 +119,12 @@ import Testing
         return result.terminationStatus
     }
 
-    @Test("a push whose stderr is blocked ends with 75 after --timeout", .timeLimit(.minutes(1)))
+    @Test("a push whose stderr is blocked ends with 75 after --timeout")
     func timeoutBehindABlockedStream() async throws {
         #expect(try await pushingBlocked(["--verbose", "--timeout", "1s"]) == .exited(75))
     }
 
-    @Test("a second signal ends a push at once although its stderr is blocked", .timeLimit(.minutes(1)))
+    @Test("a second signal ends a push at once although its stderr is blocked")
     func secondSignalBehindABlockedStream() async throws {
         // The kernel merges two pending signals of the same number.
         let status = try await pushingBlocked(["--progress", "none"]) { process in
@@ -133,7 +133,7 @@ import Testing
         #expect([.exited(130), .exited(143)].contains(status), "\(status)")
     }
 
-    @Test("a push of a FIFO without a writer ends with 75 after --timeout", .timeLimit(.minutes(1)))
+    @Test("a push of a FIFO without a writer ends with 75 after --timeout")
     func timeoutBehindAFIFO() async throws {
         let sandbox = try Sandbox()
         #expect(mkfifo(sandbox.path("fifo"), 0o600) == 0)

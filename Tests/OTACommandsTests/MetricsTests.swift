@@ -41,7 +41,7 @@ import Testing
         let waited = try await fleet.withGateway("--metrics-file", "m.prom") {
             let first = try await samples(fleet.sandbox, "m.prom")
             #expect(first["otaflash_pushes_total{result=failed}"] == 0, "the file exists from the start")
-            return try await fleet.status("spring", "--wait", "--timeout", "60s")
+            return try await fleet.status("spring", "--wait")
         }
         #expect(waited.exit == 0, "\(waited.err)")
         let all = try await samples(fleet.sandbox, "m.prom")

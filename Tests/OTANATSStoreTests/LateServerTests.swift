@@ -7,7 +7,7 @@ import Testing
 
 /// The server has no JetStream, and another client answers in its place: as a server of a cluster that does not have the newest records yet,
 /// or as a server with a record that is replaced at the worst moment.
-@Suite("Lists from a server that is late or gets writes", .timeLimit(.minutes(5))) struct LateServerTests {
+@Suite("Lists from a server that is late or gets writes") struct LateServerTests {
     @Test(
         "a list without a consumer has the records that one of the servers does not have yet",
         arguments: [(1, 1), (1, 9), (1, 40)])

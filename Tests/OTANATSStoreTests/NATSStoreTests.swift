@@ -7,7 +7,7 @@ import OTAStore
 import StoreContract
 import Testing
 
-@Suite("Store on a NATS server", .timeLimit(.minutes(5))) struct NATSStoreTests {
+@Suite("Store on a NATS server") struct NATSStoreTests {
     /// The configuration of a server with the user `reader`, who may not create consumers.
     private let noConsumers = """
         authorization { timeout: 30, users: [{ user: reader, password: secret, permissions: {

@@ -106,7 +106,7 @@ import Testing
         #expect(end?.detail == "broken")
     }
 
-    @Test("a close ends the link while a send blocks and commands are queued", .timeLimit(.minutes(1)))
+    @Test("a close ends the link while a send blocks and commands are queued")
     func aCloseEndsABlockedSend() async throws {
         let pipe = Blocked()
         try await PipeTransport(pipe: pipe).withLink { link, events in
@@ -119,7 +119,7 @@ import Testing
         }
     }
 
-    @Test("a cancelled task ends the link", .timeLimit(.minutes(1)))
+    @Test("a cancelled task ends the link")
     func aCancellationEndsTheLink() async throws {
         let pipe = Echo()
         let task = Task {

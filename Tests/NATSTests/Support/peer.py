@@ -151,7 +151,6 @@ def login_server(file, *kinds):
         connection, _ = listener.accept()
         kind = kinds[min(number, len(kinds) - 1)]
         number += 1
-        connection.settimeout(120)
         with connection, contextlib.suppress(ConnectionError):
             serve(connection.makefile("rwb"), kind, user)
 

@@ -185,7 +185,7 @@ enum FleetServer {
         #expect(run.exit == 0, "\(run.err)")
     }
 
-    /// Waits until the condition is true. The time limit of the suite ends the wait.
+    /// Waits until the condition is true. If this never happens, `scripts/test` ends the tests.
     static func wait(_ condition: () async throws -> Bool) async throws {
         while try await !condition() { try await Task.sleep(for: .milliseconds(100)) }
     }
