@@ -11,7 +11,8 @@ public struct LinkProperties: Sendable, Equatable {
     public var framingOverhead: Int
 
     public init(
-        channels: Set<Channel>, maximumValueLength: Int, preservesMessageBoundaries: Bool = false, framingOverhead: Int = 0
+        channels: Set<Channel>, maximumValueLength: Int, preservesMessageBoundaries: Bool = false,
+        framingOverhead: Int = 0
     ) {
         self.channels = channels
         self.maximumValueLength = maximumValueLength

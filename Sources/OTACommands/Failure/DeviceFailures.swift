@@ -221,11 +221,13 @@ extension Failure {
     /// Returns the hint for a device over UDP or a serial port that does not answer.
     private static func supportAdvice(_ invocation: Invocation, _ again: String) -> String {
         guard let port = invocation.serialPort else {
-            return "check that the device is switched on, that its firmware supports SMP, and that the address is correct; then run: "
+            return
+                "check that the device is switched on, that its firmware supports SMP, and that the address is correct; then run: "
                 + again
         }
         let options = ["baud=9600", "framing=raw"].map { "--device " + Shell.quoted("serial:\(port)?\($0)") }
-        return "check that the device is switched on, and that its firmware has SMP on this port, with this baud rate (default: 115200) "
+        return
+            "check that the device is switched on, and that its firmware has SMP on this port, with this baud rate (default: 115200) "
             + "and framing (console, raw or raw-cobs; default: detected); examples: \(options[0]), \(options[1]); then run: \(again)"
     }
 

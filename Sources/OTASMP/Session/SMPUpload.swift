@@ -143,7 +143,8 @@ package struct SMPUpload {
         let limit = isOpen ? answerLimit : openingLimit
         inFlight.append(
             Sent(
-                sequence: sequence, length: chunk.packetLength, offset: chunk.offset, end: end, since: now, due: now + limit))
+                sequence: sequence, length: chunk.packetLength, offset: chunk.offset, end: end, since: now,
+                due: now + limit))
         sentOffset = end
         wasSent = wasSent || end == bytes.count
     }

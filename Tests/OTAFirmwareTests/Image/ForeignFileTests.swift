@@ -85,7 +85,7 @@ import Testing
 
     @Test("UTF-16 text, a DFU suffix and a merged flash image of esptool are refused by name")
     func others() {
-        let utf16 = [0xFF, 0xFE] + ":10000000".utf8.flatMap { [$0, 0] }
+        let utf16: [UInt8] = [0xFF, 0xFE] + Array(":10000000".utf8.map { [$0, 0] }.joined())
         #expect(refusal(utf16)?.found == "UTF-16 text")
         let suffix: [UInt8] = [0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0, 1, 0x55, 0x46, 0x44, 0x10, 1, 2, 3, 4]
         #expect(refusal(Self.rest + suffix)?.hint?.contains("dfu-suffix -D") == true)
