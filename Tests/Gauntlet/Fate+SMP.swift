@@ -25,6 +25,10 @@ extension Fate {
         if dice.happens(0.3) { board.releaseDelay = .milliseconds(dice.number(1...60)) }
         // The frames of a serial console share the device's buffer with their packets.
         if dice.happens(0.3) { (faults.framingOverhead, board.packetLimit) = (4, board.bufferSize - 4) }
+        // A path that loses packets longer than its own limit, although the device reports longer buffers.
+        if dice.happens(0.15) {
+            board.packetLimit = min(board.packetLimit ?? board.bufferSize, dice.number(192...board.bufferSize))
+        }
     }
 
     /// The smallest MTU for the first chunk if each packet must fit in one value.
