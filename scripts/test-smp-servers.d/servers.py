@@ -44,9 +44,7 @@ class Description:
 def descriptions(folder):
     """Returns the servers that the package contains. manifest.json describes more of them."""
     entries = json.loads((folder / "manifest.json").read_text())
-    found = [Description(entry, folder) for entry in entries if (folder / entry["artifact"]).is_file()]
-    # otaflash has no raw framing yet.
-    return [description for description in found if description.framing == "console"]
+    return [Description(entry, folder) for entry in entries if (folder / entry["artifact"]).is_file()]
 
 
 class Server:
