@@ -14,6 +14,8 @@ package actor SerialLine: ValuePipe {
     private var decoder: SerialDecoder
     /// The framings of the next packets, if the framing is unknown.
     private var trials: [SerialFraming]
+    /// The framing of the last packet, if the framing is unknown.
+    private var tried: SerialFraming?
     private var packets: [[UInt8]] = []
 
     /// Takes ownership of the port. The port must be a terminal in raw mode.
@@ -55,9 +57,12 @@ package actor SerialLine: ValuePipe {
         if let framing = decoder.framing { return framing.frame(carrying: packet) }
         let framing = trials.removeFirst()
         trials.append(framing)
-        // The earlier packets in other framings may be an incomplete line or frame for the device. The first byte ends it.
+        // An earlier packet in another framing may be an incomplete line or frame for the device. The first byte ends it. A first packet
+        // has no such byte: after a line feed, Zephyr's shell reads the frame as input of a user.
+        defer { tried = framing }
         let separator: [UInt8] =
             switch framing {
+            case _ where tried == nil || tried == framing: []
             case .console: [ConsoleFraming.lineFeed]
             case .rawCOBS: [0]
             case .raw: []
