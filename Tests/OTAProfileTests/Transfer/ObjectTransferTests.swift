@@ -115,10 +115,10 @@ import Testing
         }
         _ = transfer.progressed(to: position(0, rewinds: 3), at: .zero)
         #expect(transfer.nextChunks().count == 3, "half of 6")
-        #expect(transfer.nextFlush(at: .zero) == 7 + 3 * 4096 + 3)
+        #expect(transfer.nextFlush(at: .zero) == 12298, "7 + 3 × 4096 + 3")
         #expect(transfer.nextChunks().count == 3, "it does not wait for the answer")
         #expect(transfer.flushed(to: position(3, rewinds: 3), at: .zero) == .agreed)
-        #expect(transfer.nextFlush(at: .zero) == 7 + 3 * 4096 + 6)
+        #expect(transfer.nextFlush(at: .zero) == 12301)
         #expect(transfer.nextChunks().count == 3)
     }
 
