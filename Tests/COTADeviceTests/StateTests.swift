@@ -96,6 +96,7 @@ import Testing
     @Test("a device that cannot blink answers IDENTIFY with unknown opcode")
     func cannotBlink() {
         let bench = Bench()
+        bench.bring(to: OTA_STATE_IDLE)
         bench.change { $0.identify = nil }
         #expect(bench.request(OTA_IDENTIFY, [4]) == OTA_UNKNOWN_OPCODE)
         #expect(bench.identified.isEmpty)

@@ -52,9 +52,11 @@ enum GoldenMessages {
         var running = SMPImageList.Entry()
         (running.version, running.digest) = ("1.2.3", digest)
         (running.bootable, running.confirmed, running.active) = (true, true, true)
+        (running.pending, running.permanent) = (false, false)
         var other = SMPImageList.Entry()
         (other.image, other.slot, other.version, other.digest) = (1, 1, "1.2.4.5", digest.reversed())
         (other.bootable, other.pending, other.permanent) = (true, true, true)
+        (other.confirmed, other.active) = (false, false)
         return SMPImageList([running, other])
     }
 }

@@ -126,9 +126,8 @@ import Testing
         let slots = slots(running(), image)
         let options = UpdateOptions(ending: isUploadOnly ? .uploadOnly : .confirm)
         let played = PlayedDevice(.push([SMPImage(image)], options)) { frame, _ in
-            guard case .fields(var fields) = slots.answer(frame), let images = fields["images"]?.array else {
-                return slots.answer(frame)
-            }
+            let reply = slots.answer(frame)
+            guard case .fields(var fields) = reply, let images = fields["images"]?.array else { return reply }
             let flags = ["active", "pending", "confirmed", "permanent"]
             fields["images"] = .array(images.map { .map(($0.map ?? [:]).filter { !flags.contains($0.key) }) })
             return .fields(fields)

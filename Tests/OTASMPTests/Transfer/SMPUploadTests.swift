@@ -75,7 +75,7 @@ import Testing
 
     @Test("an answer that repeats the old offset is a gap, also for a chunk that is shorter than a write unit")
     func aDroppedShortChunk() throws {
-        var flight = Flight(window: 1, longestFrame: 60)
+        var flight = Flight(window: 1, longestFrame: 50)
         #expect(flight.send() == [1] && flight.answer(1, 32) == .agreed)
         let second = flight.send()
         let sequence = try #require(second.first)
