@@ -30,10 +30,14 @@ public struct SerialDecoder: Sendable {
     public private(set) var framing: SerialFraming?
     private var console = ConsoleDecoder()
     private var cobs = COBSDecoder()
-    private var raw = RawDecoder()
+    private var raw: RawDecoder
 
     /// - Parameter framing: the framing of the line; nil: the first packet determines the framing.
-    public init(_ framing: SerialFraming?) { self.framing = framing }
+    public init(_ framing: SerialFraming?) {
+        self.framing = framing
+        // Only a host detects the framing, and a host receives only answers.
+        raw = RawDecoder(onlyAnswers: framing == nil)
+    }
 
     /// Processes the next bytes.
     ///
@@ -45,10 +49,9 @@ public struct SerialDecoder: Sendable {
         case .raw: return raw.decode(bytes)
         case nil:
             // Frames with a CRC come first, because other bytes can look like a packet without a frame.
-            // A device that returns each received byte sends a query back, but not an answer. The operation of an answer is odd.
-            let answers = raw.decode(bytes).filter { $0[0] & 1 == 1 }
             for (framing, packets) in [
-                (SerialFraming.console, console.decode(bytes)), (.rawCOBS, cobs.decode(bytes)), (.raw, answers),
+                (SerialFraming.console, console.decode(bytes)), (.rawCOBS, cobs.decode(bytes)),
+                (.raw, raw.decode(bytes)),
             ] where !packets.isEmpty {
                 self.framing = framing
                 return packets
@@ -62,7 +65,11 @@ public struct SerialDecoder: Sendable {
 private struct RawDecoder: Sendable {
     private static let headerLength = 8
 
+    /// Whether the decoder discards requests. A line that returns each received byte sends a query back, but not an answer.
+    let onlyAnswers: Bool
     private var collected: [UInt8] = []
+
+    init(onlyAnswers: Bool) { self.onlyAnswers = onlyAnswers }
 
     /// Discards bytes that cannot be a header, such as text of a boot log: a header starts with an operation from 0 to 3 in SMP version 1 or
     /// 2, and its flags are 0.
@@ -72,7 +79,8 @@ private struct RawDecoder: Sendable {
         var start = 0
         while collected.count - start >= Self.headerLength {
             let header = collected[start..<(start + Self.headerLength)]
-            guard header[start] & 0xF4 == 0, header[start + 1] == 0 else {
+            // The operation of an answer is odd.
+            guard header[start] & 0xF4 == 0, header[start + 1] == 0, !onlyAnswers || header[start] & 1 == 1 else {
                 start += 1
                 continue
             }
