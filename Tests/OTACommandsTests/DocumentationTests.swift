@@ -234,6 +234,7 @@ import Testing
                 for device in radio network line; do
                     otaflash simulate create $device --protocol smp --product nrf52840dk --version 1.0.0
                 done
+                otaflash simulate create recovery --protocol smp --product nrf52840dk --version 1.0.0 --without marks
                 cp zephyr.signed.bin fw.signed.bin
                 """,
             blocks: [
@@ -252,6 +253,9 @@ import Testing
                             + "until grep -q udp: served; do sleep 0.1; done; kill $!; wait $!"
                     ]
                 ),
+                .run(
+                    "otaflash push zephyr.signed.bin --device serial:",
+                    ["serial:/dev/ttyACM0": "'sim:recovery?pace=virtual'"]),
                 .notRun("window × image bytes", .noCommand), .run("otaflash simulate create slow"),
             ]),
     ]
