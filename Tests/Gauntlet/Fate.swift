@@ -10,6 +10,9 @@ struct Fate: Sendable {
     var plan = FaultPlan()
     var faults = WorldFaults()
     var window = 64
+    /// The number of Data values in the queue of a device with the profile, and the time that its thread needs for each of them; nil: no
+    /// limit.
+    var queue: (length: Int, chunkTime: Duration)?
     var writeUnit = 4
     /// The configuration of an SMP device, without its keys and its flash layout.
     var board = VirtualSMPConfiguration()
@@ -58,6 +61,10 @@ struct Fate: Sendable {
         if start.happens(0.1) { startAnew(&start) }
         var encodings = Dice(seed: seed ^ 0x4C5A_4D41_32)
         if !speaksSMP, encodings.happens(1.0 / 3) { encode(&encodings) }
+        var queue = Dice(seed: seed ^ 0x5155_4555_45)
+        if !speaksSMP, queue.happens(0.2) {
+            self.queue = (queue.number(1...40), .milliseconds(queue.one(of: [1, 5, 20])))
+        }
         if speaksSMP {
             var board = Dice(seed: seed ^ 0x534D50)
             makeBoard(&board)

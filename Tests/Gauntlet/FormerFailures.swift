@@ -31,5 +31,7 @@ extension Gauntlet {
         9_000_107_452,
         // Random bytes had the meaning "the flash failed". An error of the referee.
         31_001_145_215,
+        // The power failed while the device handled a chunk, and the virtual device ran without power until the chunk's time ended.
+        321,
     ]
 }

@@ -85,6 +85,8 @@ extension DeviceCore: VirtualFirmware {
     public var due: Duration? { queue.isEmpty ? pollTime.map { max($0, busyUntil) } : busyUntil }
 
     public func run(at now: Duration) -> Bool {
+        // A power cut in a write switches the device off immediately, although the thread is busy for the time of this write.
+        guard flash.isPowered else { return false }
         guard now >= busyUntil else { return true }
         var isRunning = usingFlash(at: now) { runPolls(at: now) }
         while isRunning, busyUntil <= now, let next = nextWrite() {

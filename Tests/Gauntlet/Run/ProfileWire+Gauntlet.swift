@@ -14,6 +14,7 @@ extension ProfileWire: GauntletWire {
             $0.offersEncodings = fate.encoding?.isOffered ?? false
             $0.offersBase = fate.encoding?.offersBase ?? false
             $0.window = fate.window
+            if let queue = fate.queue { ($0.queueLength, $0.chunkTime) = (queue.length, queue.chunkTime) }
             $0.layout = FlashLayout(slotSize: largest.roundedUp(to: 4096), writeUnit: fate.writeUnit)
         }
     }

@@ -145,7 +145,7 @@ import Testing
             { $0.battery = 101 }, { $0.restartSeconds = 0 }, { $0.trialSeconds = -1 }, { $0.trustedKeys = [] },
             { $0.trustedKeys += $0.trustedKeys }, { $0.layout = FlashLayout(pageSize: 256) },
             { $0.layout = FlashLayout(pageSize: 1000) }, { $0.layout = FlashLayout(slotSize: 5000) },
-            { $0.layout = FlashLayout(writeUnit: 3) },
+            { $0.layout = FlashLayout(writeUnit: 3) }, { $0.queueLength = 0 }, { $0.chunkTime = .nanoseconds(-1) },
         ] as [@Sendable (inout VirtualDeviceConfiguration) -> Void])
     func whatNoDeviceCanBeIsRefused(change: @Sendable (inout VirtualDeviceConfiguration) -> Void) {
         #expect(throws: VirtualDeviceError(.badConfiguration, "")) { try Example.device(change) }
