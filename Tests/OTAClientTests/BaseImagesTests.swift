@@ -24,12 +24,15 @@ import Testing
             let key = try PrivateKey.generate()
             for version in ["1.0.0", "1.1.0"] {
                 let image = folder.appending("\(version).bin")
-                try write("\(version).bin", Array(version.utf8))
+                try write("\(version).bin", Self.bytes(of: version))
                 _ = try BundleSigner(keys: [key]).sign(
                     image, as: Release(product: ProductName("lamp"), version: SemanticVersion(version)), created: 1,
                     to: bundles.appending("lamp-\(version).otaf"), replace: false)
             }
         }
+
+        /// Returns the image of a release. It begins with 0x80, because text is not firmware.
+        static func bytes(of version: String) -> [UInt8] { [0x80, 0] + Array(version.utf8) }
 
         deinit { try? FileManager.default.removeItem(atPath: folder.string) }
 
@@ -47,8 +50,8 @@ import Testing
         let fixture = try Fixture()
         let bases = fixture.find("bundles")
         #expect(bases.map(\.version?.text) == ["1.0.0", "1.1.0"] && bases.map(\.id) == [0, 1])
-        #expect(bases.allSatisfy { $0.product?.text == "lamp" && $0.size == 5 })
-        #expect(bases.map(\.digest) == ["1.0.0", "1.1.0"].map { SHA256.digest(of: Array($0.utf8)) })
+        #expect(bases.allSatisfy { $0.product?.text == "lamp" && $0.size == 7 })
+        #expect(bases.map(\.digest) == ["1.0.0", "1.1.0"].map { SHA256.digest(of: Fixture.bytes(of: $0)) })
         #expect(Set(bases.map(\.manifestDigest)).count == 2 && !bases.map(\.manifestDigest).contains(nil))
         #expect(fixture.notes.isEmpty)
     }

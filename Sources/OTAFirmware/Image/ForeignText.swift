@@ -1,7 +1,8 @@
 extension ForeignFile {
     /// Returns the type of a text from its first bytes.
     static func text(_ start: [UInt8]) -> ForeignFile {
-        let text = String(decoding: start, as: UTF8.self)
+        let mark: [UInt8] = [0xEF, 0xBB, 0xBF]
+        let text = String(decoding: start.dropFirst(start.starts(with: mark) ? mark.count : 0), as: UTF8.self)
         let lines = text.split(whereSeparator: \.isNewline)
         let first = lines.first { !$0.allSatisfy(\.isWhitespace) } ?? ""
         if lines.contains(where: { $0.hasPrefix("-----BEGIN ") }), let pem = FirmwareFileKind.pem.refusal {
@@ -51,7 +52,7 @@ extension ForeignFile {
         if address.count >= 7, first.dropFirst(address.count).hasPrefix(": ") {
             return ForeignFile("a hex dump", "convert it: xxd -r app.txt app.bin")
         }
-        if lines.allSatisfy({ $0.allSatisfy { $0.isHexDigit || $0 == " " } }) {
+        if first.count >= 8, lines.allSatisfy({ $0.allSatisfy { $0.isHexDigit || $0 == " " } }) {
             return ForeignFile("hex digits", "convert them: xxd -r -p app.txt app.bin")
         }
         let isBase64 = lines.allSatisfy {

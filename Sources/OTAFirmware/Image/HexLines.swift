@@ -1,7 +1,8 @@
 /// An iterator over the lines of hex text. It skips a byte order mark, blank lines and comments, and decodes the pairs of hex digits.
 ///
 /// A comment is a line that begins with `;`, `#` or `/`. The two formats define no comments, but build scripts write them, and other tools
-/// accept them. The iterator accepts no other text. A damaged line must never be skipped, because its bytes would become a gap.
+/// accept them. The iterator accepts no other text. A damaged line must never be skipped, because its bytes would become a gap. Therefore a
+/// comment that ends with the hex digits of a record is not skipped: one wrong bit changes the colon of a record to `;`.
 struct HexLines {
     let format: HexFormat
     private let text: UnsafeRawBufferPointer
@@ -28,7 +29,7 @@ struct HexLines {
             skipSpaces()
             guard index < text.count else { return false }
             if skipLineEnd() { continue }
-            guard ";#/".utf8.contains(text[index]) else { return true }
+            guard ";#/".utf8.contains(text[index]), !lineEndsWithRecord else { return true }
             while index < text.count, text[index] != 0x0A { index += 1 }
             if index < text.count { index += 1 }
         }
@@ -75,6 +76,19 @@ struct HexLines {
     }
 
     private var tooShort: HexError { error(.badRecord, "the line ends too early") }
+
+    /// Whether the hex digits at the end of the line are a record with a correct length and checksum.
+    private var lineEndsWithRecord: Bool {
+        let line = unread.prefix { $0 != 0x0A }
+        let end = line.reversed().drop { $0 == 0x20 || $0 == 0x09 || $0 == 0x0D }
+        let digits = end.prefix { Self.values[Int($0)] < 16 }.reversed().map { Self.values[Int($0)] }
+        // The number of digits is even in Intel HEX and, with the digit of the type, odd in an S-record.
+        let isSRecord = digits.count & 1 == 1
+        let start = isSRecord ? 1 : 0
+        let record = stride(from: start, to: digits.count, by: 2).map { digits[$0] << 4 | digits[$0 + 1] }
+        guard let length = record.first, record.count == Int(length) + (isSRecord ? 1 : 5) else { return false }
+        return record.reduce(0, &+) == (isSRecord ? 0xFF : 0)
+    }
 
     /// Skips spaces and tabs, and the end-of-file character of DOS (0x1A) at the end of the text.
     private mutating func skipSpaces() {

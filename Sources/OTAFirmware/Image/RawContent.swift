@@ -3,6 +3,8 @@
 /// Firmware contains data, and it is not text. An image that consists of one repeated byte comes from a failed build or from an erased
 /// flash. The content can have padding (0x00 or 0xFF) before and after it.
 struct RawContent {
+    private static let shortestPaddedText = 16
+
     private var size: UInt64 = 0
     /// The first byte of the image.
     private var first: UInt8 = 0
@@ -36,7 +38,10 @@ struct RawContent {
         if isConstant, size > 1 { return .constant(first, size) }
         if let file = ForeignFile.dfuSuffix(end) { return file }
         if padding > 0, let file = afterPadding { return file }
-        return text.isText ? ForeignFile.text(start) : nil
+        // In padding, a few bytes that happen to be characters are not a text.
+        let isPadded = padding > 0 || text.padding != nil
+        guard text.isText, !isPadded || text.count >= Self.shortestPaddedText else { return nil }
+        return ForeignFile.text(Array(start.prefix(Int(clamping: text.count))))
     }
 
     private var afterPadding: ForeignFile? {
@@ -63,27 +68,41 @@ struct RawContent {
 
 /// Finds out whether all bytes are text, with padding after it.
 private struct TextScan {
-    private var count: UInt64 = 0
-    private var highBytes: UInt64 = 0
+    /// The number of bytes before the padding.
+    private(set) var count: UInt64 = 0
+    /// The number of bytes that are neither ASCII nor UTF-8.
+    private var strays: UInt64 = 0
+    /// The number of bytes that are missing in the current UTF-8 sequence.
+    private var missing = 0
     private var hasControl = false
     /// The padding after the text; nil before the first padding byte.
-    private var padding: UInt8?
+    private(set) var padding: UInt8?
 
     mutating func update(_ bytes: UnsafeRawBufferPointer) {
         for byte in bytes {
             if hasControl { return }
-            if let padding, byte == padding { continue }
+            if let padding {
+                hasControl = byte != padding
+                continue
+            }
             switch byte {
-            // A character set other than UTF-8 is also text. A few such bytes are therefore allowed.
-            case _ where padding != nil: hasControl = true
-            case 0x00, 0xFF: padding = byte
-            case 0x80...: highBytes += 1
-            case 0x09...0x0D, 0x1A, 0x1B, 0x20...0x7E: break
+            case 0x00, 0xFF:
+                padding = byte
+                continue
+            case 0x80...0xBF where missing > 0: missing -= 1
+            case 0xC2...0xF4 where missing == 0: missing = byte < 0xE0 ? 1 : byte < 0xF0 ? 2 : 3
+            case 0x09...0x0D, 0x1A, 0x1B, 0x20...0x7E:
+                if missing > 0 { strays += 1 }
+                missing = 0
+            case 0x80...:
+                strays += 1
+                missing = 0
             default: hasControl = true
             }
             count += 1
         }
     }
 
-    var isText: Bool { !hasControl && count > 0 && highBytes <= count / 8 }
+    /// Text in a character set other than UTF-8 has a few stray bytes.
+    var isText: Bool { !hasControl && count > 0 && strays <= count / 8 }
 }

@@ -1,4 +1,5 @@
 import OTAFirmware
+import OTATestSupport
 import OTAUpdate
 import Testing
 
@@ -72,9 +73,12 @@ import Testing
             ("note\n-----BEGIN PRIVATE KEY-----\nAAAA\n", "a key or a certificate", "--key"),
             ("{\"a\": 1}\n", "JSON", "binary"), ("#!/bin/sh\nexit\n", "a script", "binary"),
             ("Größe: 3 kB\n", "text", "binary"), ("Gr\u{1B}[1mün\n", "text", "binary"), ("A\n", "text", "binary"),
+            ("Ошибка: файл не найден\n", "text", "binary"), ("404: Not Found", "text", "binary"),
         ])
     func text(text: String, name: String, hint: String) {
-        for file in [Array(text.utf8), Array(text.utf8) + [0, 0, 0], [0xFF, 0xFF] + Array(text.utf8)] {
+        let bytes = Array(text.utf8)
+        let padded = [bytes + [0, 0, 0], [0xFF, 0xFF] + bytes, [0] + bytes + [0xFF, 0xFF]]
+        for file in [bytes, [0xEF, 0xBB, 0xBF] + bytes] + (bytes.count < 16 ? [] : padded) {
             let error = refusal(file)
             #expect(error?.code == .notAnImage)
             #expect(error?.found.contains(name) == true, "\(error?.found ?? "")")
@@ -98,5 +102,27 @@ import Testing
         #expect(throws: Never.self) { try inspect(Array("text\u{1}text".utf8)) }
         #expect(throws: Never.self) { try inspect([UInt8](repeating: 0x80, count: 9) + Array("abcdefgh".utf8)) }
         #expect(throws: Never.self) { try inspect(Array("text\u{0}text".utf8)) }
+        // Latin-1: one byte in eight is not UTF-8.
+        for (strays, isText) in [(1, true), (2, false)] {
+            let file = Array("0123456789abcdef".utf8.prefix(15 - strays)) + [UInt8](repeating: 0xF6, count: strays)
+            #expect((FirmwareFileKind.detect(file: file) != .binary) == isText)
+        }
+        for (length, isText) in [(15, false), (16, true)] {
+            let text = Array("0123456789abcdef".utf8.prefix(length))
+            for file in [text + [0xFF], [0] + text] {
+                #expect((FirmwareFileKind.detect(file: file) != .binary) == isText)
+            }
+        }
+    }
+
+    @Test("images with random bytes are accepted, also small ones and with padding")
+    func randomImages() throws {
+        var random = SplitMix64(seed: 12)
+        for _ in 0..<2000 {
+            let bytes = (0..<Int.random(in: 32...600, using: &random)).map { _ in UInt8.random(in: 0...255, using: &random) }
+            for file in [bytes, [UInt8](repeating: 0xFF, count: 64) + bytes, bytes + [UInt8](repeating: 0, count: 64)] {
+                #expect(FirmwareFileKind.detect(file: file) == .binary)
+            }
+        }
     }
 }
