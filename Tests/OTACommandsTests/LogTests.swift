@@ -107,7 +107,7 @@ import Testing
         #expect(try await sandbox.run("verify", "fw.otaf", "--trust", "release.pub.pem", "--log", "fifo").exit == 73)
     }
 
-    @Test("a link, and a device other than /dev/null, are refused as a log with exit 73, and nothing is written through them")
+    @Test("a link, and a device other than /dev/null, are refused as a log, and nothing is written through them")
     func links() async throws {
         let sandbox = try await released()
         #expect(symlink("home/.bash_login", sandbox.path("dangling.log")) == 0)
@@ -120,7 +120,8 @@ import Testing
         }
         #expect(access(sandbox.path("home/.bash_login"), F_OK) != 0)
         #expect(try sandbox.read("empty").isEmpty)
-        #expect(try await sandbox.run("verify", "fw.otaf", "--trust", "release.pub.pem", "--log", "/dev/null").exit == 0)
+        let null = try await sandbox.run("verify", "fw.otaf", "--trust", "release.pub.pem", "--log", "/dev/null")
+        #expect(null.exit == 0)
     }
 
     // The thread sanitizer does not start under this limit (scripts/sanitize).

@@ -218,7 +218,8 @@ struct SMPDeviceOptions: ParsableArguments {
     var given: String? {
         [
             (buffers != nil, "--buffers"), (bufferSize != nil, "--buffer-size"),
-            (packetLimit != nil, "--packet-limit"), (answerTime != nil, "--answer-time"), (releaseTime != nil, "--release-time"),
+            (packetLimit != nil, "--packet-limit"), (answerTime != nil, "--answer-time"),
+            (releaseTime != nil, "--release-time"),
         ].first(where: \.0)?.1
     }
 

@@ -123,7 +123,8 @@ extension SMPError {
         if request == .imageState, self == .unsupported {
             return UpdateError(
                 .unsupportedDevice,
-                "its firmware refuses the image list, as if it was built without the commands about images (CONFIG_MCUMGR_GRP_IMG)")
+                "its firmware refuses the image list, as if it was built without the commands about images (CONFIG_MCUMGR_GRP_IMG)"
+            )
         }
         return UpdateError(
             updateCode, "the device refused \(request.name): \(meaning)", isMarkedForBoot: (group, code) == (1, 28),

@@ -1,7 +1,7 @@
 internal import COpenSSL
 
-/// The PEM block in a text that contains exactly one block. Other text before and after the block is ignored, and so is a block
-/// `EC PARAMETERS` before the key.
+/// The PEM block in a text that contains exactly one block. Other text before and after the block is ignored. A block `EC PARAMETERS`
+/// before the key is ignored, too.
 ///
 /// A text with two blocks is an error, because the user could mean either block.
 struct PEMBlock {

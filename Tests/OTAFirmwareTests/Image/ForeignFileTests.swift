@@ -119,7 +119,8 @@ import Testing
     func randomImages() throws {
         var random = SplitMix64(seed: 12)
         for _ in 0..<2000 {
-            let bytes = (0..<Int.random(in: 32...600, using: &random)).map { _ in UInt8.random(in: 0...255, using: &random) }
+            let count = Int.random(in: 32...600, using: &random)
+            let bytes = (0..<count).map { _ in UInt8.random(in: 0...255, using: &random) }
             for file in [bytes, [UInt8](repeating: 0xFF, count: 64) + bytes, bytes + [UInt8](repeating: 0, count: 64)] {
                 #expect(FirmwareFileKind.detect(file: file) == .binary)
             }

@@ -52,7 +52,8 @@ import Testing
             for start in stride(from: 0, to: bytes.count, by: length).prefix(count) {
                 try device.write(
                     1, VirtualGATT.data,
-                    [UInt8(truncatingIfNeeded: sequence), UInt8(sequence >> 8)] + bytes[start...].prefix(length), at: now)
+                    [UInt8(truncatingIfNeeded: sequence), UInt8(sequence >> 8)] + bytes[start...].prefix(length),
+                    at: now)
                 sequence &+= 1
             }
         }
@@ -77,7 +78,9 @@ import Testing
         private var start: Duration { DeviceQueueTests.start }
     }
 
-    @Test("a queue of N chunks keeps N chunks that arrive while the thread is busy, and drops the next one", arguments: [1, 4])
+    @Test(
+        "a queue of N chunks keeps N chunks that arrive while the thread is busy, and drops the next one",
+        arguments: [1, 4])
     func length(_ length: Int) throws {
         for (sent, kept) in [(length, length), (length + 1, length + 1), (length + 2, length + 1)] {
             let host = try Host { $0.queueLength = length }
@@ -91,7 +94,9 @@ import Testing
     func placeIsFreeAgain() throws {
         let host = try Host { $0.queueLength = 1 }
         for count in 0..<4 {
-            try host.send(Array(Example.envelope[(10 * count)...]), length: 10, count: 1, at: Self.start + .milliseconds(9 * count))
+            try host.send(
+                Array(Example.envelope[(10 * count)...]), length: 10, count: 1,
+                at: Self.start + .milliseconds(9 * count))
         }
         // The chunks arrive at 0, 9, 18 and 27 ms. The thread starts with them at 0, 10, 20 and 30 ms.
         #expect(try host.offset(at: Self.start + .milliseconds(27), answerBy: .seconds(2)) == 40)
