@@ -121,8 +121,8 @@ import Testing
         var script = """
             set -eu
             PATH=$(dirname "$0"):$PATH
-            seq 5000 >app.bin
-            { head -c 512 /dev/zero; seq 5000; } >zephyr.bin
+            head -c 20000 /dev/urandom >app.bin
+            { head -c 512 /dev/zero; head -c 20000 /dev/urandom; } >zephyr.bin
 
             """
         let order = [

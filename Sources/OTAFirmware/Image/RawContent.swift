@@ -40,7 +40,7 @@ struct RawContent {
         if padding > 0, let file = afterPadding { return file }
         // In padding, a few bytes that happen to be characters are not a text.
         let isPadded = padding > 0 || text.padding != nil
-        guard text.isText, !isPadded || text.count >= Self.shortestPaddedText else { return nil }
+        guard text.isText, text.count >= (isPadded ? Self.shortestPaddedText : 2) else { return nil }
         return ForeignFile.text(Array(start.prefix(Int(clamping: text.count))))
     }
 

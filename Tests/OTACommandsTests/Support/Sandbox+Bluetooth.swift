@@ -19,7 +19,7 @@ extension Sandbox {
         let made = try await shell(
             """
             chmod 600 world.pem && openssl pkey -in world.pem -pubout -out world.pub.pem &&
-            head -c \(size) /dev/zero >fw.bin && exec "$0" "$@"
+            { printf "\\200"; head -c \(size - 1) /dev/zero; } >fw.bin && exec "$0" "$@"
             """,
             "sign", "fw.bin", "--key", "world.pem", "--product", "demo", "--version", "1.1.0", "--counter", "2", "-o",
             "fw.otaf")

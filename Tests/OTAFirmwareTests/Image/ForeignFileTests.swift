@@ -107,6 +107,7 @@ import Testing
             let file = Array("0123456789abcdef".utf8.prefix(15 - strays)) + [UInt8](repeating: 0xF6, count: strays)
             #expect((FirmwareFileKind.detect(file: file) != .binary) == isText)
         }
+        #expect(FirmwareFileKind.detect(file: Array("A".utf8)) == .binary)
         for (length, isText) in [(15, false), (16, true)] {
             let text = Array("0123456789abcdef".utf8.prefix(length))
             for file in [text + [0xFF], [0] + text] {
