@@ -27,7 +27,7 @@ struct RootCommand: RootGroup {
     static let hint = "to start, create a key: otaflash keygen NAME"
     static let firstRun = """
         First run, without hardware:
-          head -c 100000 /dev/urandom > app.bin    # or use your own image
+          seq 20000 | tr 0 '\\0' > app.bin    # or use your own image
           otaflash keygen release
           otaflash sign app.bin --key release.pem --product demo --version 1.1.0
           otaflash push app.bin.otaf --device sim: --trust release.pub.pem

@@ -121,7 +121,7 @@ import Testing
         var script = """
             set -eu
             PATH=$(dirname "$0"):$PATH
-            head -c 20000 /dev/urandom >app.bin
+            { printf "\\200"; head -c 20000 /dev/urandom; } >app.bin
             { head -c 512 /dev/zero; head -c 20000 /dev/urandom; } >zephyr.bin
 
             """

@@ -85,7 +85,7 @@ import Testing
             name: "docs/fleet.md",
             blocks: [
                 .notRun("apt install", .installTest),
-                .run("head -c 100000"), .run("for name in hall", ["sim:$name\"": "sim:$name?pace=virtual\""]),
+                .run("seq 20000"), .run("for name in hall", ["sim:$name\"": "sim:$name?pace=virtual\""]),
                 .run("otaflash release publish"), .run("otaflash rollout create spring"),
                 .run("otaflash gateway run", ["&": "2>gateway.log & gateway=$!"]),
                 .run("otaflash rollout status", ["kill %1": "kill $gateway; wait $gateway"]),
@@ -281,7 +281,7 @@ import Testing
         # A leak of softhsm2 (Sandbox+Token.swift).
         export LSAN_OPTIONS=detect_leaks=0
         softhsm2-util --init-token --free --label release --so-pin 12345678 --pin 1234 >/dev/null
-        head -c 5000 /dev/urandom >app.bin
+        { printf "\\200"; head -c 5000 /dev/urandom; } >app.bin
         openssl genpkey -algorithm ed25519 -out bin/release.pem
         openssl pkey -in bin/release.pem -pubout -out bin/release.pub.pem
         cat >bin/key <<'END'
