@@ -128,7 +128,8 @@ import Testing
         Page(
             name: "docs/performance.md",
             blocks: [
-                .scripts("scripts/benchmark"), .notRun("bound =", .noCommand), .scripts("scripts/compare-encodings"),
+                .scripts("scripts/benchmark"), .notRun("bound =", .noCommand), .scripts("scripts/test-smp-servers"),
+                .scripts("scripts/compare-encodings"),
             ]),
         Page(
             name: "docs/pipelines.md",
@@ -176,7 +177,7 @@ import Testing
                 .run(
                     "otaflash push fw.signed.bin",
                     ["PORT": #""$(cat port)""#, "release.pub.pem": "release.pub.pem || test $? = 75; kill $server"]),
-                .notRun("# counter-not-compared", .noCommand),
+                .notRun("# counter-not-compared", .noCommand), .scripts("scripts/test-smp-servers"),
             ]),
         Page(
             name: "docs/signing-keys.md", setup: tokenAndServices,
@@ -253,6 +254,9 @@ import Testing
                             + "until grep -q udp: served; do sleep 0.1; done; kill $!; wait $!"
                     ]
                 ),
+                .run(
+                    "otaflash push zephyr.signed.bin --device 'serial:",
+                    ["serial:/dev/ttyACM0?framing=raw&baud=1000000": "sim:line?pace=virtual"]),
                 .run(
                     "otaflash push zephyr.signed.bin --device serial:",
                     ["serial:/dev/ttyACM0": "'sim:recovery?pace=virtual'"]),

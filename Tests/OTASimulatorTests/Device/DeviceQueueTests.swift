@@ -58,7 +58,7 @@ import Testing
             }
         }
 
-        /// Sends SYNC, and returns the offset in its answer at `end`. Returns nil if the device has not answered by then.
+        /// Sends SYNC, and returns the offset in its answer. Returns nil if the device has not answered by `end`.
         func offset(at now: Duration, answerBy end: Duration) throws -> UInt32? {
             let before = answers.count
             try request(2, [UInt8(truncatingIfNeeded: sequence), UInt8(sequence >> 8)], at: now)
@@ -68,7 +68,7 @@ import Testing
             return try reader.read()
         }
 
-        /// Sends the envelope, and BEGIN of the image at `start` and 1 s.
+        /// Sends the envelope, and BEGIN of the image 1 s after `start`.
         func beginImage() throws {
             try send(Example.envelope, length: 400, at: DeviceQueueTests.start)
             try request(3, at: DeviceQueueTests.start + .milliseconds(500))
