@@ -175,7 +175,7 @@ import Testing
             Self.withAgent(
                 """
                 ssh-add -q ssh
-                head -c 300000 /dev/zero >large
+                { head -c 32 /dev/zero; seq 70000 | tr 0 '\\0'; } | head -c 300000 >large
                 "$0" sign large --as mcuboot --version 1.0.0 --header-size 32 --pure --key agent:\(id) --format json
                 """))
         #expect(try large.exit == 77 && code(large) == "signer-refused" && large.err.contains("--pure"), "\(large.err)")

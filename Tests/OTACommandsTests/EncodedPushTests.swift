@@ -165,7 +165,7 @@ import Testing
     @Test("a base that is larger than the device accepts is reported in a note, and the image is compressed")
     func largeBase() async throws {
         let sandbox = try await Self.sandbox()
-        let made = try await sandbox.shell("truncate -s 5M large.bin")
+        let made = try await sandbox.shell("printf x >large.bin; truncate -s 5M large.bin")
         #expect(made.exit == 0)
         let run = try await sandbox.run(Self.push.dropLast() + ["lines", "--base", "large.bin"])
         #expect(run.exit == 0 && run.err.contains("o base from large.bin: its image has 5242880 bytes"), "\(run.err)")

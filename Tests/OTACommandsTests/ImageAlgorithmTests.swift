@@ -112,7 +112,7 @@ import Testing
         try sandbox.write("alone.pem", sandbox.read("rsa.pem"))
         for (trust, code, message) in [
             ("rsa.pem", "not-a-key", "give the public key of the same pair: --trust rsa.pub.pem"),
-            ("alone.pem", "not-a-key", "openssl pkey -in KEY -pubout"),
+            ("alone.pem", "not-a-key", "openssl pkey -in alone.pem -pubout"),
             ("p384.pub.pem", "wrong-algorithm", "ECDSA P-384"),
         ] {
             let run = try await sandbox.run("verify", "fw.signed.bin", "--trust", trust, "--format", "json")

@@ -52,7 +52,7 @@ import Testing
         try await sandbox.release()
         try sandbox.write("sparse.bin", [1])
         let made = try await sandbox.shell(
-            "truncate -s 4G sparse.bin; truncate -s 17M large.bin; touch empty.bin; mkdir folder"
+            "truncate -s 4G sparse.bin; printf x >large.bin; truncate -s 17M large.bin; touch empty.bin; mkdir folder"
         )
         #expect(made.exit == 0)
         for (file, base, exit, code) in [
@@ -73,7 +73,8 @@ import Testing
         let sandbox = try Sandbox()
         try await sandbox.release()
         let made = try await sandbox.shell(
-            "cp fw.otaf bad.otaf; printf 'xx' | dd of=bad.otaf bs=1 seek=9000 conv=notrunc; truncate -s 17M large.bin")
+            "cp fw.otaf bad.otaf; printf 'xx' | dd of=bad.otaf bs=1 seek=9000 conv=notrunc; "
+                + "printf x >large.bin; truncate -s 17M large.bin")
         #expect(made.exit == 0)
         for (file, base, code, message, hint) in [
             (
@@ -155,7 +156,7 @@ import Testing
         let sandbox = try Sandbox()
         let certificate = Array("\n-----BEGIN CERTIFICATE-----\n".utf8)
         for bytes in [
-            certificate + [0, 1, 2], certificate + [1, 2], [0x7F] + certificate, [0x20] + certificate[1...],
+            certificate + [0, 1, 2], certificate + [1, 2], [0x7F] + certificate, [0x20] + certificate[1...] + [1, 2],
         ] {
             try sandbox.write("fw.bin", bytes)
             let run = try await sandbox.run("inspect", "fw.bin", "--format", "json")
