@@ -19,7 +19,7 @@ struct PushAnswer: CommandAnswer {
     let outcome: String
     /// The fields of the bundle that SMP could not check against the device; nil if all fields were checked.
     let unchecked: [String]?
-    /// The image numbers whose running image the device does not list, so that the running version is not checked; nil if there is none.
+    /// The numbers of the images whose running version is unknown, because the device does not list them; nil if it lists all images.
     let unlistedImages: [Int]?
     /// The command that confirms the image on trial, and the time limit of the trial in seconds. With the limit 0, the trial ends at the
     /// next restart. Nil if no image is on trial after the push.
