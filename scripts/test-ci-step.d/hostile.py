@@ -1,6 +1,7 @@
 """Tests with the inputs and files of a hostile pull request."""
 import os
 import shutil
+import subprocess
 
 from cases import fails, require, require_failure, sum_holds, test
 
@@ -120,3 +121,21 @@ def a_link_cannot_make_the_step_publish_or_replace_another_file(job):
     require(secret.read_bytes() == contents, "replaced")
     # The pipeline may name a file outside the checkout.
     require(job.run(image=str(outside / "secret.otaf"), output="y.otaf").exit == 0, "not signed")
+
+
+@test
+def an_image_that_somebody_has_signed_is_refused(job):
+    def otaflash(*command):
+        subprocess.run([job.otaflash, *command], cwd=job.checkout, check=True, capture_output=True)
+    otaflash("sign", "fw.bin", "--key=other.pem", "--product=evil", "--version=9.0.0", "--counter=4294967295", "--output=evil.otaf")
+    (job.checkout / "header.bin").write_bytes(bytes(512) + (job.checkout / "fw.bin").read_bytes())
+    otaflash("sign", "header.bin", "--key=other.pem", "--as=mcuboot", "--version=1.1.0", "--header-size=512", "--output=signed.bin")
+    for signed in ("evil.otaf", "signed.bin"):
+        fails(job, 77, "signed-image", "sign", image=signed, output="x.otaf", product=None, version=None, counter=None)
+        fails(job, 64, "usage", "inputs", image=signed, output="x.otaf", signed_image="yes")
+    result = job.run(image="signed.bin", output="x.otaf", signed_image="true")
+    require(result.exit == 0 and job.inspect("x.otaf")["security_counter"] == 5, result)
+    # The values of an accepted bundle are those of the inputs, and an absent counter is 0.
+    evil = {"image": "evil.otaf", "output": "y.otaf", "signed_image": "true", "product": None, "version": None, "counter": None}
+    for values in ({}, {"counter": "5"}, {"counter": "4294967295", "product": "acme-lamp"}, {"counter": "4294967295", "version": "1.1.0"}):
+        fails(job, 77, "wrong-value", "sign", **evil | values)

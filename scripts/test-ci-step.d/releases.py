@@ -69,9 +69,10 @@ def the_virtual_device_fits_the_bundle_and_runs_the_previous_release(job):
 def a_bundle_gets_a_second_signature(job):
     require(job.run(output="one.otaf").exit == 0, "not signed")
     both = "release.pub.pem\nother.pub.pem"
-    signed = {"image": "one.otaf", "key": "other.pem", "counter": None, "product": None, "version": None, "output": "two.otaf"}
-    result = job.run(**signed, trust=both, signatures="2", smoke_test="true")
-    require(result.exit == 0 and len(job.inspect("two.otaf")["signatures"]) == 2, result)
+    signed = {"image": "one.otaf", "key": "other.pem", "output": "two.otaf", "trust": both, "signatures": "2", "signed_image": "true"}
+    for values in ({}, {"product": None, "version": None}):
+        result = job.run(**signed, **values, smoke_test="true")
+        require(result.exit == 0 and len(job.inspect("two.otaf")["signatures"]) == 2, result)
     result = job.run(key="release.pem\nother.pem", trust=both, signatures="2")
     require(result.exit == 0, result)
 
@@ -119,6 +120,20 @@ def the_provenance_and_the_SBOM_are_signed_and_published_with_the_bundle(job):
     require(not (job.checkout / "fw.bin.otaf.intoto.jsonl").exists(), result)
     result = job.run(github=False, sbom="app.spdx.json")
     require(result.exit == 0 and json.loads(result.out)["attestation"] == "fw.bin.otaf.intoto.jsonl", result)
+
+
+@test
+def provenance_of_a_commit_that_the_bundle_does_not_name_is_refused(job):
+    commit = head(job)
+    for source, code in ((f"--source={commit}", 0), ("--source=v1.1.0", 77), (f"--source={commit[:12]}", 77)):
+        before = job.files()
+        result = job.run(attest="true", sign_options=source, env=GITHUB | {"GITHUB_SHA": commit})
+        require(result.exit == code, result)
+        if code:
+            require_failure(job, before, result, 77, "wrong-commit", "attest")
+        else:
+            for name in ("fw.bin.otaf", "fw.bin.otaf.sha256", "fw.bin.otaf.intoto.jsonl"):
+                os.remove(job.checkout / name)
 
 
 @test
