@@ -34,9 +34,10 @@ let selfContained: [LinkerSetting] =
             ],
             .when(configuration: .release))
     ]
-// The Debian package of otaflash-fleet contains libnats in this folder (scripts/release.d/package-deb).
+// The Debian package of otaflash-fleet contains libnats in this folder (scripts/release.d/package-deb). The path is absolute, so that a file
+// beside a downloaded program is never loaded.
 let privateLibraries: [LinkerSetting] = [
-    .unsafeFlags(["-Xlinker", "-rpath", "-Xlinker", "$ORIGIN/../lib/otaflash-fleet"], .when(configuration: .release))
+    .unsafeFlags(["-Xlinker", "-rpath", "-Xlinker", "/usr/lib/otaflash-fleet"], .when(configuration: .release))
 ]
 let system: Target.Dependency = .product(name: "SystemPackage", package: "swift-system")
 let logging: Target.Dependency = .product(name: "Logging", package: "swift-log")

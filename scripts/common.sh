@@ -13,7 +13,7 @@ tests=$root/.build/release/otaflashPackageTests.xctest
 # manifest does not allow is an error. With -no-emit-module-separately-wmo, the process that compiles a module also writes the module's
 # interface. This halves the build time of modules with macros. The debug information contains only line tables.
 #
-# The product contains libcbor and libdbus (scripts/static-libraries).
+# The product contains libcbor and libdbus (scripts/static-libraries). With --disable-local-rpath, it searches no library in its own folder.
 build_release() { # OPTIONS OF swift build...
     local libraries name
     libraries=$("$root/scripts/static-libraries") || return
@@ -24,8 +24,8 @@ build_release() { # OPTIONS OF swift build...
         printf 'Name: %s\nDescription: %s\nVersion: %s\nLibs: %s\n' "$name" "$name" "$(pkg-config --modversion "$name")" \
             "$(pkg-config --libs-only-l "$name")" >"$root/.build/pkg-config/$name.pc" || return
     done
-    PKG_CONFIG_PATH=$libraries/lib/pkgconfig:$root/.build/pkg-config swift build -c release --explicit-target-dependency-import-check error -Xswiftc -no-emit-module-separately-wmo \
-        -Xswiftc -gline-tables-only "$@"
+    PKG_CONFIG_PATH=$libraries/lib/pkgconfig:$root/.build/pkg-config swift build -c release --explicit-target-dependency-import-check error \
+        --disable-local-rpath -Xswiftc -no-emit-module-separately-wmo -Xswiftc -gline-tables-only "$@"
 }
 
 # Builds both programs of the product. swift build accepts one product at a time; the second call only links.

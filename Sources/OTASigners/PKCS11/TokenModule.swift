@@ -6,8 +6,15 @@ internal import OTASigning
 ///
 /// `deinit` calls C_Finalize, but does not unload the library, because some libraries crash when they are unloaded.
 final class TokenModule {
-    /// The default module. This module is a part of p11-kit, and offers the tokens of all modules that are registered with p11-kit.
-    static let proxy = "p11-kit-proxy.so"
+    /// The default module. This module is a part of p11-kit, and offers the tokens of all modules that are registered with p11-kit. The
+    /// paths are those of Debian, Fedora and Arch Linux.
+    static var proxy: String { proxies.first { access($0, F_OK) == 0 } ?? proxies[0] }
+    private static let proxies = ["lib/\(architecture)-linux-gnu", "lib64", "lib"].map { "/usr/\($0)/p11-kit-proxy.so" }
+    #if arch(x86_64)
+        private static let architecture = "x86_64"
+    #else
+        private static let architecture = "aarch64"
+    #endif
 
     let path: String
     private let functions: UnsafeMutablePointer<CK_FUNCTION_LIST>
@@ -15,13 +22,19 @@ final class TokenModule {
 
     /// Loads and initializes a module.
     ///
-    /// - Parameter path: the path of the library, or a name that dlopen(3) searches for in the folders for libraries.
+    /// - Parameter path: the absolute path of the library. dlopen(3) would search a name in the folders of LD_LIBRARY_PATH, and a relative
+    ///   path would name a file in the current directory. The code of a module runs in this process, so neither may choose it.
     /// - Throws: `token-unavailable`.
     init(_ path: String) throws(KeyError) {
         self.path = path
+        guard path.hasPrefix("/") else {
+            throw KeyError(
+                .tokenUnavailable, "the path of the PKCS#11 module is not absolute: \(path)",
+                hint: "give an absolute path, such as: /usr/lib/softhsm/libsofthsm2.so")
+        }
         // dlopen() of a named pipe would wait without an end, so check the type of the file first.
         var status = stat()
-        guard !path.contains("/") || stat(path, &status) != 0 || status.st_mode & S_IFMT == S_IFREG else {
+        guard stat(path, &status) != 0 || status.st_mode & S_IFMT == S_IFREG else {
             throw Self.unavailable(path, "it is not a file")
         }
         guard let library = dlopen(path, RTLD_NOW | RTLD_LOCAL) else {
@@ -60,7 +73,7 @@ final class TokenModule {
     private static func unavailable(_ path: String, _ reason: String) -> KeyError {
         KeyError(
             .tokenUnavailable, "\(path): \(reason)",
-            hint: path == proxy
+            hint: proxies.contains(path)
                 ? "install p11-kit's modules (apt-get install p11-kit-modules), or name the token's module: "
                     + "pkcs11:…?module-path=PATH"
                 : "give the path of the token's PKCS#11 module: module-path=PATH in the URI, or OTAFLASH_PKCS11_MODULE")

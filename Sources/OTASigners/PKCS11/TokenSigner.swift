@@ -143,17 +143,8 @@ public final class Tokens {
         }
     }
 
-    /// Returns the path of the module for URIs without `module-path`. Returns nil if the user chose no default module. A relative path is
-    /// an error, because a file in the current directory must not become the module by chance: the code of a module runs in this process.
-    private func checkedDefaultModule() throws(KeyError) -> String? {
-        guard let path = defaultModule, path.contains("/"), !path.hasPrefix("/") else { return defaultModule }
-        throw KeyError(
-            .tokenUnavailable, "OTAFLASH_PKCS11_MODULE is the relative path '\(path)'",
-            hint: "give an absolute path, or the name of a library: export OTAFLASH_PKCS11_MODULE=\"$PWD/\(path)\"")
-    }
-
     private func session(at uri: TokenURI, writes: Bool = false) throws -> TokenSession {
-        let path = try uri.modulePath ?? checkedDefaultModule() ?? TokenModule.proxy
+        let path = uri.modulePath ?? defaultModule ?? TokenModule.proxy
         let module = try modules[path] ?? TokenModule(path)
         modules[path] = module
         let session = try TokenSession(module, uri, writes: writes)

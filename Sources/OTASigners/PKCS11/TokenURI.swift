@@ -20,7 +20,7 @@ public struct TokenURI: Sendable, Equatable {
     /// The ID of the key (CKA_ID): any bytes.
     public private(set) var id: [UInt8]?
 
-    /// The path of the PKCS#11 module, or a name that dlopen(3) searches for in the folders for libraries.
+    /// The path of the PKCS#11 module.
     public private(set) var modulePath: String?
     /// The path of the file that contains the PIN.
     public private(set) var pinSource: String?
