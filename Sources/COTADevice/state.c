@@ -18,7 +18,7 @@ void ota_abort_image(struct ota_device *device, enum ota_status status) {
 }
 
 void ota_advance_time(struct ota_device *device, uint32_t now) {
-    if (device->owner && device->job == OTA_JOB_NONE && now - device->heard_at >= OTA_OWNER_SILENCE)
+    if (device->owner && device->job == OTA_JOB_NONE && ota_is_reached(device->heard_at + OTA_OWNER_SILENCE, now))
         device->owner_silent = true;
     ota_wear_decay(device, now);
     if (device->trial_running && ota_is_reached(device->trial_ends_at, now)) ota_schedule_reboot(device, NULL, now);

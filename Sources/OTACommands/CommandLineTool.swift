@@ -110,8 +110,9 @@ package struct CommandLineTool: Sendable {
         command.configuration.subcommands.compactMap { $0.configuration.commandName }
     }
 
-    /// Returns the failure for an unusable argument: a private key, text that is not valid UTF-8, or an empty text. The message does not
-    /// contain the argument, because a private key must not appear in a message or log. Returns nil if all arguments are usable.
+    /// Returns the failure for an unusable argument: a private key, text that is not valid UTF-8, or an empty text; or for too many
+    /// arguments. The message does not contain the argument, because a private key must not appear in a message or log. Returns nil if all
+    /// arguments are usable.
     private func unusableArgument(in arguments: [String]) -> Failure? {
         if arguments.contains(where: { $0.contains("PRIVATE KEY-----") }) {
             return .usage(
@@ -123,8 +124,15 @@ package struct CommandLineTool: Sendable {
         if arguments.contains(where: { $0.contains("\u{FFFD}") }) {
             return .usage("an argument is not valid UTF-8", hint: "rename the file, or use another name")
         }
+        // argument-parser needs 16 s for 20,000 arguments.
+        guard arguments.count <= Self.mostArguments else {
+            return .usage(
+                "\(arguments.count) arguments are too many: at most \(Self.mostArguments)",
+                hint: "write the addresses of devices to a file, one on each line: --device-file FILE")
+        }
         return emptyArgument(in: arguments)
     }
+    private static let mostArguments = 4096
 
     /// Returns the failure for an empty argument, because otaflash accepts no empty arguments. Returns nil if no argument is empty.
     private func emptyArgument(in arguments: [String]) -> Failure? {

@@ -125,6 +125,18 @@ import Testing
         #expect(bench.request(OTA_DISCARD, by: 2) == OTA_BUSY)
     }
 
+    @Test("an owner does not become silent because the clock goes back by 1 ms")
+    func clockStepBack() {
+        let bench = twoConnections(OTA_STATE_IMAGE)
+        bench.write(data: little(bench.progress?.position?.next ?? 0) + [1])
+        bench.pass(.max)
+        #expect(bench.request(OTA_DISCARD, by: 2) == OTA_BUSY)
+        bench.pass(30_000)
+        #expect(bench.request(OTA_DISCARD, by: 2) == OTA_BUSY)
+        bench.pass(1)
+        #expect(bench.request(OTA_DISCARD, by: 2) == OTA_OK)
+    }
+
     @Test("a silent owner stays silent although the clock wraps")
     func silenceOverTheClocksWrap() {
         let bench = twoConnections(OTA_STATE_IMAGE)

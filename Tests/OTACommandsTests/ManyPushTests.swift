@@ -97,6 +97,7 @@ import Testing
             (["sim:", "sim:demo"], [], 64, "is given twice"),
             (["udp:10.0.0.7", "udp:10.0.0.7:1337"], [], 64, "is given twice"),
             ([], ["--device-file", "thousand-and-one.txt"], 64, "at most 1000"),
+            ((0..<2048).map { "sim:d\($0)" }, [], 64, "are too many: at most 4096"),
             (["sim:a", "sim:b"], ["--at-once", "0"], 64, "from 1 to 1000"),
             ([], [], 64, "--device"),
         ]
