@@ -125,7 +125,7 @@ import Testing
         #expect(bench.request(OTA_DISCARD, by: 2) == OTA_BUSY)
     }
 
-    @Test("an owner does not become silent because the clock goes back by 1 ms")
+    @Test("an owner does not become silent because the clock is set back by 1 ms")
     func clockStepBack() {
         let bench = twoConnections(OTA_STATE_IMAGE)
         bench.write(data: little(bench.progress?.position?.next ?? 0) + [1])
