@@ -3,10 +3,10 @@ import OTATransport
 package import OTAUpdate
 
 extension LinkProperties {
-    init(_ connection: DeviceConnection) {
+    init(_ connection: DeviceConnection, candidate: String? = nil) {
         self.init(
             channels: Set(connection.services.flatMap(\.characteristics).map { Channel($0) }),
-            maximumValueLength: connection.mtu - 3)
+            maximumValueLength: connection.mtu - 3, candidate: candidate)
     }
 }
 

@@ -3,11 +3,13 @@ public import DBus
 public import Logging
 public import OTATransport
 public import OTAUpdate
+import Synchronization
 
 /// The transport to one device over Bluetooth LE.
 public final class BlueZTransport: Transport {
     private let state: TransportState
     private let responder: PairingResponder
+    private let settles: (@Sendable (BluetoothDevice, _ isDevice: Bool) async -> Void)?
 
     /// Creates a transport.
     ///
@@ -40,22 +42,31 @@ public final class BlueZTransport: Transport {
     ///   - client: the client. All links of the transport open over this client.
     ///   - isUrgent: returns true if the next link is urgent; nil: no link is urgent. An urgent link opens before the waiting links of
     ///     other transports that are not urgent.
+    ///   - settles: is called for each candidate that `admits` has checked (`Transport.runLink(rejecting:opened:receive:)`), at the end of
+    ///     its link. `isDevice` is true if the candidate was accepted as the device.
     package init(
         _ address: BLEAddress, services: Set<UInt128>, adapter: String?, pairing responder: PairingResponder,
         sharing client: SharedBlueZClient, limit: Duration = .seconds(10),
         isUrgent: (@Sendable () -> Bool)? = nil,
-        admits: (@Sendable (BluetoothDevice) async throws(BlueZError) -> Void)? = nil
+        admits: (@Sendable (BluetoothDevice) async throws(BlueZError) -> Void)? = nil,
+        settles: (@Sendable (BluetoothDevice, _ isDevice: Bool) async -> Void)? = nil
     ) {
         self.responder = responder
+        self.settles = settles
+        let names = SeenNames()
         let services = Set(services.map { BluetoothUUID($0) })
         var request = ConnectionRequest(address.target(services: services), adapter: adapter, services: services)
-        request.admits = admits
+        // Before the first connection, bluetoothd reports the advertised name. After a connection, it reports the name in the GAP service.
+        request.admits = { device throws(BlueZError) in
+            names.note(device)
+            try await admits?(device)
+        }
         request.limit = limit
         request.isUrgent = isUrgent
         // If another program has a link to the device, end this link first. If the link stayed connected, the subscriptions and sockets
         // of the other program would block this program.
         request.takesOver = true
-        state = TransportState(request, client)
+        state = TransportState(request, client, names)
     }
 
     /// Scans for the device if necessary, connects to the device, and runs the link until the link ends.
@@ -65,10 +76,10 @@ public final class BlueZTransport: Transport {
     /// - Throws: `unavailable` if there is no bus, no bluetoothd or no powered adapter; `noSuchDevice` if no device or more than one
     ///   device matches (the detail lists the matching devices); `timedOut`; `lost`; the error of `admits`, as a `LinkError`.
     public func runLink(opened: (any Link) -> Void, receive: @escaping LinkSink) async throws(LinkError) -> LinkError {
-        do {
+        try await translated { () async throws in
             let client = try await state.shared.client()
             return try await client.withConnection(await state.request, pairing: responder) { connection in
-                await state.connected(to: connection.device)
+                await state.connected(connection, others: await client.knownAddresses(over: connection.device.adapterName))
                 let link = QueuedLink(LinkProperties(connection))
                 let commands = BlueZCommands(connection, receive, pairs: !responder.refusesAll)
                 opened(link)
@@ -77,7 +88,72 @@ public final class BlueZTransport: Transport {
                     hasNotified: commands.hasNotified, mayHaveStaleTable: commands.mayHaveStaleTable)
                 return end
             }
-        } catch let error as BlueZError {
+        }
+    }
+
+    /// Scans for the device and for candidates (`Transport.runLink(rejecting:opened:receive:)`).
+    ///
+    /// A candidate has the same name and an update service, and a random address that was unknown before. The transport does not pair with
+    /// a candidate, and does not end another program's link to it. There is no candidate for a device with a bond, because bluetoothd
+    /// resolves its private address, and none for a device with a public address or without a name.
+    public func runLink(
+        rejecting rejected: Set<String>, opened: (any Link) -> Void, receive: @escaping LinkSink
+    ) async throws(LinkError) -> LinkError {
+        let likeness: Likeness
+        switch await state.likeness {
+        case .success(let known): likeness = known
+        case .failure(let reason):
+            do throws(LinkError) { return try await runLink(opened: opened, receive: receive) } catch {
+                throw LinkError(error.code, "\(error.detail); \(reason.text)")
+            }
+        }
+        let adapter = await state.request.adapter
+        let limit = await state.request.limit
+        let candidate = try await translated { () async throws in
+            try await state.shared.client().find(likeness, rejecting: rejected, over: adapter, limit: limit)
+        }
+        guard let candidate else { return try await runLink(opened: opened, receive: receive) }
+        do throws(LinkError) {
+            return try await runLink(candidate: candidate, opened: opened, receive: receive)
+        } catch {
+            throw LinkError(error.code, error.detail, candidate: candidate.address.description)
+        }
+    }
+
+    private func runLink(
+        candidate: BluetoothDevice, opened: (any Link) -> Void, receive: @escaping LinkSink
+    ) async throws(LinkError) -> LinkError {
+        try await translated { () async throws in
+            var request = await state.request
+            request.target = .address(candidate.address)
+            (request.takesOver, request.refreshesCache) = (false, false)
+            let client = try await state.shared.client()
+            let isDevice = Atomic(false)
+            do {
+                let end = try await client.withConnection(request, pairing: .refusing) { connection in
+                    guard !connection.isShared else {
+                        throw BlueZError(.acquiredElsewhere, "another program uses the device")
+                    }
+                    let link = CandidateLink(LinkProperties(connection, candidate: candidate.address.description)) {
+                        isDevice.store(true, ordering: .relaxed)
+                    }
+                    let commands = BlueZCommands(connection, receive, pairs: false)
+                    opened(link)
+                    let end = await commands.run(link.queued)
+                    if isDevice.load(ordering: .relaxed) { await state.connected(connection, others: []) }
+                    return end
+                }
+                await settles?(candidate, isDevice.load(ordering: .relaxed))
+                return end
+            } catch {
+                await settles?(candidate, isDevice.load(ordering: .relaxed))
+                throw error
+            }
+        }
+    }
+
+    private func translated<Result>(_ body: () async throws -> Result) async throws(LinkError) -> Result {
+        do { return try await body() } catch let error as LinkError { throw error } catch let error as BlueZError {
             throw LinkError(error)
         } catch {
             throw LinkError(.lost, "\(error)")
@@ -88,18 +164,31 @@ public final class BlueZTransport: Transport {
 /// The state that the transport keeps from one link to the next link.
 private actor TransportState {
     private(set) var request: ConnectionRequest
+    /// The features of the device of the last link, or the reason why it cannot be recognized under a new address.
+    private(set) var likeness: Result<Likeness, Unrecognizable> = .failure(Unrecognizable(text: "no link was open"))
+    private let names: SeenNames
     /// Whether the attribute table was read again after the last notification of the device.
     private var hasRefreshed = false
     nonisolated let shared: SharedBlueZClient
 
-    init(_ request: ConnectionRequest, _ shared: SharedBlueZClient) {
+    init(_ request: ConnectionRequest, _ shared: SharedBlueZClient, _ names: SeenNames) {
         self.request = request
         self.shared = shared
+        self.names = names
     }
 
-    func connected(to device: BluetoothDevice) {
+    /// Records the device of a link that has just opened.
+    ///
+    /// - Parameter others: the addresses that bluetoothd knows now.
+    func connected(_ connection: DeviceConnection, others: Set<BluetoothAddress>) {
+        let device = connection.device
         request.target = .address(device.address)
         request.refreshesCache = false
+        names.note(device)
+        let earlier = (try? likeness.get().others) ?? []
+        likeness = Likeness.of(
+            device, names: names.all, services: request.services.intersection(connection.services.map(\.uuid)),
+            others: earlier.union(others).subtracting([device.address]))
     }
 
     /// Decides whether the next link begins with a new attribute table. Only one new table is read until the device has notified a value,
@@ -109,4 +198,32 @@ private actor TransportState {
         request.refreshesCache = mayHaveStaleTable && !hasRefreshed
         hasRefreshed = hasRefreshed || request.refreshesCache
     }
+}
+
+/// The names under which bluetoothd has reported the device.
+private final class SeenNames: Sendable {
+    private let names = Mutex(Set<String>())
+
+    var all: Set<String> { names.withLock { $0 } }
+
+    func note(_ device: BluetoothDevice) {
+        if let name = device.name { names.withLock { _ = $0.insert(name) } }
+    }
+}
+
+/// A link to a candidate. It reports that the session has accepted the candidate.
+private final class CandidateLink: Link {
+    let queued: QueuedLink
+    private let accepted: @Sendable () -> Void
+
+    init(_ properties: LinkProperties, accepted: @escaping @Sendable () -> Void) {
+        queued = QueuedLink(properties)
+        self.accepted = accepted
+    }
+
+    var properties: LinkProperties { queued.properties }
+
+    func submit(_ command: LinkCommand) { queued.submit(command) }
+    func acceptCandidate() { accepted() }
+    func close() { queued.close() }
 }

@@ -128,6 +128,8 @@ package actor BluetoothLock {
     private let holdsAdapter: Bool
     private var lock: DeviceLock?
     private var adapterLock: DeviceLock?
+    /// The lock of a device that may be the restarted device with a new address.
+    private var candidateLock: DeviceLock?
     /// The reason why the device could not be locked; nil: no failure.
     package private(set) var failure: ClientError?
     /// The device that was found; nil: no device found yet.
@@ -141,8 +143,12 @@ package actor BluetoothLock {
     /// Locks the device until this object is freed. Also locks the adapter with a shared lock, unless `holdsAdapter` is true. If this
     /// object has already locked the device, the locks do not change.
     ///
-    /// - Throws: `acquiredElsewhere` if the device cannot be locked. In this case, the property `failure` contains the reason.
+    /// A device with another address is a candidate (`LinkProperties.candidate`). Its lock is held until `settle(_:isDevice:)`.
+    ///
+    /// - Throws: `acquiredElsewhere` if the device cannot be locked. In this case, the property `failure` contains the reason, unless the
+    ///   device is a candidate.
     package func take(_ found: BluetoothDevice) throws(BlueZError) {
+        if lock != nil, let device, device.address != found.address { return try takeCandidate(found) }
         // The first event of a device can be without a name. After a connection, the device can report another name. So `device` changes
         // only until it has a name.
         if device?.name == nil { device = found }
@@ -158,6 +164,22 @@ package actor BluetoothLock {
             failure = error
             throw BlueZError(.acquiredElsewhere, error.context)
         }
+    }
+
+    private func takeCandidate(_ found: BluetoothDevice) throws(BlueZError) {
+        do throws(ClientError) {
+            candidateLock = try DeviceLock(try Self.file(for: found), of: "ble:\(found.address)")
+        } catch {
+            throw BlueZError(.acquiredElsewhere, error.context)
+        }
+    }
+
+    /// Ends the check of a candidate.
+    ///
+    /// - Parameter isDevice: true if the candidate is the device. Its lock is then the lock of the device.
+    package func settle(_ candidate: BluetoothDevice, isDevice: Bool) {
+        if isDevice, let candidateLock { (lock, device) = (candidateLock, candidate) }
+        candidateLock = nil
     }
 
     private static func file(for device: BluetoothDevice) throws(ClientError) -> FilePath {

@@ -36,6 +36,7 @@ struct LoggedSession<Session: UpdateLogic>: UpdateLogic {
             let channels = link.channels.map(\.logName).sorted().joined(separator: ", ")
             // UDP and serial links preserve message boundaries and have no Bluetooth MTU. So the log omits the MTU for these links.
             let mtu = link.preservesMessageBoundaries ? "" : " (MTU \(link.maximumValueLength + 3))"
+            if let candidate = link.candidate { logger.debug("\(now.logText) < candidate \(candidate)") }
             logger.debug(
                 "\(now.logText) < link open: values of at most \(link.maximumValueLength) bytes\(mtu); channels: \(channels)"
             )
@@ -58,6 +59,10 @@ struct LoggedSession<Session: UpdateLogic>: UpdateLogic {
     private func log(_ action: UpdateAction, _ now: Duration) {
         switch action {
         case .connect: logger.debug("\(now.logText) > connect")
+        case .find(let rejected):
+            let without = rejected.isEmpty ? "" : ", except \(rejected.sorted().joined(separator: ", "))"
+            logger.debug("\(now.logText) > connect to the device or to a candidate\(without)")
+        case .acceptCandidate: logger.debug("\(now.logText) > accept the candidate")
         case .disconnect: logger.debug("\(now.logText) > disconnect")
         case .encode(let request):
             logger.debug("\(now.logText) > encode from byte \(request.offset), \(request.logName)")

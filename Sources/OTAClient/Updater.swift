@@ -196,7 +196,8 @@ private struct Run {
             pairing: choice.task.isDryRun ? .refusing : options.pairing,
             sharing: options.bluetooth ?? SharedBlueZClient(logger: options.logger, links: options.links),
             isUrgent: { trial.isSet },
-            admits: { device throws(BlueZError) in try await lock.take(device) })
+            admits: { device throws(BlueZError) in try await lock.take(device) },
+            settles: { await lock.settle($0, isDevice: $1) })
         let session = choice.session(seed: UInt64.random(in: 0 ... .max))
         do {
             let report = try await tracked.run(session, over: transport, ContinuousClock())

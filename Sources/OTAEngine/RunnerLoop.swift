@@ -83,6 +83,8 @@ struct RunnerLoop<Session: UpdateLogic, TransportType: Transport, C: Clock> wher
         for action in session.handle(event, at: start.duration(to: clock.now)) {
             switch action {
             case .connect: connect(&group)
+            case .find(let rejected): connect(rejecting: rejected, &group)
+            case .acceptCandidate: link?.acceptCandidate()
             case .disconnect: disconnect()
             case .link(let command): link?.submit(command)
             case .encode(let request): encode(request, &group)
@@ -102,16 +104,21 @@ struct RunnerLoop<Session: UpdateLogic, TransportType: Transport, C: Clock> wher
     }
 
     /// Starts a child task that opens a link and posts the events of the link to the mailbox.
-    private mutating func connect(_ group: inout DiscardingTaskGroup) {
+    ///
+    /// - Parameter rejected: the rejected candidates; nil: the link must not be to a candidate.
+    private mutating func connect(rejecting rejected: Set<String>? = nil, _ group: inout DiscardingTaskGroup) {
         leave()
         let (connection, transport, post) = (connection, transport, post)
         group.addTask {
             do throws(LinkError) {
-                let end = try await transport.runLink {
-                    post.yield(.up($0, connection: connection))
-                } receive: {
-                    post.yield(.link($0, connection: connection))
-                }
+                let opened = { (link: any Link) -> Void in _ = post.yield(.up(link, connection: connection)) }
+                let receive: LinkSink = { post.yield(.link($0, connection: connection)) }
+                let end =
+                    if let rejected {
+                        try await transport.runLink(rejecting: rejected, opened: opened, receive: receive)
+                    } else {
+                        try await transport.runLink(opened: opened, receive: receive)
+                    }
                 post.yield(.down(end, connection: connection))
             } catch {
                 post.yield(.down(error, connection: connection))

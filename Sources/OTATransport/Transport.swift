@@ -11,6 +11,25 @@ public protocol Transport: Sendable {
     /// - Returns: the reason why the link ended.
     /// - Throws: `LinkError` if the link could not be opened.
     func runLink(opened: (any Link) -> Void, receive: @escaping LinkSink) async throws(LinkError) -> LinkError
+
+    /// Opens and runs a link as `runLink(opened:receive:)` does, but the device has restarted and may have a new address. If the device
+    /// does not appear, the transport opens a link to a candidate: a device that looks like the device. The address of the candidate is in
+    /// `LinkProperties.candidate`, or in `LinkError.candidate` if the link could not be opened.
+    ///
+    /// A transport whose devices keep their addresses does not implement this method.
+    ///
+    /// - Parameter rejected: the addresses of the candidates that are other devices.
+    func runLink(
+        rejecting rejected: Set<String>, opened: (any Link) -> Void, receive: @escaping LinkSink
+    ) async throws(LinkError) -> LinkError
+}
+
+extension Transport {
+    public func runLink(
+        rejecting rejected: Set<String>, opened: (any Link) -> Void, receive: @escaping LinkSink
+    ) async throws(LinkError) -> LinkError {
+        try await runLink(opened: opened, receive: receive)
+    }
 }
 
 /// A function that receives the events of a link, in order. The function must not block and must not call the link, because the transport
@@ -25,8 +44,15 @@ public protocol Link: Sendable {
     /// limits the number of chunks in flight.
     func submit(_ command: LinkCommand)
 
+    /// Accepts the candidate of this link as the device of the session. The next links are to its address.
+    func acceptCandidate()
+
     /// Ends the link and returns immediately. A second call has no effect.
     func close()
+}
+
+extension Link {
+    public func acceptCandidate() {}
 }
 
 /// A link that puts its commands into a queue. A task of the transport reads the queue and performs the commands.

@@ -21,6 +21,12 @@ package protocol Conversation: Sendable {
     /// If a link is lost while the session waits for a restart, the device may have restarted a second time. So the session extends the
     /// restart window: it calls `RetryPolicy.lost(at:lookingUntil:restart:)` with this duration.
     var restartTime: Duration { get }
+    /// True if the device restarts, and its new state shows that it is the same device even if its address is new.
+    ///
+    /// The session then also opens links to candidates (`UpdateAction.find`). On such a link, `ConversationState.isCandidate` is true. The
+    /// conversation must first read the candidate's state. It then calls `acceptCandidate()` or `reject(_:)`. Before, it must not change the
+    /// candidate.
+    var recognizesCandidates: Bool { get }
     /// The offset in the current image after the last byte that was passed to the link. After a rewind, `sentOffset` is the offset at which
     /// the transfer continues.
     var sentOffset: Int { get }
@@ -52,6 +58,7 @@ package protocol Conversation: Sendable {
 
 extension Conversation {
     package var hasAnswered: Bool { isDeviceReached }
+    package var recognizesCandidates: Bool { false }
     package mutating func encoded() {}
     package mutating func fallBack() -> Bool { false }
 }
@@ -75,12 +82,16 @@ package struct ConversationState: Sendable {
         case reconnect(Reconnection)
         case finish(UpdateReport)
         case fail(UpdateError)
+        /// The candidate is not the device, for this reason.
+        case reject(String)
     }
 
     /// The time since the start of the session.
     package internal(set) var now = Duration.zero
     /// The properties of the open link; if no link is open, the properties of the last link.
     package internal(set) var link = LinkProperties(channels: [], maximumValueLength: 0)
+    /// True if the open link is to a candidate (`LinkProperties.candidate`) that the conversation has not accepted.
+    package internal(set) var isCandidate = false
     /// The end of the restart window. Until this time, the session tries to connect to the restarting device. The number of attempts is not
     /// limited.
     ///
@@ -197,6 +208,14 @@ extension Conversation {
     }
 
     package mutating func fail(_ error: UpdateError) { shared.decide(.fail(error)) }
+
+    /// Continues the session with the candidate of the open link, because the candidate is the restarted device.
+    package mutating func acceptCandidate() { shared.isCandidate = false }
+
+    /// Leaves the candidate of the open link alone, because it is another device.
+    ///
+    /// - Parameter reason: the difference, as the end of a sentence that begins with the candidate's address.
+    package mutating func reject(_ reason: String) { shared.decide(.reject(reason)) }
 
     /// Handles the error of a command. If the device demands pairing, the session fails. After all other errors, the session reconnects.
     package mutating func refused(_ error: LinkError) {

@@ -9,15 +9,19 @@ public struct LinkProperties: Sendable, Equatable {
     /// The number of bytes that the transport's framing adds to each value in the device's receive buffer. A value must be shorter than
     /// this buffer by this number. It is 4 on a serial console, whose frames contain a length and a CRC, and 0 on other transports.
     public var framingOverhead: Int
+    /// The address of the device if it is a candidate: another device that may be the restarted device with a new address. Nil if the link
+    /// is to the device of the session.
+    public var candidate: String?
 
     public init(
         channels: Set<Channel>, maximumValueLength: Int, preservesMessageBoundaries: Bool = false,
-        framingOverhead: Int = 0
+        framingOverhead: Int = 0, candidate: String? = nil
     ) {
         self.channels = channels
         self.maximumValueLength = maximumValueLength
         self.preservesMessageBoundaries = preservesMessageBoundaries
         self.framingOverhead = framingOverhead
+        self.candidate = candidate
     }
 }
 
@@ -77,10 +81,14 @@ public struct LinkError: Error, Sendable, Equatable {
     public var code: Code
     /// The description for people, without a full stop.
     public var detail: String
+    /// The address of the candidate (`LinkProperties.candidate`) to which the link could not be opened; nil: the error is not about a
+    /// candidate.
+    public var candidate: String?
 
-    public init(_ code: Code, _ detail: String) {
+    public init(_ code: Code, _ detail: String, candidate: String? = nil) {
         self.code = code
         self.detail = detail
+        self.candidate = candidate
     }
 
     public static func == (left: LinkError, right: LinkError) -> Bool { left.code == right.code }

@@ -36,6 +36,11 @@ public enum UpdateEvent: Sendable, Equatable {
 public enum UpdateAction: Sendable, Equatable {
     /// Opens a new link. The runner first closes the previous link. The runner answers with the event `linkUp` or `linkDown`.
     case connect
+    /// Opens a new link to the restarted device, as `connect` does. If the device does not appear, the link can be to a candidate: a device
+    /// that looks like the device and has another address. A candidate in `rejected` is left alone.
+    case find(rejected: Set<String>)
+    /// The candidate of the open link is the device. From now on, `connect` opens links to its address.
+    case acceptCandidate
     /// Closes the link. The runner answers with the event `linkDown`.
     case disconnect
     /// Performs a command on the open link. If no link is open, the runner discards the command.

@@ -13,6 +13,8 @@ public struct UpdateSession: UpdateLogic {
         case conversing
         /// The session has requested the end of the link, and waits for `linkDown`.
         case closing(due: Duration, ConversationState.Reconnection)
+        /// The session has requested the end of the link to a candidate that is not the device, and waits for `linkDown`.
+        case leaving(due: Duration)
         /// The session connects again after a wait.
         case waiting(until: Duration)
         case ended
@@ -44,6 +46,7 @@ public struct UpdateSession: UpdateLogic {
     private let initialNumber: UInt8
     private var now = Duration.zero
     private var outage = Outage.none
+    private var search = CandidateSearch()
     private var actions: [UpdateAction] = []
 
     /// Creates a session that chooses its conversation at the first link.
@@ -68,7 +71,7 @@ public struct UpdateSession: UpdateLogic {
     public var deadline: Duration? {
         switch state {
         case .unstarted, .ended: nil
-        case .connecting(let due), .closing(let due, _), .waiting(let due): due
+        case .connecting(let due), .closing(let due, _), .leaving(let due), .waiting(let due): due
         case .conversing: conversation?.deadline
         }
     }
@@ -84,7 +87,7 @@ public struct UpdateSession: UpdateLogic {
         case .linkDown(let error): linkDown(error)
         case .link(let event):
             // A notification shows that the device is reached again. An event about the link itself shows nothing over UDP.
-            if case .notified = event, case .conversing = state { reachedAgain() }
+            if case .notified = event, case .conversing = state, search.current == nil { reachedAgain() }
             converse { $0.handle(event) }
         case .encoded(let request, let result):
             conversation?.shared.encoded = (request, result)
@@ -108,7 +111,7 @@ public struct UpdateSession: UpdateLogic {
         case .connecting:
             linkDown(LinkError(.timedOut, "no connection within \(Self.connectLimit.components.seconds) s"))
         case .conversing: converse { $0.deadlinePassed() }
-        case .closing:
+        case .closing, .leaving:
             linkDown(LinkError(.lost, "the link did not close within \(Self.closeLimit.components.seconds) s"))
         case .waiting: connect()
         }
@@ -119,12 +122,22 @@ public struct UpdateSession: UpdateLogic {
     private mutating func connect() {
         if conversation == nil { actions.append(.report(.phase(.connect))) }
         state = .connecting(due: now + Self.connectLimit)
-        actions.append(.connect)
+        actions.append(looksForCandidates ? .find(rejected: search.rejected) : .connect)
+    }
+
+    /// True if the next link may be to a candidate. The first attempt in a restart window is only for the known address.
+    private var looksForCandidates: Bool {
+        guard let conversation, conversation.shared.restartDeadline != nil else { return false }
+        return search.misses > 0 && conversation.recognizesCandidates
     }
 
     private mutating func linkUp(_ properties: LinkProperties) {
         guard case .connecting = state else { return }
-        if conversation != nil {
+        if let address = properties.candidate, let conversation {
+            search.current = CandidateSearch.Current(address: address, conversation: conversation)
+            self.conversation?.shared.isCandidate = true
+        } else if conversation != nil {
+            search.misses = 0
             // A link over UDP or a serial port opens even without a device. There, only an answer shows that the device is reached again.
             if !properties.preservesMessageBoundaries { reachedAgain() }
         } else {
@@ -161,6 +174,10 @@ public struct UpdateSession: UpdateLogic {
         call(&conversation)
         let turn = conversation.shared.endTurn()
         self.conversation = conversation
+        if let candidate = search.current {
+            if conversation.shared.isCandidate { return converse(with: candidate, turn.actions, turn.decision) }
+            accept(candidate)
+        }
         actions += turn.actions
         if turn.actions.contains(.report(.phase(.restart))) { outage = .announced }
         if turn.hasProgressed { retry.progressed() }
@@ -172,7 +189,7 @@ public struct UpdateSession: UpdateLogic {
             state = .ended
             actions += [.disconnect, .finish(report)]
         case .fail(let error): fail(error)
-        case nil: break
+        case .reject, nil: break
         }
     }
 
@@ -181,13 +198,55 @@ public struct UpdateSession: UpdateLogic {
         actions += [.disconnect, .fail(error)]
     }
 
+    // MARK: Candidates
+
+    private mutating func accept(_ candidate: CandidateSearch.Current) {
+        search.current = nil
+        search.misses = 0
+        actions.append(.acceptCandidate)
+        reachedAgain()
+        actions.append(.report(.note("after its restart, the device has the new address \(candidate.address)")))
+    }
+
+    /// Performs the decision of the conversation about a candidate that it has not accepted. An error of the candidate is not an error of
+    /// the device, so it only rejects the candidate.
+    private mutating func converse(
+        with candidate: CandidateSearch.Current, _ actions: [UpdateAction], _ decision: ConversationState.Decision?
+    ) {
+        switch decision {
+        case nil: return self.actions += actions
+        case .reject(let reason): search.reject(candidate.address, reason)
+        case .fail(let error): search.reject(candidate.address, "could not be read: \(error.context)")
+        case .reconnect(.afterLoss(let error)): search.failed(candidate.address, error)
+        case .reconnect, .finish: search.reject(candidate.address, "violated the protocol")
+        }
+        endCandidate(candidate)
+        state = .leaving(due: now + Self.closeLimit)
+        self.actions.append(.disconnect)
+    }
+
+    /// Continues with the conversation before the link to the candidate.
+    private mutating func endCandidate(_ candidate: CandidateSearch.Current) {
+        search.current = nil
+        conversation = candidate.conversation
+        conversation?.shared.pass(to: now)
+    }
+
     // MARK: Lost links
 
     private mutating func linkDown(_ error: LinkError) {
+        if let candidate = search.current {
+            search.failed(candidate.address, error)
+            endCandidate(candidate)
+            return retry(after: error, orFailWith: .linkLost)
+        }
         conversation?.linkEnded()
         switch state {
         case .unstarted, .waiting, .ended: break
-        case .connecting: if !failsAtOnce(error) { retry(after: error, orFailWith: .linkLost) }
+        case .leaving: retry(after: error, orFailWith: .linkLost)
+        case .connecting:
+            if let candidate = error.candidate { search.failed(candidate, error) } else { search.missed(error) }
+            if !failsAtOnce(error) { retry(after: error, orFailWith: .linkLost) }
         case .conversing: if !failsAtOnce(error) { lost(error) }
         case .closing(_, .afterLoss(let reason)): lost(reason)
         case .closing(_, .clean): state = .waiting(until: now + RetryPolicy.shortestWait)
@@ -236,7 +295,8 @@ public struct UpdateSession: UpdateLogic {
         // restart or to confirm is sent, because the link can be lost before the answer arrives.
         if let end = conversation?.shared.restartDeadline {
             guard now < end else {
-                return fail(UpdateError(.didNotReturn, "the device did not return after its restart"))
+                return fail(
+                    UpdateError(.didNotReturn, "the device did not return after its restart\(search.summary)"))
             }
             return waitWithinWindow()
         }

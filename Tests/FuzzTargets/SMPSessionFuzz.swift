@@ -33,8 +33,8 @@ private struct SMPPeer: FuzzPeer {
 
     mutating func hear(_ action: UpdateAction) -> String? {
         switch action {
-        case .connect, .disconnect:
-            isConnecting = action == .connect
+        case .connect, .find, .disconnect:
+            isConnecting = action != .disconnect
             assembler = SMPFrameAssembler()
             asked = []
         case .link(.send(let values, let channel)):

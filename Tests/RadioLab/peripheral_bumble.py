@@ -97,6 +97,7 @@ class Peripheral:
         self.bonds = {}
         self.arrivals, self.image = Arrivals(), Arrivals()
         self.interval_asked = False
+        self.restarts = False  # the SMP device behind this bridge restarts when the connection has ended
         self.seen_violations = 0
 
     # ---- Bluetooth stack
@@ -110,7 +111,8 @@ class Peripheral:
         from bumble.pairing import PairingConfig, PairingDelegate
 
         transport = await open_adapter(self.options.adapter)
-        configuration = stack.DeviceConfiguration(name=self.options.name, address=Address("F0:F1:F2:F3:F4:F5"))
+        address = Address.generate_static_address() if self.options.new_address else Address("F0:F1:F2:F3:F4:F5")
+        configuration = stack.DeviceConfiguration(name=self.options.name, address=address)
         if self.options.state:
             configuration.keystore = f"JsonKeyStore:{os.path.join(self.options.state, 'bonds')}"
         # The GATT service has Service Changed and the database hash. With them, a host notices that the attributes have moved.
@@ -123,6 +125,8 @@ class Peripheral:
             self.stack.pairing_config_factory = lambda connection: PairingConfig(
                 sc=True, mitm=True, bonding=True, delegate=passkey_display(PairingDelegate, self.options.passkey)
             )
+        if self.options.no_pairing:
+            self.stack.pairing_config_factory = lambda connection: PairingConfig(delegate=refusal(PairingDelegate))
         properties = Characteristic.Properties
         readable, writeable = Characteristic.READABLE, Characteristic.WRITEABLE
         if secret:
@@ -204,6 +208,10 @@ class Peripheral:
         self.authorized(connection)
         self.packet += value
         while len(self.packet) >= 8 and len(self.packet) >= (end := 8 + int.from_bytes(self.packet[2:4], "big")):
+            operation, group, command = self.packet[0] & 7, self.packet[4:6], self.packet[7]
+            if (group, command) != (b"\0\1", 1):  # not a chunk of an upload
+                say("request", operation=operation, group=int.from_bytes(group, "big"), command=command)
+            self.restarts = self.restarts or (operation, group, command) == (2, b"\0\0", 5)
             self.datagrams.sendto(self.packet[:end])
             self.packet = self.packet[end:]
 
@@ -293,14 +301,13 @@ class Peripheral:
         from bumble.hci import OwnAddressType
 
         await self.open()
-        say("ready", address=str(self.stack.public_address).split("/")[0], version=self.device.version().decode())
+        own = OwnAddressType.RANDOM if self.options.new_address else OwnAddressType.PUBLIC
+        say("ready", address=self.address(), version=self.device.version().decode())
         while True:
-            if self.device.reboot_due():
+            if self.device.reboot_due() or (self.restarts and not self.connection):
                 await self.reboot()
             if not self.connection and not self.stack.is_advertising:
-                await self.stack.start_advertising(
-                    own_address_type=OwnAddressType.PUBLIC, advertising_interval_min=50, advertising_interval_max=50
-                )
+                await self.stack.start_advertising(own_address_type=own, advertising_interval_min=50, advertising_interval_max=50)
             await asyncio.sleep(0.05)
 
     async def reboot(self):
@@ -309,11 +316,26 @@ class Peripheral:
         while self.connection:
             await asyncio.sleep(0.01)
         await self.stack.stop_advertising()
+        self.restarts = False
         await asyncio.sleep(self.options.boot_seconds)
+        if self.options.new_address:
+            await self.change_address()
         if self.options.layout is not None:
             self.move_attributes()
         self.device.reboot()
         say("rebooted", version=self.device.version().decode(), state=self.device.state)
+
+    def address(self):
+        return str(self.stack.random_address if self.options.new_address else self.stack.public_address).split("/")[0]
+
+    async def change_address(self):
+        """Changes the random static address, as a Zephyr device without a stored identity does at each start."""
+        from bumble.hci import Address, HCI_LE_Set_Random_Address_Command
+
+        new = Address.generate_static_address()
+        self.stack.static_address = self.stack.random_address = new
+        await self.stack.send_sync_command(HCI_LE_Set_Random_Address_Command(random_address=new))
+        say("address", address=self.address())
 
 
 def passkey_display(base, passkey):
@@ -328,6 +350,14 @@ def passkey_display(base, passkey):
             say("passkey", passkey=f"{number:0{digits}}")
 
     return Display()
+
+
+def refusal(base):
+    class Refusal(base):
+        async def accept(self):
+            return False
+
+    return Refusal()
 
 
 def arguments(words):
@@ -351,6 +381,8 @@ def arguments(words):
     parser.add_argument("--trial", type=int, default=120, help="duration of a trial in seconds; 0: no trial")
     parser.add_argument("--self-test-seconds", type=float, default=0, help="seconds after a start in which CONFIRM is answered busy")
     parser.add_argument("--passkey", type=int, help="require a link that was paired with this passkey")
+    parser.add_argument("--no-pairing", action="store_true", help="refuse each pairing (default without --passkey: pair without a passkey)")
+    parser.add_argument("--new-address", action="store_true", help="use a random address, and a new one after each restart")
     parser.add_argument("--open-subscription", action="store_true", help="with --smp and --passkey: require the bond only for a write")
     parser.add_argument(
         "--layout", type=int, choices=(0, 1),

@@ -39,6 +39,7 @@ import time
 CONTROL, BTVIRT = "/run/radio-lab.air", "/tmp/bt-server-le"
 DISCONNECT, RESET, READ_ADDRESS, BUFFER_SIZE = 0x0406, 0x0C03, 0x1009, 0x2002
 ADVERTISE_PARAMETERS, ADVERTISE_ENABLE, SCAN_ENABLE, CONNECT = 0x2006, 0x200A, 0x200C, 0x200D
+SET_RANDOM_ADDRESS = 0x2005
 PARAMETER_REPLIES = 0x2020, 0x2021  # accept or refuse a peer's request for other connection parameters
 CONNECTION_TIMEOUT = 0x08
 COMPLETED_PACKETS = 0x13
@@ -131,7 +132,7 @@ class Link:
     def other_end(self):
         """Returns the other radio of this link and its side of the link, or None twice."""
         for radio in radios:
-            if radio.address == self.peer:
+            if self.peer in (radio.address, radio.random_address):
                 for link in radio.links.values():
                     if link.peer == self.radio.address:
                         return radio, link
@@ -158,7 +159,7 @@ class Radio:
         self.asked = []  # commands without an answer from btvirt yet: (opcode, parameters; None: sent by this program)
         self.sent = self.sent_bytes = self.events = self.lost = self.late = self.advertising = 0
         self.rest = b""
-        self.index, self.address, self.up = None, None, True
+        self.index, self.address, self.random_address, self.up = None, None, None, True
         self.btvirt = socket.socket(socket.AF_UNIX)
         self.btvirt.connect(BTVIRT)
         self.vhci = os.open("/dev/vhci", os.O_RDWR | os.O_NONBLOCK)
@@ -215,6 +216,8 @@ class Radio:
                 self.vanish()
                 loop.call_later(max(link.timeout for link in self.links.values()), self.reset, packet)
                 return
+            if opcode == SET_RANDOM_ADDRESS:
+                self.random_address = bytes(packet[4:10])
             if opcode == ADVERTISE_PARAMETERS:
                 self.advertising = struct.unpack_from("<H", packet, 6)[0]  # the maximum
             if opcode == CONNECT and air["interval"]:  # the kernel keeps the first interval of a device and ignores later settings

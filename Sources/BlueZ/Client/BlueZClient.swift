@@ -94,6 +94,11 @@ public actor BlueZClient {
             "remove \(address)", adapter, BlueZName.adapter, "RemoveDevice", [.objectPath(device.path)])
     }
 
+    /// The addresses of all devices that bluetoothd knows over an adapter.
+    package func knownAddresses(over adapter: String) -> Set<BluetoothAddress> {
+        Set(tree.devices.values.filter { $0.adapterName == adapter }.map(\.address))
+    }
+
     /// Whether the client is open.
     package var isOpen: Bool { end == nil }
 

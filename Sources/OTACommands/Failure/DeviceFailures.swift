@@ -106,7 +106,9 @@ extension Failure {
             )
         case .timedOut:
             return (.linkLost, "resume with a longer --timeout, or without a limit: \(resumed)")
-        case .didNotReturn: return (.linkLost, "when the device is back, show the running version: \(status)")
+        case .didNotReturn:
+            let moved = invocation.isBluetooth ? "; if it may have a new address, find it: otaflash scan" : ""
+            return (.linkLost, "when the device is back, show the running version: \(status)\(moved)")
         case .interrupted: return (.interrupted, "\(repeats): \(resumed)")
         case .notPermitted:
             guard invocation.options.contains(PushFlag.dryRun.argument) else { return (.refused, pairingAdvice(again)) }

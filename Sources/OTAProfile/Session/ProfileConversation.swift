@@ -190,7 +190,7 @@ package struct ProfileConversation: Conversation {
             return malformedSurveys > 1 ? fail(error) : reconnect(.afterLoss(LinkError(.lost, error.context)))
         }
         state = .surveying(survey, due: due)
-        guard let snapshot = survey.snapshot else { return }
+        guard let snapshot = survey.snapshot, isDevice(snapshot) else { return }
         malformedSurveys = 0
         self.snapshot = snapshot
         if first == nil { first = snapshot }

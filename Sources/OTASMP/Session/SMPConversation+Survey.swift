@@ -174,6 +174,7 @@ extension SMPConversation {
 
     /// Handles a new image list from the device.
     mutating func listed(_ list: SMPImageList) {
+        guard isDevice(list) else { return }
         self.list = list
         if first == nil { first = list }
         askNext()

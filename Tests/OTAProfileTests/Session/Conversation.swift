@@ -100,13 +100,19 @@ struct Conversation {
     }
 
     /// Brings the link up and sends the device's properties.
-    mutating func comeUp(_ device: Device, valueLength: Int = 244, sourceLocation: SourceLocation = #_sourceLocation) {
+    ///
+    /// - Parameter candidate: The address of the device if the link is to a candidate.
+    mutating func comeUp(
+        _ device: Device, valueLength: Int = 244, candidate: String? = nil,
+        sourceLocation: SourceLocation = #_sourceLocation
+    ) {
         var channels: Set = [
             ProfileChannel.info, ProfileChannel.control, ProfileChannel.data, ProfileChannel.progress,
             ProfileChannel.version,
         ]
         if device.battery != nil { channels.insert(ProfileChannel.battery) }
-        tell(.linkUp(LinkProperties(channels: channels, maximumValueLength: valueLength)))
+        tell(
+            .linkUp(LinkProperties(channels: channels, maximumValueLength: valueLength, candidate: candidate)))
         describe(device, sourceLocation: sourceLocation)
     }
 

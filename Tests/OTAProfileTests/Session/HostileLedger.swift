@@ -126,9 +126,9 @@ struct HostileLedger {
             require(channel == ProfileChannel.control, "a write to another channel")
             see(request: bytes)
         case .link: require(isUp, "a command without a link")
-        case .connect, .disconnect: isUp = false
+        case .connect, .find, .disconnect: isUp = false
         case .finish(let report): see(report.outcome)
-        case .encode, .report, .fail: break
+        case .acceptCandidate, .encode, .report, .fail: break
         }
     }
 

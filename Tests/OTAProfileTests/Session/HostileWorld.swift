@@ -108,7 +108,7 @@ struct HostileWorld {
         for action in session.handle(event, at: now) {
             ledger.see(action)
             switch action {
-            case .connect:
+            case .connect, .find:
                 agenda.clear()
                 add([device.connect(at: now)])
             case .disconnect:
@@ -122,7 +122,7 @@ struct HostileWorld {
                     add(device.obey(command))
                 }
             case .encode(let request): encode(request)
-            case .report: break
+            case .report, .acceptCandidate: break
             case .finish(let report): outcome = .success(report)
             case .fail(let error): outcome = .failure(error)
             }

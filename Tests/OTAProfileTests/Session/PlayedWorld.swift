@@ -74,7 +74,7 @@ struct PlayedWorld {
     private mutating func perform(_ actions: [UpdateAction]) {
         for action in actions {
             switch action {
-            case .connect:
+            case .connect, .find:
                 connects += 1
                 if let openLinks, connects > openLinks {
                     events.append(.linkDown(LinkError(.lost, "no answer")))
@@ -96,6 +96,7 @@ struct PlayedWorld {
                 let result = encode(request)
                 if case .success(let image)? = result { stream = image }
                 events.append(.encoded(request, result))
+            case .acceptCandidate: break
             case .report(let progress): reports.append(progress)
             case .finish(let report): outcome = .success(report)
             case .fail(let error): outcome = .failure(error)

@@ -22,6 +22,8 @@ struct PlayedDevice {
     /// The numbers of the packets in `frames` that were written with response.
     private(set) var written: [Int] = []
     private(set) var links = 0
+    /// The numbers of the links whose candidate was accepted.
+    private(set) var accepted: [Int] = []
     /// The number of packets in each burst, without uploads.
     private(set) var bursts: [Int] = []
     /// The largest number of chunks in one burst, by the number of the link. Links are numbered from 1.
@@ -41,9 +43,12 @@ struct PlayedDevice {
     ///   - shorterLinks: The longest value in bytes, by the number of the link. Links are numbered from 1.
     ///   - framingOverhead: The bytes of the device's buffer that the framing of each value needs.
     ///   - refusal: The error with which the device refuses each write with response; nil: the device accepts them.
+    ///   - candidate: The address of the candidate for the next link, by the rejected candidates. If it is given, the device does not answer
+    ///     at its address after the first link. Nil: it answers at its address on each link.
     init(
         _ task: UpdateTask<[SMPImage]>, valueLength: Int = 4096, shorterLinks: [Int: Int] = [:],
-        framingOverhead: Int = 0, seed: UInt64 = 1, refusal: LinkError? = nil, answering: (SMPFrame, Int) -> Reply
+        framingOverhead: Int = 0, seed: UInt64 = 1, refusal: LinkError? = nil,
+        candidate: ((Set<String>) -> String?)? = nil, answering: (SMPFrame, Int) -> Reply
     ) {
         var session: UpdateSession
         do throws(UpdateError) {
@@ -65,7 +70,18 @@ struct PlayedDevice {
             let before = frames.count
             for action in session.handle(events.removeFirst(), at: now) {
                 switch action {
-                case .connect:
+                case .acceptCandidate: accepted.append(links)
+                case .connect where candidate != nil && links > 0 && accepted.isEmpty:
+                    events.append(.linkDown(LinkError(.timedOut, "no device")))
+                case .connect, .find:
+                    var address: String?
+                    if case .find(let rejected) = action, let candidate {
+                        address = candidate(rejected)
+                        guard address != nil else {
+                            events.append(.linkDown(LinkError(.timedOut, "nobody was seen")))
+                            break
+                        }
+                    }
                     links += 1
                     isUp = true
                     assembler = SMPFrameAssembler()
@@ -74,7 +90,7 @@ struct PlayedDevice {
                         .linkUp(
                             LinkProperties(
                                 channels: [SMPChannel.value], maximumValueLength: length,
-                                framingOverhead: framingOverhead)))
+                                framingOverhead: framingOverhead, candidate: address)))
                 case .disconnect:
                     events = isUp ? [.linkDown(LinkError(.lost, "closed"))] : []
                     isUp = false
