@@ -6,6 +6,7 @@ SIGKILL is a power cut. With --state, the device restarts with its durable state
 
 import argparse
 import asyncio
+import contextlib
 import fcntl
 import json
 import os
@@ -14,6 +15,8 @@ import socket
 import sys
 import time
 import unittest
+
+import smp_buffers
 
 SERVICE = "c7e10001-63a0-486d-9bcb-a18d79d9acd9"
 UUIDS = {name: f"c7e1000{number}{SERVICE[8:]}" for number, name in enumerate(("info", "control", "data", "progress", "version"), 2)}
@@ -99,6 +102,7 @@ class Peripheral:
         self.interval_asked = False
         self.restarts = False  # the SMP device behind this bridge restarts when the connection has ended
         self.seen_violations = 0
+        self.buffers = self.answered = None
 
     # ---- Bluetooth stack
 
@@ -198,6 +202,11 @@ class Peripheral:
             Descriptor(GATT_CLIENT_CHARACTERISTIC_CONFIGURATION_DESCRIPTOR, Characteristic.READABLE | subscribable, subscription),
         )
         self.characteristics["smp"], self.packet = attribute, b""
+        if self.options.buffers:
+            self.buffers = smp_buffers.SMPBuffers(
+                self.options.buffers, self.options.buffer_size, not self.options.whole_packets, self.ask, self.notify_sent
+            )
+            self.serving = asyncio.ensure_future(self.buffers.serve())
         self.datagrams, _ = await asyncio.get_running_loop().create_datagram_endpoint(
             lambda: Answers(self.answer), remote_addr=("127.0.0.1", self.options.smp)
         )
@@ -206,6 +215,8 @@ class Peripheral:
 
     def smp(self, connection, value):
         self.authorized(connection)
+        if self.buffers:
+            return self.buffers.write(value)
         self.packet += value
         while len(self.packet) >= 8 and len(self.packet) >= (end := 8 + int.from_bytes(self.packet[2:4], "big")):
             operation, group, command = self.packet[0] & 7, self.packet[4:6], self.packet[7]
@@ -215,7 +226,29 @@ class Peripheral:
             self.datagrams.sendto(self.packet[:end])
             self.packet = self.packet[end:]
 
+    async def ask(self, packet):
+        """Returns the answer of the device on UDP; None if it does not answer within 2 s."""
+        self.answered = asyncio.get_running_loop().create_future()
+        self.datagrams.sendto(packet)
+        done, _ = await asyncio.wait([self.answered], timeout=2)
+        return done.pop().result() if done else None
+
+    async def notify_sent(self, packet):
+        """Sends an answer, and returns when the controller has sent its last value. The value is lost if the connection has ended."""
+        connection = self.connection
+        length = connection.att_mtu - 3 if connection else 1
+        for start in range(0, len(packet), length):
+            if self.connection is not connection or not connection:
+                return
+            await self.stack.gatt_server.notify_subscriber(connection, self.characteristics["smp"], packet[start : start + length])
+            with contextlib.suppress(ValueError):  # the connection has ended
+                await self.stack.host.le_acl_packet_queue.drain(connection.handle)
+
     def answer(self, packet):
+        if self.buffers:
+            if self.answered and not self.answered.done():
+                self.answered.set_result(packet)
+            return
         length = self.connection.att_mtu - 3 if self.connection else len(packet)
         for start in range(0, len(packet) if self.connection else 0, length):
             self.notify(self.connection, "smp", packet[start : start + length])
@@ -238,6 +271,9 @@ class Peripheral:
             state=self.device.state,
         )
         self.connection = None
+        if self.buffers:
+            say("buffers", free=self.buffers.free, dropped=self.buffers.dropped, refused=self.buffers.refused)
+            self.buffers.disconnected()
         self.device.disconnected()
 
     # ---- Requests of a host
@@ -390,6 +426,9 @@ def arguments(words):
     )
     parser.add_argument("--no-service", action="store_true", help="omit the update service")
     parser.add_argument("--smp", type=int, metavar="PORT", help="serve SMP instead of the profile, for the device at this UDP port")
+    parser.add_argument("--buffers", type=int, help="with --smp: the number of packet buffers, which Zephyr's rules limit (smp_buffers.py)")
+    parser.add_argument("--buffer-size", type=int, default=384, help="with --buffers: the size of a buffer in bytes")
+    parser.add_argument("--whole-packets", action="store_true", help="with --buffers: each value is one packet")
     parser.add_argument("--gone-after", type=int, help="exit when this many bytes of an image have arrived")
     return parser.parse_args(words)
 

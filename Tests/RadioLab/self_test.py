@@ -1,5 +1,6 @@
 """Tests the radio lab's peripheral without a radio, with the examples of docs/bundle-format.md and docs/ota-profile.md."""
 
+import asyncio
 import struct
 import tempfile
 import unittest
@@ -10,6 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 import bundle
 import device
 from device import ACCEPTED, IDLE, IMAGE, TRIAL, VERIFIED
+from smp_buffers import SMPBuffers
 
 EXAMPLE_IMAGE = bytes(i % 251 for i in range(600))
 EXAMPLE_MANIFEST = bundle.Manifest(
@@ -404,3 +406,50 @@ class Requests(Bench):
 
 if __name__ == "__main__":
     unittest.main()
+
+
+class BuffersTests(unittest.IsolatedAsyncioTestCase):
+    """smp_buffers.py, with the answers that a real Zephyr server gave (4 buffers)."""
+
+    async def asyncSetUp(self):
+        self.sent, self.gate = [], asyncio.Event()
+        self.buffers = SMPBuffers(4, 64, False, self.ask, self.notify)
+        self.serving = asyncio.ensure_future(self.buffers.serve())
+
+    async def asyncTearDown(self):
+        self.serving.cancel()
+
+    async def ask(self, packet):
+        return b"answer " + packet
+
+    async def notify(self, packet):
+        await self.gate.wait()
+        self.sent.append(packet)
+
+    async def burst(self, count):
+        for number in range(count):
+            self.buffers.write(bytes([2, 0, 0, 0, 0, 1, number, 1]))
+        self.gate.set()
+        await asyncio.sleep(0.01)
+        return [packet[:6] == b"answer" for packet in self.sent]
+
+    async def test_answers_one_packet_less_than_it_has_buffers(self):
+        self.assertEqual(await self.burst(3), [True] * 3)
+        self.assertEqual((self.buffers.free, self.buffers.dropped, self.buffers.refused), (4, 0, 0))
+
+    async def test_answers_the_first_of_four_packets_without_memory(self):
+        self.assertEqual(await self.burst(4), [False] + [True] * 3)
+        self.assertEqual(self.sent[0][:8], bytes([3, 0, 0, 6, 0, 1, 0, 1]))
+
+    async def test_drops_the_fifth_packet(self):
+        self.assertEqual(await self.burst(5), [False] + [True] * 3)
+        self.assertEqual((self.buffers.free, self.buffers.dropped), (4, 1))
+
+    async def test_keeps_two_buffers_until_the_answer_is_sent(self):
+        self.buffers.write(bytes(8))
+        await asyncio.sleep(0.01)
+        self.assertEqual(self.buffers.free, 2)
+        self.buffers.disconnected()
+        self.gate.set()
+        await asyncio.sleep(0.01)
+        self.assertEqual(self.buffers.free, 4)

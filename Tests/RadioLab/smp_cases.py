@@ -236,9 +236,9 @@ def smp_scan(lab):
     assert seen[0]["address"].endswith(device.address), seen
 
 
-def bumble_bridge(lab, *options, **more):
+def bumble_bridge(lab, *options, made_with=(), **more):
     """Starts a device on another stack, whose packets a virtual device on UDP answers."""
-    lab.create("--protocol", "smp")
+    lab.create("--protocol", "smp", *made_with)
     served = Process([lab.binary, "simulate", "serve", "kitchen", "--udp", 1337], "kitchen", env=lab.environment)
     lab.stack.callback(served.process.kill)
     until(lambda: served.err.when("is at udp:"), 10, "the device is served")
@@ -388,3 +388,39 @@ def smp_speed_of_a_small_device(lab):
     lab.figure(f"bound {BOUND:.0f} B/s; otaflash {rate:.0f} ({rate / BOUND:.1%}), {transfer['gaps']} gaps")
     assert transfer["chunk_size"] == 244 and transfer["resent_bytes"] == 0, transfer
     assert rate >= 20_000, f"{rate:.0f} B/s is less than 20,000 B/s"
+
+
+
+def push_to_zephyrs_buffers(lab, *without, mtu, size, image_size):
+    """Pushes to a device on another stack with 4 packet buffers of `size` bytes, at 15 ms. Returns (transfer, counts of the buffers)."""
+    lab.air("set", "interval", 15)
+    lab.exchange(mtu)
+    abilities = [word for it in without for word in ("--without", it)]
+    options = ["--whole-packets"] if "reassembly" in without else []
+    bridge = bumble_bridge(
+        lab, *options, made_with=(*abilities, "--buffer-size", size), buffers=4, buffer_size=size, mtu=mtu
+    )
+    image = lab.mcuboot(image_size)
+    transfer = check(lab.push(image, bridge).done(), image)
+    lab.assert_nothing_left()
+    counts = until(lambda: bridge.events("buffers"), 10, "the connection has ended")[-1]
+    lab.figure(f"{told(transfer)}; dropped packets {counts['dropped']}, answers without memory {counts['refused']}")
+    assert transfer["disconnects"] == 0 and counts["free"] == 4, (transfer, counts)
+    return transfer
+
+
+@case(limit=120)
+def smp_speed_of_zephyrs_small_buffers(lab):
+    """100 KiB to a device with Zephyr's 4 buffers of 384 bytes and no `params`, values of 244 bytes: at least 12 kB/s."""
+    transfer = push_to_zephyrs_buffers(lab, "parameters", "reassembly", mtu=247, size=384, image_size=100 << 10)
+    assert transfer["chunk_size"] == 244 and transfer["gaps"] == 0, transfer
+    assert transfer["bytes_per_second"] >= 12_000, f"{transfer['bytes_per_second']:.0f} B/s is less than 12,000 B/s"
+
+
+@case(limit=120)
+def smp_speed_of_zephyrs_large_buffers(lab):
+    """512 KiB to a device with Zephyr's 4 buffers of 1500 bytes, which reassembles packets: 80 % of the air's bound, and no gap."""
+    transfer = push_to_zephyrs_buffers(lab, mtu=USUAL_MTU, size=1500, image_size=SIZE)
+    assert transfer["chunk_size"] == 1500 and transfer["gaps"] == 0, transfer
+    rate = transfer["bytes_per_second"]
+    assert rate >= 0.8 * BOUND, f"{rate:.0f} B/s is less than 80 % of the bound of {BOUND:.0f} B/s"
