@@ -9,7 +9,7 @@ extension DeviceRecord.State: ExpressibleByArgument {}
 /// A device of the fleet in the result of a command.
 struct FleetDevice: Encodable, Sendable {
     let id, state: String
-    let product, version, rollout, gateway, phase, reason, at: String?
+    let product, version, rollout, gateway, phase, reason, since, at: String?
     let attempt: Int?
     let groups: [String]
 
@@ -22,6 +22,7 @@ struct FleetDevice: Encodable, Sendable {
         gateway = record.holder?.gateway.text
         phase = record.phase?.rawValue
         reason = record.reason?.text
+        since = record.since?.description
         at = record.at?.description
         attempt = record.attempt == 0 ? nil : record.attempt
         groups = record.groups.map(\.text)

@@ -44,28 +44,31 @@ struct StoredDevices: Sendable {
         warn(console, except: &known)
     }
 
-    /// Returns the number of devices in each state for a rollout. A device whose record is not valid is waiting if a stage until now can
-    /// admit it: its product and its groups are not known.
-    func counts(of rollout: Rollout, stage current: Int) -> RolloutProgress.Counts {
-        var counts = Tally(records, of: rollout, stage: current).all
+    /// Returns the number of enrolled devices in each state for a rollout, and those of the devices that are not enrolled. A device whose
+    /// record is not valid is waiting if a stage until now can admit it: its product and its groups are not known.
+    func counts(
+        of rollout: Rollout, in list: EnrolledDevices, stage current: Int
+    ) -> (enrolled: RolloutProgress.Counts, notEnrolled: RolloutProgress.Counts) {
+        let tally = Tally(records, of: rollout, in: list, stage: current)
+        var counts = tally.all
         let hasGroups = rollout.stages.enumerated().contains { index, stage in
             if case .group = stage.audience { index <= current } else { false }
         }
         counts.waiting += refused.count { name, _ in
             guard let device = DeviceID(name.description) else { return false }
-            return hasGroups || rollout.admits(device, groups: [], upTo: current)
+            return hasGroups || rollout.admits(device, groups: [], in: list, upTo: current)
         }
-        return counts
+        return (counts, tally.notEnrolled)
     }
 
     /// Returns the number of devices that a started stage admits, but whose last job is from a newer rollout. They are in no count of the
     /// older rollout.
-    func moved(from rollout: Rollout, stage current: Int) -> Int {
+    func moved(from rollout: Rollout, in list: EnrolledDevices, stage current: Int) -> Int {
         records.count {
             $0.rollout != rollout.name && !$0.mayFollow(rollout.name, rollout.created)
                 && rollout.selection.includes(
                     product: $0.product, version: $0.version, groups: $0.groups, ignoringVersion: true)
-                && rollout.admits($0.device, groups: $0.groups, upTo: current)
+                && rollout.admits($0.device, groups: $0.groups, in: list, upTo: current)
         }
     }
 }

@@ -1,3 +1,4 @@
+internal import OTAFirmware
 public import OTAFleet
 public import OTASigning
 public import OTAStore
@@ -67,7 +68,7 @@ public enum ControllerNote: Sendable {
     /// This controller leads from now on, or does not lead any more.
     case leads(Bool)
     /// The devices of a rollout in each state. A controller that leads counts them every 2 s.
-    case counted(RolloutName, RolloutProgress.Counts)
+    case counted(RolloutName, RolloutProgress.Counts, notEnrolled: RolloutProgress.Counts)
     /// The store has acknowledged this progress.
     case wrote(RolloutProgress)
     /// A signed record or a device's record was not accepted, or the key did not sign.
@@ -88,5 +89,6 @@ enum ControllerMessage: Sendable {
     case wrote(RolloutProgress, SignedRecord, WriteOutcome)
     case notWritten(RolloutName, any Error)
     case readProgress(RolloutName, Result<StoredRecord?, StoreError>)
+    case enrolment(SHA256Digest, Result<EnrolledDevices, any Error>)
     case saved((any Error)?)
 }

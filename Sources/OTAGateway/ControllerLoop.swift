@@ -11,6 +11,7 @@ struct ControllerLoop<C: Clock> where C.Duration == Duration {
     private var timer: LoopTimer<C>
     private var wishes: WishList
     private var saving = MemorySaving()
+    private var enrolments = EnrolmentReads()
     private var leadership: Leadership
     private var wasLeader = false
     /// The machines of the rollouts, if this controller leads. A new leader starts with new machines, because it has not measured the times
@@ -99,6 +100,13 @@ struct ControllerLoop<C: Clock> where C.Duration == Duration {
         case .readProgress(let rollout, .failure(let error)):
             controller.report(.storeFailed(error))
             readBack(rollout, after: .seconds(5), &group)
+        case .enrolment(let list, let result):
+            enrolments.end(list, isRead: (try? result.get()) != nil, at: now)
+            switch result {
+            case .success(let devices): wishes.add(devices, digest: list)
+            case .failure(let error as StoreError): controller.report(.storeFailed(error))
+            case .failure(let error): if let error = error as? FleetError { refused(error) }
+            }
         case .saved(let error):
             saving.end(error == nil, at: now)
             if let error { controller.report(.notSaved("\(error)")) }
@@ -111,6 +119,9 @@ struct ControllerLoop<C: Clock> where C.Duration == Duration {
     private mutating func serve(_ group: inout DiscardingTaskGroup) {
         let now = timer.moment.now
         saving.start(wishes.memory, at: now, in: &group, save: controller.save) { [post] in post.yield(.saved($0)) }
+        enrolments.start(wishes.missingLists, at: now, from: controller.store, in: &group) { [post] in
+            post.yield(.enrolment($0, $1))
+        }
         if let action = leadership.tick(at: now) { perform(action, &group) }
         let leads = leadership.leads(at: now)
         if leads != wasLeader {
@@ -122,7 +133,7 @@ struct ControllerLoop<C: Clock> where C.Duration == Duration {
         let canStep = leads && known.count == 3 && saving.isSaved
         if canStep, nextStep <= now { step(&group) }
         let post = post
-        let times = [leadership.deadline, saving.deadline, canStep ? nextStep : nil]
+        let times = [leadership.deadline, saving.deadline, enrolments.deadline, canStep ? nextStep : nil]
         timer.arm(times.compactMap { $0 }.min(), in: &group) { post.yield(.woken($0)) }
     }
 
@@ -153,14 +164,17 @@ struct ControllerLoop<C: Clock> where C.Duration == Duration {
         let unreadable = devices.count - records.count
         for rollout in wishes.rollouts where rollout.value.controllers.contains(controller.signer.publicKey) {
             let name = rollout.value.name
-            guard !busy.contains(name), wishes.isCurrent(name) else { continue }
+            // Without the list, this controller would not count the enrolled devices.
+            guard !busy.contains(name), wishes.isCurrent(name), let list = wishes.enrolled(by: rollout.value) else {
+                continue
+            }
             var machine =
                 machines[name]
                 ?? StageMachine(rollout, progress: wishes.progress(of: name), memory: wishes.memory)
             machine.update(rollout)
-            if let next = machine.step(records, unreadable: unreadable, at: moment) { write(next, &group) }
+            if let next = machine.step(records, unreadable: unreadable, in: list, at: moment) { write(next, &group) }
             machines[name] = machine
-            controller.report(.counted(name, machine.counts))
+            controller.report(.counted(name, machine.counts, notEnrolled: machine.notEnrolled))
         }
     }
 

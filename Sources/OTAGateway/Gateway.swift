@@ -1,3 +1,4 @@
+internal import OTAFirmware
 public import OTAFleet
 public import OTASigning
 public import OTAStore
@@ -174,6 +175,7 @@ enum GatewayMessage: Sendable {
     case step(DeviceID, PushStep)
     case pushed(DeviceID, PushEnd)
     case bundle(Verified<FleetRelease>, Result<VerifiedBundle, BundleShelf.Failure>)
+    case enrolment(SHA256Digest, Result<EnrolledDevices, any Error>)
     case saved((any Error)?)
     case appended(FleetEvent, StoreError?)
     /// The gateway wrote its own record. If another process also writes this record, the value identifies the run of that process.

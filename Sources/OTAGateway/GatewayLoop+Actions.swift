@@ -100,7 +100,9 @@ extension GatewayLoop {
             if let attempt = unit.attempt {
                 outbox.add(
                     stored ? end.kind : Reason.leaseLost.text, rollout: attempt.rollout, device: device,
-                    attempt: attempt.number, at: gateway.wall())
+                    attempt: attempt.number,
+                    text: wishes.isEnrolled(device, in: attempt.rollout) ? nil : "the device is not enrolled",
+                    at: gateway.wall())
             }
         }
         units[device]?.bundle = nil
@@ -156,7 +158,7 @@ extension GatewayLoop {
         }
     }
 
-    private mutating func report(_ error: any Error) {
+    mutating func report(_ error: any Error) {
         if let error = error as? StoreError { failed(error) }
         if let error = error as? FleetError { refused(error) }
     }

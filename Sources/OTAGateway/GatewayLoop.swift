@@ -39,6 +39,7 @@ struct GatewayLoop<C: Clock, Devices: GatewayDevices> where C.Duration == Durati
     private var unitsDeadline: Duration?
     var wishes: WishList
     var saving = MemorySaving()
+    private var enrolments = EnrolmentReads()
     var shelf = BundleShelf()
     var outbox: EventOutbox
     /// The buckets of signed records that were read completely. No attempt starts before all three buckets (releases, rollouts, progress)
@@ -97,6 +98,14 @@ struct GatewayLoop<C: Clock, Devices: GatewayDevices> where C.Duration == Durati
             interruptIfAborted(device, &group)
         case .pushed(let device, let end): perform(device, &group) { $0.end(end, at: $1) }
         case .bundle(let release, let result): loaded(result, of: release, &group)
+        case .enrolment(let list, let result):
+            enrolments.end(list, isRead: (try? result.get()) != nil, at: timer.moment.now)
+            switch result {
+            case .success(let devices):
+                wishes.add(devices, digest: list)
+                considerAll(&group)
+            case .failure(let error): report(error)
+            }
         case .saved(let error):
             saving.end(error == nil, at: timer.moment.now)
             if let error { gateway.report(.notSaved("\(error)")) }
@@ -126,6 +135,9 @@ struct GatewayLoop<C: Clock, Devices: GatewayDevices> where C.Duration == Durati
             considerAll(&group)
         }
         saving.start(wishes.memory, at: now, in: &group, save: gateway.save) { [post] in post.yield(.saved($0)) }
+        enrolments.start(wishes.missingLists, at: now, from: gateway.store, in: &group) { [post] in
+            post.yield(.enrolment($0, $1))
+        }
         if let event = outbox.begin(at: now) {
             let (store, post) = (gateway.store, post)
             group.addTask {
@@ -208,7 +220,7 @@ struct GatewayLoop<C: Clock, Devices: GatewayDevices> where C.Duration == Durati
     }
 
     private mutating func arm(_ group: inout DiscardingTaskGroup) {
-        var times = [unitsDeadline, saving.deadline, outbox.deadline, shelf.deadline, stopLimit]
+        var times = [unitsDeadline, saving.deadline, outbox.deadline, shelf.deadline, enrolments.deadline, stopLimit]
         if !isPresenceUnderWay { times.append(presenceTime) }
         let post = post
         timer.arm(times.compactMap { $0 }.min(), in: &group) { post.yield(.woken($0)) }

@@ -16,6 +16,9 @@ enum FleetFuzz {
         if let memory = try? SerialMemory(parsing: bytes), (try? SerialMemory(parsing: memory.encoded())) != memory {
             return "the memory of serials differs after it is written again"
         }
+        if let list = try? EnrolledDevices(parsing: bytes), (try? EnrolledDevices(parsing: list.encoded)) != list {
+            return "the list of enrolled devices differs after it is written again"
+        }
         if let record = try? SignedRecord(parsing: bytes) {
             if let text = try? record.encoded(), (try? SignedRecord(parsing: text)) != record {
                 return "the signed record differs after it is written again"
@@ -33,9 +36,9 @@ enum FleetFuzz {
         guard let rollout = try? Rollout(payload: payload), let device = DeviceID("ble-AABBCCDDEEFF") else {
             return nil
         }
-        let first = rollout.firstStage(for: device, groups: [])
+        let first = rollout.firstStage(for: device, groups: [], in: .none)
         for stage in rollout.stages.indices
-        where rollout.admits(device, groups: [], upTo: stage) != (first.map { $0 <= stage } ?? false) {
+        where rollout.admits(device, groups: [], in: .none, upTo: stage) != (first.map { $0 <= stage } ?? false) {
             return "the stages do not nest"
         }
         return nil

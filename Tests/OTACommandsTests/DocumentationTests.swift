@@ -89,6 +89,7 @@ import Testing
                 .run("otaflash release publish"), .run("otaflash rollout create spring"),
                 .run("otaflash gateway run", ["&": "2>gateway.log & gateway=$!"]),
                 .run("otaflash rollout status", ["kill %1": "kill $gateway; wait $gateway"]),
+                .run("otaflash fleet devices --format json"), .notRun("not enrolled  3", .noCommand),
                 .notRun("sudo apt-get", .installTest),
                 .run(
                     "otaflash fleet init --config",

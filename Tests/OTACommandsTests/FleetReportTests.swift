@@ -93,7 +93,7 @@ import Testing
         let reasons = page.rows("Failures")
         #expect(
             reasons.dropFirst().map { Array($0.prefix(3)) } == [
-                ["rolled-back", "2", "yes"], ["holder-gone", "1", "no"],
+                ["rolled-back", "2", "if enrolled"], ["holder-gone", "1", "no"],
             ])
         #expect(reasons[1][3].contains("the new image did not start"), "\(reasons)")
         #expect(reasons[2][3].contains("otaflash fleet gateways"))

@@ -168,7 +168,13 @@ import Testing
         #expect(metrics.text.contains("\notaflash_devices_heard 0\n"))
         var counts = RolloutProgress.Counts()
         (counts.done, counts.running, counts.failed, counts.refused, counts.waiting) = (1, 2, 3, 4, 5)
-        metrics.note(.counted(try #require(RolloutName("spring")), counts))
+        var others = RolloutProgress.Counts()
+        (others.done, others.refused) = (6, 7)
+        metrics.note(.counted(try #require(RolloutName("spring")), counts, notEnrolled: others))
+        for (state, count) in [("done", 6), ("running", 0), ("failed", 0), ("refused", 7), ("waiting", 0)] {
+            let line = "\notaflash_rollout_devices_not_enrolled{rollout=\"spring\",state=\"\(state)\"} \(count)\n"
+            #expect(metrics.text.contains(line), "\(metrics.text)")
+        }
         for (state, count) in [("done", 1), ("running", 2), ("failed", 3), ("refused", 4), ("waiting", 5)] {
             let line = "\notaflash_rollout_devices{rollout=\"spring\",state=\"\(state)\"} \(count)\n"
             #expect(metrics.text.contains(line), "\(metrics.text)")

@@ -55,7 +55,7 @@ import Testing
         try world.run {
             try await world.fleet.write(rollout, to: world.memory)
             var machine = StageMachine(rollout, progress: nil, memory: SerialMemory())
-            let step = machine.step([DeviceRecord](), at: Moment(.zero, wall: nil))
+            let step = machine.step([DeviceRecord](), in: .none, at: Moment(.zero, wall: nil))
             let progress = try #require(step)
             let forged = try SignedRecord(signing: progress, with: world.fleet.bundleKey)
             try await world.fleet.write(forged, .progress, rollout.value.name, to: world.memory)
@@ -79,6 +79,7 @@ import Testing
                 name: #require(RolloutName("t-1")), release: release,
                 selection: Selection(product: world.fleet.product), stages: [#require(Stage(.percent(100)))],
                 halt: #require(Rollout.Halt(failedPercent: 5, minimum: 2)), attempts: 3,
+                enrolment: Enrolment(.bluetooth, .none), salt: Array(repeating: 0, count: 16),
                 controllers: [world.fleet.bundleKey.publicKey], created: world.fleet.created,
                 expires: world.fleet.created.advanced(by: 1000))
             let signed = try world.fleet.operators.sign(rollout, with: world.fleet.operatorKey)

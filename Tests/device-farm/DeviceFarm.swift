@@ -39,6 +39,8 @@ extension DeviceFarm {
     /// line of JSON on standard output.
     struct Serve: ParsableCommand {
         @Option(help: "The number of devices.") var devices = 1000
+        @Option(help: "The number of further devices, which answer uploads wrongly. Their addresses are the last ones.")
+        var strangers = 0
         @Option(help: "The board of the devices, which is their product.") var board = "lamp"
         @Option(help: "The private key that signs the factory image, and whose public key the devices trust.") var key:
             String
@@ -60,8 +62,10 @@ extension DeviceFarm {
             configuration.bufferSize = 1500
             try configuration.validate()
             let farm = try Farm(
-                try (0..<devices).map { _ in
-                    try FarmDevice(VirtualSMPDevice(configuration, factoryKey: key), crashing: crashing)
+                try (0..<devices + strangers).map { number in
+                    try FarmDevice(
+                        VirtualSMPDevice(configuration, factoryKey: key), crashing: crashing,
+                        isStranger: number >= devices)
                 })
             let lines = farm.devices.map { "udp:127.0.0.1:\($0.port)\n" }.joined()
             let output = try FileDescriptor.open(

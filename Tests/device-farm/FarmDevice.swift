@@ -14,6 +14,7 @@ final class FarmDevice: @unchecked Sendable {
     /// The number of boots of the crashing image.
     private(set) var crashes = 0
     private let crashing: String?
+    private let isStranger: Bool
     private var peers = Peers<Peer>()
 
     struct Peer: Hashable, Sendable {
@@ -21,9 +22,13 @@ final class FarmDevice: @unchecked Sendable {
         let port: in_port_t
     }
 
-    init(_ device: VirtualSMPDevice, crashing: String?) throws {
+    /// - Parameters:
+    ///   - crashing: the version of an image that crashes at its start; nil: none.
+    ///   - isStranger: true for a device that answers each chunk with an offset after the end of each image.
+    init(_ device: VirtualSMPDevice, crashing: String?, isStranger: Bool) throws {
         self.device = device
         self.crashing = crashing
+        self.isStranger = isStranger
         let type = CInt(SOCK_DGRAM.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue)
         let descriptor = Glibc.socket(AF_INET, type, 0)
         socket = descriptor
@@ -40,10 +45,18 @@ final class FarmDevice: @unchecked Sendable {
         guard isBound else { throw Errno(rawValue: errno) }
         port = address.sin_port.bigEndian
         device.observe { [unowned self] connection, _, value in
-            send(value, to: connection)
+            send(isStranger ? Self.wrong(value) : value, to: connection)
             return true
         } onRestart: {
         }
+    }
+
+    /// Returns an answer to the command 1 (upload) of the group 1 (image) with a wrong offset, and every other packet unchanged.
+    private static func wrong(_ packet: [UInt8]) -> [UInt8] {
+        guard packet.count >= 8, packet[0] & 7 == 3, packet[4] == 0, packet[5] == 1, packet[7] == 1 else { return packet }
+        // The map {"off": 0xFFFFFFFF} in CBOR.
+        let body: [UInt8] = [0xA1, 0x63] + Array("off".utf8) + [0x1A, 0xFF, 0xFF, 0xFF, 0xFF]
+        return [packet[0], packet[1], 0, UInt8(body.count)] + packet[4..<8] + body
     }
 
     /// Receives all waiting datagrams, and passes them to the device.

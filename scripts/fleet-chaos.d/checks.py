@@ -1,5 +1,6 @@
 """The invariants of a chaos run: what the devices have counted, and what the store contains."""
 
+import base64
 import json
 import sqlite3
 import subprocess
@@ -46,6 +47,21 @@ class Checks:
         attempts = Counter(record["attempt"] for record in records)
         return {"records_done": states["done"], "repeated": sum(attempts.values()) - attempts[1], "most_attempts": max(attempts, default=0)}
 
+    def strangers(self, records, counters, rollout):
+        """Checks that the devices that are not enrolled had no effect on the rollout, and are reported."""
+        if not counters:
+            return {}
+        done = sum(device["confirmations"] for device in counters)
+        self.demand(done == 0, f"{done} strangers confirmed the image")
+        ended = [record for record in records if record["state"] == "given-up"]
+        reasons = Counter(record["reason"] for record in ended)
+        self.demand(set(reasons) == {"protocol-violation"}, f"strangers by reason: {dict(reasons)}, expected only protocol-violation")
+        counts = rollout["devices"]
+        self.demand(counts["failed"] == 0 and counts["refused"] == 0, f"enrolled devices: {counts}, expected no failure")
+        reported = sum(rollout.get("not_enrolled", {}).values())
+        self.demand(0 < reported <= len(counters), f"{reported} strangers are reported, expected 1 to {len(counters)}")
+        return {"strangers_given_up": len(ended), "strangers_reported": reported}
+
     def events(self, events, count):
         """Checks that no device has two results. The gateway may have been killed between the record and the event."""
         results = Counter(event["device"] for event in events if event["kind"] == "updated")
@@ -63,6 +79,33 @@ class Checks:
         touched = sum(device["accepted_bytes"] > 0 for device in counters)
         self.demand(touched <= canary, f"{touched} devices received bytes, but the first stage has {canary}")
         return {"crashed": crashed, "received_bytes": touched, "canary": canary, "overshoot_limit": slots}
+
+
+def local_salt(store):
+    """Returns the salt of the rollout in a local store."""
+    with sqlite3.connect(f"file:{store}?mode=ro", uri=True, timeout=30) as database:
+        record = database.execute("SELECT bytes FROM record WHERE bucket = 'rollouts' AND name = 'chaos'").fetchone()[0]
+    return salt(record)
+
+
+NATS_ROLLOUT = """
+import asyncio, nats, sys
+async def main():
+    client = await nats.connect(sys.argv[1].split(','))
+    bucket = await client.jetstream().key_value("otaflash_rollouts")
+    print((await bucket.get("chaos")).value.decode())
+    await client.close()
+asyncio.run(main())
+"""
+
+
+def nats_salt(python, url):
+    """Returns the salt of the rollout on a NATS server."""
+    return salt(subprocess.run([python, "-c", NATS_ROLLOUT, url], check=True, capture_output=True).stdout)
+
+
+def salt(record):
+    return bytes.fromhex(json.loads(base64.b64decode(json.loads(record)["payload"]))["salt"])
 
 
 def local_events(store):

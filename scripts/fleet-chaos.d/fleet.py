@@ -78,8 +78,8 @@ class Process:
 class Farm(Process):
     """The virtual devices."""
 
-    def __init__(self, programs, folder, environment, devices, options):
-        words = [programs / "device-farm", "serve", "--devices", devices, "--key", "release.pem", "--addresses", "addresses"]
+    def __init__(self, programs, folder, environment, devices, strangers, options):
+        words = [programs / "device-farm", "serve", "--devices", devices, "--strangers", strangers, "--key", "release.pem", "--addresses", "addresses"]
         super().__init__("farm", words + options, folder, environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
     def start(self):

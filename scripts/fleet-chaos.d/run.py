@@ -14,7 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from checks import Checks, local_events, nats_events
+from checks import Checks, local_events, local_salt, nats_events, nats_salt
 from fleet import Farm, Server, cluster, controller, gateway, raise_file_limit
 
 OLD, NEW = "1.0.0", "1.1.0"
@@ -25,6 +25,7 @@ def options():
     parser.add_argument("--devices", type=int, default=10_000, help="default: 10000")
     parser.add_argument("--gateways", type=int, default=50, help="default: 50")
     parser.add_argument("--at-once", type=int, default=4, help="the updates at the same time of each gateway; default: 4")
+    parser.add_argument("--strangers", type=int, help="the number of further devices, which are not enrolled and answer wrongly; default: 5 %% of the devices")
     parser.add_argument("--seed", type=int, default=1, help="chooses the faults; default: 1")
     parser.add_argument("--short", action="store_true", help="1000 devices, 10 gateways with 8 updates at the same time, two stages, and fewer faults")
     parser.add_argument("--store", action="store_true", help="all gateways use one file, not a NATS server")
@@ -47,11 +48,13 @@ def options():
     if chosen.short:
         chosen.devices, chosen.gateways, chosen.at_once = 1000, 10, 8
         chosen.kill_every, chosen.pause_every = 1.5, 6
+    if chosen.strangers is None:
+        chosen.strangers = chosen.devices // 20
     return chosen
 
 
 def device_id(address):
-    return "".join(letter if letter.isalnum() else "-" for letter in address).encode()
+    return "".join(letter if letter.isalnum() else "-" for letter in address)
 
 
 class Run:
@@ -90,7 +93,7 @@ class Run:
         self.size = image.stat().st_size
         self.otaflash("sign", "app.bin", "--key", "release.pem", "--product", "lamp", "--version", NEW, "-o", "app.otaf")
         options = ["--answer-delay", chosen.answer_delay] + (["--crashing", NEW] if chosen.bad else [])
-        self.farm = Farm(self.programs, self.folder, self.environment, chosen.devices, options)
+        self.farm = Farm(self.programs, self.folder, self.environment, chosen.devices, chosen.strangers, options)
         self.processes.append(self.farm)
         addresses = self.farm.start()
         if not chosen.store:
@@ -106,16 +109,20 @@ class Run:
             "release", "publish", "app.otaf", "--key", "ops.pem", "--trust", "release.pub.pem", "--format", "json", *self.store
         )
         release = json.loads(published.stdout)["release"]["id"]
-        # The hash of docs/decisions/0026-fleet-records.md selects the devices of the first stage.
         first = 1 if chosen.devices >= 5000 else 5 if chosen.devices >= 500 else 20
-        self.canary = sum(
-            int.from_bytes(hashlib.sha256(b"otaflash-stage-v1chaos\0" + device_id(address)).digest()[:4], "big") % 10_000 < first * 100
-            for address in addresses
-        )
+        genuine = addresses[: chosen.devices]
+        self.strangers = {device_id(address) for address in addresses[chosen.devices :]}
+        (self.folder / "enrolled").write_text("".join(f"{address}\n" for address in genuine))
         self.otaflash(
             "rollout", "create", "chaos", "--release", release, "--select", f"product=lamp,running=<{NEW}", "--stages", f"{first}%,100%" if chosen.short else f"{first}%,40%,100%",
             "--advance", "90%,min=5", "--halt", "5%,min=5", "--attempts", "50", "--key", "ops.pem", "--controller", "controller.pub.pem",
-            *self.store,
+            "--enrolled", "enrolled", *self.store,
+        )
+        # The hash of docs/decisions/0032-enrolled-devices.md selects the devices of the first stage.
+        salt = local_salt(self.folder / "fleet.db") if chosen.store else nats_salt(sys.executable, self.urls)
+        self.canary = sum(
+            int.from_bytes(hashlib.sha256(b"otaflash-stage-v2" + salt + device_id(address).encode()).digest()[:4], "big") % 10_000 < first * 100
+            for address in genuine
         )
         heard = [[] for _ in range(chosen.gateways)]
         for number, address in enumerate(addresses):
@@ -152,7 +159,7 @@ class Run:
                     heapq.heappop(later)[2]()
                 if now >= look:
                     look = now + 2
-                    counters = self.farm.counters()
+                    counters = self.farm.counters()[: chosen.devices]
                     confirmed = sum(device["confirmations"] > 0 for device in counters)
                     self.figures.setdefault("first_confirmed_s", None)
                     if confirmed and self.figures["first_confirmed_s"] is None:
@@ -234,15 +241,24 @@ class Run:
             self.checks.demand(process.exit == 0 or is_new, f"{process.name} ended with {process.exit} after SIGTERM: {self.folder}/{process.name}.log")
         self.figures["stop_s"] = round(time.monotonic() - begun, 1)
 
+    def summary(self):
+        """Returns the rollout in the last line of rollout status."""
+        lines = (self.folder / "status.log").read_text().splitlines()
+        return json.loads(next(line for line in reversed(lines) if line.startswith("{")))["rollout"]
+
     def judge(self, exit_status):
         counters = self.farm.counters()
+        genuine, strangers = counters[: self.chosen.devices], counters[self.chosen.devices :]
         if self.chosen.bad:
-            self.figures |= self.checks.halt(counters, exit_status, self.chosen.gateways * self.chosen.at_once, self.canary)
+            self.figures |= self.checks.halt(genuine, exit_status, self.chosen.gateways * self.chosen.at_once, self.canary)
+            uploads = sum(device["uploads"] for device in strangers)
+            self.checks.demand(uploads == 0, f"{uploads} uploads to strangers started before the last stage")
         else:
             self.checks.demand(exit_status == 0, f"rollout status --wait ended with {exit_status}: {self.folder}/status.log")
-            self.figures |= self.checks.devices(counters, NEW, self.size)
+            self.figures |= self.checks.devices(genuine, NEW, self.size)
             records = json.loads(self.otaflash("fleet", "devices", "--format", "json", *self.store).stdout)["devices"]
-            self.figures |= self.checks.records(records, self.chosen.devices, NEW)
+            self.figures |= self.checks.records([record for record in records if record["id"] not in self.strangers], self.chosen.devices, NEW)
+            self.figures |= self.checks.strangers([record for record in records if record["id"] in self.strangers], strangers, self.summary())
         events = local_events(self.folder / "fleet.db") if self.chosen.store else nats_events(sys.executable, self.urls)
         self.figures |= self.checks.events(events, self.chosen.devices)
 
@@ -284,7 +300,7 @@ def main():
         kept = chosen.keep or run.checks.violations or sys.exc_info()[0]
         if not kept:
             shutil.rmtree(folder)
-    plan = {name: getattr(chosen, name) for name in ("devices", "gateways", "at_once", "seed", "store", "cluster", "bad")}
+    plan = {name: getattr(chosen, name) for name in ("devices", "strangers", "gateways", "at_once", "seed", "store", "cluster", "bad")}
     figures = {**plan, **run.faults, **run.figures}
     for name, value in figures.items():
         print(f"| {name.replace('_', ' ')} | {value} |")

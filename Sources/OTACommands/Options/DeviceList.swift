@@ -47,16 +47,19 @@ package struct DeviceList {
         }
     }
 
-    /// An address that the user gave.
-    private struct GivenDevice {
-        let text: String
+    /// A device that the user gave.
+    package struct GivenDevice {
+        package let text: String
         /// The file and the line; nil: the command line.
-        let place: String?
+        package let place: String?
 
-        init(_ text: String, in place: String? = nil) { (self.text, self.place) = (text, place) }
+        fileprivate init(_ text: String, in place: String? = nil) { (self.text, self.place) = (text, place) }
     }
 
-    private static func list(in file: String) throws -> [GivenDevice] {
+    /// Returns the first word of each line of a file. Empty lines, and lines that start with `#`, are omitted.
+    ///
+    /// - Throws: `usage` for standard input; the errors of `FileReader`.
+    package static func list(in file: String) throws -> [GivenDevice] {
         try StandardFile.refuse(
             file, "the list of devices cannot be standard input",
             hint: "save the list first, such as cat > devices.txt, and give this file")

@@ -19,6 +19,8 @@ public struct StageMachine: Sendable {
     public private(set) var progress: RolloutProgress
     /// The counts of the last step. They can be newer than the counts of the progress, which is written less often.
     public private(set) var counts = RolloutProgress.Counts()
+    /// The devices in the last step that are not enrolled.
+    public private(set) var notEnrolled = RolloutProgress.Counts()
     /// The serial number of the next progress.
     private var nextSerial: Int
     private var isStored: Bool
@@ -64,16 +66,18 @@ public struct StageMachine: Sendable {
     /// The machine keeps its current progress until the caller reports with `wrote(_:at:)` that the store has acknowledged the new
     /// progress.
     ///
-    /// - Parameter unreadable: the number of records that cannot be read (``Tally``).
+    /// - Parameters:
+    ///   - unreadable: the number of records that cannot be read (``Tally``).
+    ///   - list: the enrolled devices of the rollout.
     public mutating func step(
-        _ records: some Sequence<DeviceRecord>, unreadable: Int = 0, at moment: Moment
+        _ records: some Sequence<DeviceRecord>, unreadable: Int = 0, in list: EnrolledDevices, at moment: Moment
     ) -> RolloutProgress? {
         let plan = rollout.value
         var next = progress
         next.rolloutSerial = max(plan.serial, progress.rolloutSerial)
-        let tally = Tally(records, unreadable: unreadable, of: plan, stage: next.stage)
+        let tally = Tally(records, unreadable: unreadable, of: plan, in: list, stage: next.stage)
         next.counts = tally.all
-        counts = tally.all
+        (counts, notEnrolled) = (tally.all, tally.notEnrolled)
         if next.state != .running, plan.state == .running, plan.serial > progress.rolloutSerial {
             // The operator has resumed a rollout that was halted or complete, and so accepts the failures until now.
             next.state = .running
@@ -96,7 +100,7 @@ public struct StageMachine: Sendable {
                 advance(&next, tally, at: moment)
                 // The devices of the new stage can already have failed, for example if the store has lost the progress.
                 if next.stage > progress.stage,
-                    shouldHalt(Tally(records, unreadable: unreadable, of: plan, stage: next.stage), next)
+                    shouldHalt(Tally(records, unreadable: unreadable, of: plan, in: list, stage: next.stage), next)
                 {
                     next.state = .halted
                 }

@@ -2,23 +2,45 @@
 ///
 /// The numbers are always computed from all records. A stored number that each event increments would be wrong after a repeated event.
 public struct Tally: Sendable, Hashable {
-    /// The devices that the stages 0 to the current stage admit.
-    public private(set) var all = RolloutProgress.Counts()
-    /// The devices that the current stage admits, without the devices that an earlier stage admits.
-    public private(set) var stage = RolloutProgress.Counts()
+    /// From this number of enrolled devices with the same fault (``Reason/Blame/device``), the image can be the cause.
+    public static let severalDevices = 3
 
-    /// - Parameter unreadable: the number of records that cannot be read. Each counts as a waiting device of all stages, because its device
-    ///   can belong to each rollout, and a rollout must not be complete without it.
+    /// The enrolled devices that the stages 0 to the current stage admit.
+    public private(set) var all = RolloutProgress.Counts()
+    /// The enrolled devices that the current stage admits, without the devices that an earlier stage admits.
+    public private(set) var stage = RolloutProgress.Counts()
+    /// The devices of all stages that are not enrolled. They count for no decision.
+    public private(set) var notEnrolled = RolloutProgress.Counts()
+
+    /// - Parameters:
+    ///   - unreadable: the number of records that cannot be read. Each counts as a waiting device of all stages, because its device can belong
+    ///     to each rollout, and a rollout must not be complete without it.
+    ///   - list: the enrolled devices of the rollout.
     public init(
-        _ records: some Sequence<DeviceRecord>, unreadable: Int = 0, of rollout: Rollout, stage current: Int
+        _ records: some Sequence<DeviceRecord>, unreadable: Int = 0, of rollout: Rollout, in list: EnrolledDevices,
+        stage current: Int
     ) {
         all.waiting = unreadable
+        var faults: [Reason: (all: Int, stage: Int)] = [:]
         for record in records {
             guard let count = Self.count(of: record, rollout),
-                let first = rollout.firstStage(for: record.device, groups: record.groups), first <= current
+                let first = rollout.firstStage(for: record.device, groups: record.groups, in: list)
             else { continue }
+            guard rollout.isEnrolled(record.device, in: list) else {
+                notEnrolled[keyPath: count] += 1
+                continue
+            }
+            guard first <= current else { continue }
             all[keyPath: count] += 1
             if first == current { stage[keyPath: count] += 1 }
+            if record.state == .givenUp, let reason = record.reason, reason.blame == .device {
+                faults[reason, default: (0, 0)].all += 1
+                if first == current { faults[reason]?.stage += 1 }
+            }
+        }
+        for fault in faults.values where fault.all >= Self.severalDevices {
+            all.blame(fault.all)
+            stage.blame(fault.stage)
         }
     }
 
@@ -39,7 +61,14 @@ public struct Tally: Sendable, Hashable {
         case .running: return \.running
         case .waiting: return \.waiting
         case .done: return \.done
-        case .givenUp: return record.reason?.blamesImage == true ? \.failed : \.refused
+        case .givenUp: return record.reason?.blame == .image ? \.failed : \.refused
         }
+    }
+}
+
+extension RolloutProgress.Counts {
+    fileprivate mutating func blame(_ devices: Int) {
+        failed += devices
+        refused -= devices
     }
 }

@@ -1,3 +1,5 @@
+public import OTAFirmware
+
 /// A job for a device: a verified rollout, and the verified release of this rollout. Only ``WishList`` creates a value of this type, after
 /// it has checked that the push may start.
 public struct Wish: Sendable, Hashable {
@@ -43,6 +45,8 @@ public struct WishList: Sendable {
     private let operators: OperatorKeys
     private var entries: [RolloutName: Entry] = [:]
     private var releases: [ReleaseID: Verified<FleetRelease>] = [:]
+    /// The lists of enrolled devices that were read.
+    private var lists: [SHA256Digest: EnrolledDevices] = [:]
     private var badReleases: Set<Verified<FleetRelease>> = []
     /// The releases whose record in the store was not accepted. This record may have replaced a withdrawal.
     private var replacedReleases: Set<ReleaseID> = []
@@ -154,6 +158,29 @@ public struct WishList: Sendable {
         return changes
     }
 
+    /// The lists of enrolled devices that the rollouts name and that were not read. An aborted rollout needs no list.
+    public var missingLists: Set<SHA256Digest> {
+        Set(
+            entries.values.filter { $0.rollout.value.state != .aborted }.compactMap(\.rollout.value.enrolment.list)
+                .filter { lists[$0] == nil })
+    }
+
+    /// Adds a list of enrolled devices.
+    ///
+    /// - Parameter digest: the SHA-256 of the list. The caller has compared it with the bytes of the list.
+    public mutating func add(_ list: EnrolledDevices, digest: SHA256Digest) { lists[digest] = list }
+
+    /// Returns the enrolled devices of a rollout; nil if its list was not read.
+    public func enrolled(by rollout: Rollout) -> EnrolledDevices? {
+        rollout.enrolment.list.map { lists[$0] } ?? EnrolledDevices.none
+    }
+
+    /// Returns whether the device is enrolled in a rollout. Without the list of the rollout, it is not.
+    public func isEnrolled(_ device: DeviceID, in rollout: RolloutName) -> Bool {
+        guard let rollout = entries[rollout]?.rollout.value else { return false }
+        return rollout.isEnrolled(device, in: enrolled(by: rollout) ?? .none)
+    }
+
     /// Excludes this version of a release from all further pushes of this process. Call this method if the gateway has refused the bundle
     /// of the release.
     public mutating func refuse(_ release: Verified<FleetRelease>) { badReleases.insert(release) }
@@ -258,6 +285,9 @@ public struct WishList: Sendable {
             // pause the rollout.
             progress.rolloutSerial <= entry.rollout.value.serial
         else { return false }
-        return entry.rollout.value.admits(record.device, groups: record.groups, upTo: progress.stage)
+        // Until the list was read, its devices get the rollout in the last stage, like the devices that are not enrolled.
+        let rollout = entry.rollout.value
+        return rollout.admits(
+            record.device, groups: record.groups, in: enrolled(by: rollout) ?? .none, upTo: progress.stage)
     }
 }

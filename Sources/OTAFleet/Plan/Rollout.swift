@@ -32,6 +32,8 @@ public struct Rollout: SignedPayload {
     public static let kind = SignedRecord.Kind.rollout
     public static let maximumStages = 16
     public static let maximumControllers = 8
+    /// The length of `salt`, in bytes.
+    public static let saltLength = 16
 
     public let name: RolloutName
     /// The number of this version of the record, from 1.
@@ -44,6 +46,10 @@ public struct Rollout: SignedPayload {
     /// The stages in order: 1 to `maximumStages`.
     public let stages: [Stage]
     public let halt: Halt
+    /// The devices that count for the stages and the halt. All others get the rollout in its last stage, and are only reported.
+    public let enrolment: Enrolment
+    /// Random bytes that determine the devices of a percentage (``Stage/place(of:salt:)``).
+    public let salt: [UInt8]
     /// The maximum number of attempts for each device, 1 to 1000. Exception: a device on trial can be taken over after its last attempt.
     public let attempts: Int
     /// The keys that sign the progress. The record has the whole keys, so that a gateway needs no other source for them.
@@ -61,11 +67,12 @@ public struct Rollout: SignedPayload {
 
     /// Creates the first version of a rollout.
     ///
+    /// - Parameter salt: new random bytes, ``saltLength`` of them.
     /// - Throws: `bad-rollout-change` if the release is withdrawn or has another product, or if a value is out of its range.
     public init(
         name: RolloutName, release: Verified<FleetRelease>, selection: Selection, stages: [Stage], halt: Halt,
-        attempts: Int,
-        controllers: [PublicKey], created: Timestamp, expires: Timestamp
+        attempts: Int, enrolment: Enrolment, salt: [UInt8], controllers: [PublicKey], created: Timestamp,
+        expires: Timestamp
     ) throws(FleetError) {
         guard release.value.product == selection.product else {
             throw FleetError(
@@ -83,7 +90,8 @@ public struct Rollout: SignedPayload {
                     + "otaflash release publish FILE.otaf --key KEY.pem")
         }
         try self.init(
-            name, .running, serial: 1, release.value, selection, stages, halt, attempts, controllers, created, expires)
+            name, .running, serial: 1, release.value, selection, stages, halt, attempts, enrolment, salt, controllers,
+            created, expires)
     }
 
     /// Creates an aborted rollout in place of a version that cannot be read.
@@ -101,13 +109,14 @@ public struct Rollout: SignedPayload {
         }
         try self.init(
             name, .aborted, serial: max(1, Int(created.seconds)), release, Selection(product: release.product), [stage],
-            halt, 1, [controller], created, created.advanced(by: 1))
+            halt, 1, Enrolment(.all, .none), Array(repeating: 0, count: Self.saltLength), [controller], created,
+            created.advanced(by: 1))
     }
 
     private init(
         _ name: RolloutName, _ state: State, serial: Int, _ release: FleetRelease, _ selection: Selection,
-        _ stages: [Stage], _ halt: Halt, _ attempts: Int, _ controllers: [PublicKey], _ created: Timestamp,
-        _ expires: Timestamp
+        _ stages: [Stage], _ halt: Halt, _ attempts: Int, _ enrolment: Enrolment, _ salt: [UInt8],
+        _ controllers: [PublicKey], _ created: Timestamp, _ expires: Timestamp
     ) throws(FleetError) {
         self.name = name
         self.serial = serial
@@ -118,6 +127,8 @@ public struct Rollout: SignedPayload {
         self.stages = stages
         self.halt = halt
         self.attempts = attempts
+        self.enrolment = enrolment
+        self.salt = salt
         self.controllers = controllers
         self.created = created
         self.expires = expires
@@ -137,6 +148,9 @@ public struct Rollout: SignedPayload {
             return "a rollout has 1 to \(Self.maximumControllers) controllers, not \(controllers.count)"
         }
         guard (1...1000).contains(attempts) else { return "the number of attempts is 1 to 1000, not \(attempts)" }
+        guard salt.count == Self.saltLength else {
+            return "the salt of the rollout has \(salt.count) bytes, not \(Self.saltLength)"
+        }
         guard created < expires else { return "the rollout expires before it is created" }
         guard manifestDigest.bytes.starts(with: Hex.decode(release.text) ?? []) else {
             return "the release's ID is not the start of its manifest's SHA-256"
@@ -168,15 +182,23 @@ public struct Rollout: SignedPayload {
         return next
     }
 
-    /// Returns whether the stages 0 to `stage` admit a device.
-    public func admits(_ device: DeviceID, groups: [GroupName], upTo stage: Int) -> Bool {
-        firstStage(for: device, groups: groups).map { $0 <= stage } ?? false
+    /// Returns whether a device counts for the stages and the halt.
+    ///
+    /// - Parameter list: the list of this rollout (``Enrolment/list``).
+    public func isEnrolled(_ device: DeviceID, in list: EnrolledDevices) -> Bool {
+        enrolment.links == .bluetooth && !device.isBluetooth || list.devices.contains(device)
     }
 
-    /// Returns the first stage that admits a device; nil if no stage admits it.
-    public func firstStage(for device: DeviceID, groups: [GroupName]) -> Int? {
-        let place = Stage.place(of: device, in: name)
-        return stages.firstIndex { $0.admits(device, groups: groups, place: place) }
+    /// Returns whether the stages 0 to `stage` admit a device.
+    public func admits(_ device: DeviceID, groups: [GroupName], in list: EnrolledDevices, upTo stage: Int) -> Bool {
+        firstStage(for: device, groups: groups, in: list).map { $0 <= stage } ?? false
+    }
+
+    /// Returns the first stage that admits a device; nil if no stage admits it. For a device that is not enrolled, this is the last stage.
+    public func firstStage(for device: DeviceID, groups: [GroupName], in list: EnrolledDevices) -> Int? {
+        let place = Stage.place(of: device, salt: salt)
+        let first = stages.firstIndex { $0.admits(device, groups: groups, place: place) }
+        return isEnrolled(device, in: list) ? first : first.map { _ in stages.count - 1 }
     }
 
     /// The accepted difference between the clocks of two machines, in seconds.
@@ -226,6 +248,9 @@ public struct Rollout: SignedPayload {
         }
         self.halt = halt
         attempts = try fields.required("attempts", fields.integer("attempts"))
+        enrolment = try Enrolment(fields.required("enrolled", fields.fields("enrolled")))
+        salt = try fields.required(
+            "salt", fields.value("salt") { text in Hex.decode(text).flatMap { Hex.encode($0) == text ? $0 : nil } })
         controllers = try fields.required("controllers", fields.list("controllers", Self.key))
         created = try fields.required("created", fields.value("created") { Timestamp($0) })
         expires = try fields.required("expires", fields.value("expires") { Timestamp($0) })
@@ -247,6 +272,8 @@ public struct Rollout: SignedPayload {
         limits.set("minimum", halt.minimum)
         fields.set("halt", limits)
         fields.set("attempts", attempts)
+        fields.set("enrolled", enrolment.fields)
+        fields.set("salt", Hex.encode(salt))
         fields.set("controllers", controllers.map { Hex.encode($0.bytes) })
         fields.set("created", created)
         fields.set("expires", expires)

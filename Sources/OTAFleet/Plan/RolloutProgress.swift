@@ -9,11 +9,11 @@ public struct RolloutProgress: SignedPayload {
         case complete
     }
 
-    /// The number of devices in each state. Only devices that the current stage or an earlier stage admits are counted.
+    /// The number of devices in each state. Only enrolled devices that the current stage or an earlier stage admits are counted.
     public struct Counts: Sendable, Hashable {
         public var done = 0
         public var running = 0
-        /// The devices that ended with a failure that the image can cause (``Reason/blamesImage``).
+        /// The devices that ended with a failure that the image can cause (``Reason/blame``).
         public var failed = 0
         /// The devices whose update ended without success for another reason, such as a refusal or a lost link in the last attempt.
         public var refused = 0

@@ -5,7 +5,7 @@ internal import OTASigning
 public struct Stage: Sendable, Hashable {
     /// The devices that a stage adds to the devices of the stages before it.
     public enum Audience: Sendable, Hashable {
-        /// About this percentage of the selected devices, 1 to 100 (``Stage/place(of:in:)``).
+        /// About this percentage of the selected devices, 1 to 100 (``Stage/place(of:salt:)``).
         case percent(Int)
         case group(GroupName)
         /// A list of chosen devices.
@@ -45,12 +45,12 @@ public struct Stage: Sendable, Hashable {
 
     /// Returns the place of a device in a rollout, 0 to 9999: a stage of n % admits the places below 100 × n.
     ///
-    /// The place is the first 4 bytes, big-endian, of the SHA-256 of `otaflash-stage-v1`, the rollout's name, a zero byte and the device's
-    /// ID, modulo 10,000. So every gateway computes the same places without a message. A stage with a higher percentage contains all
-    /// devices of a stage with a lower percentage. Each rollout begins with different devices, because the name of the rollout is in the
-    /// hash.
-    public static func place(of device: DeviceID, in rollout: RolloutName) -> Int {
-        let input = Array("otaflash-stage-v1".utf8) + Array(rollout.text.utf8) + [0] + Array(device.text.utf8)
+    /// The place is the first 4 bytes, big-endian, of the SHA-256 of `otaflash-stage-v2`, the rollout's salt and the device's ID, modulo
+    /// 10,000. So every gateway computes the same places without a message. A stage with a higher percentage contains all devices of a
+    /// stage with a lower percentage. Each rollout begins with different devices. Before the rollout is signed, nobody can choose an ID
+    /// with a low place, because nobody knows the salt.
+    public static func place(of device: DeviceID, salt: [UInt8]) -> Int {
+        let input = Array("otaflash-stage-v2".utf8) + salt + Array(device.text.utf8)
         let number = SHA256.digest(of: input).bytes.prefix(4).reduce(0) { $0 << 8 | Int($1) }
         return number % 10_000
     }

@@ -40,6 +40,7 @@ extension DeviceRecord {
     /// - Throws: `stale-record` for every other combination, and for a lease or takeover that `mayFollow` does not permit.
     public func changed(_ change: DeviceChange, at wall: Timestamp?) throws(FleetError) -> DeviceRecord {
         var next = self
+        next.since = since ?? wall
         next.at = wall
         switch change {
         case .lease(let rollout, let created, let holder):

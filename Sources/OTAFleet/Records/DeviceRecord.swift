@@ -68,6 +68,9 @@ public struct DeviceRecord: Sendable, Hashable {
     public internal(set) var retryAfter: Int?
     /// The state to which the device returns from `held`; nil in every other state.
     public internal(set) var heldState: State?
+    /// The time of the first write; nil if the writer's clock was not set. A rollout that is signed later uses it to enrol the device
+    /// (``EnrolledDevices``).
+    public internal(set) var since: Timestamp?
     /// The time of the write, only for reports; nil if the writer's clock was not set.
     public internal(set) var at: Timestamp?
 
@@ -112,6 +115,7 @@ public struct DeviceRecord: Sendable, Hashable {
         reason = try fields.value("reason") { Reason($0) }
         retryAfter = try fields.integer("retry_after")
         heldState = try fields.value("held_state") { State(rawValue: $0) }
+        since = try fields.value("since") { Timestamp($0) }
         at = try fields.value("at") { Timestamp($0) }
         guard state != .running || (rollout != nil && rolloutCreated != nil && holder != nil && attempt > 0) else {
             throw .malformed("\(Self.what) is running without a rollout, a gateway or an attempt")
@@ -145,6 +149,7 @@ public struct DeviceRecord: Sendable, Hashable {
         fields.set("reason", reason)
         fields.set("retry_after", retryAfter)
         fields.set("groups", groups.map(\.text))
+        fields.set("since", since)
         fields.set("at", at)
         return try fields.encoded()
     }

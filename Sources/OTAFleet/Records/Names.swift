@@ -130,10 +130,22 @@ public struct Reason: FleetName {
         [.leaseLost, .holderGone, .stopped, .aborted, .notRunning].contains(self)
     }
 
-    /// True if the image can be the cause of this failure. Only such failures count for the halt of a rollout. Radio problems and refusals
-    /// do not count.
-    public var blamesImage: Bool { Self.imageFailures.contains(text) }
-    private static let imageFailures: Set<String> = [
-        "rolled-back", "did-not-return", "protocol-violation", "digest-mismatch", "flash-failed",
-    ]
+    /// How the devices with this reason count for the halt of a rollout.
+    public enum Blame: Sendable, Hashable {
+        /// Radio problems and refusals do not count.
+        case neither
+        /// The device did not accept the image correctly. This is a fault of the device, until ``Tally/severalDevices`` enrolled devices of
+        /// the rollout have the same reason. Then the image can be the cause.
+        case device
+        /// The image can be the cause. Each device counts.
+        case image
+    }
+
+    public var blame: Blame {
+        switch text {
+        case "rolled-back", "did-not-return": .image
+        case "protocol-violation", "digest-mismatch", "flash-failed": .device
+        default: .neither
+        }
+    }
 }

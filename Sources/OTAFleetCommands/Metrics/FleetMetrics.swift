@@ -33,7 +33,7 @@ package struct FleetMetrics: Sendable {
     private var conflicts = 0
     private var heard: Set<DeviceID> = []
     private var storeTimes: [Operation: Histogram] = [:]
-    private var rollouts: [RolloutName: RolloutProgress.Counts] = [:]
+    private var rollouts: [RolloutName: (counts: RolloutProgress.Counts, notEnrolled: RolloutProgress.Counts)] = [:]
 
     package init(isGateway: Bool, isController: Bool) {
         (self.isGateway, self.isController) = (isGateway, isController)
@@ -67,7 +67,7 @@ package struct FleetMetrics: Sendable {
     package mutating func note(_ note: ControllerNote) {
         switch note {
         case .leads: rollouts = [:]
-        case .counted(let rollout, let counts): rollouts[rollout] = counts
+        case .counted(let rollout, let counts, let notEnrolled): rollouts[rollout] = (counts, notEnrolled)
         case .wrote, .refused, .storeFailed, .notSaved: break
         }
     }
@@ -106,14 +106,20 @@ package struct FleetMetrics: Sendable {
     }
 
     private func addRollouts(to text: inout PrometheusText) {
-        text.metric(
-            "otaflash_rollout_devices", .gauge,
-            "Devices of a rollout, by state. Only the controller that leads reports them.")
-        for (rollout, counts) in rollouts.sorted(by: { $0.key < $1.key }) {
+        let sorted = rollouts.sorted { $0.key < $1.key }
+        func add(_ counts: RolloutProgress.Counts, of rollout: RolloutName) {
             for (state, count) in [
                 ("done", counts.done), ("running", counts.running), ("waiting", counts.waiting),
                 ("failed", counts.failed), ("refused", counts.refused),
             ] { text.sample(count, [("rollout", rollout.text), ("state", state)]) }
         }
+        text.metric(
+            "otaflash_rollout_devices", .gauge,
+            "Enrolled devices of a rollout, by state. Only the controller that leads reports them.")
+        for (rollout, devices) in sorted { add(devices.counts, of: rollout) }
+        text.metric(
+            "otaflash_rollout_devices_not_enrolled", .gauge,
+            "Devices of a rollout that are not enrolled, by state. They have no effect on its stages.")
+        for (rollout, devices) in sorted { add(devices.notEnrolled, of: rollout) }
     }
 }

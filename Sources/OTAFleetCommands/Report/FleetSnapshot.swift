@@ -16,6 +16,7 @@ struct FleetSnapshot {
         let plan: Rollout
         let summary: RolloutSummary
         let stages: [StageRow]
+        let enrolled: EnrolledDevices
         /// The version of the release; nil if the store has no accepted record of the release.
         let version: String?
     }
@@ -51,12 +52,15 @@ struct FleetSnapshot {
             guard let release = try? operators.release(stored.bytes).value else { continue }
             versions[release.id] = release.version.text
         }
-        let rollouts = try await RolloutSummary.all(operators, devices, store, console).map { plan, summary in
-            RolloutEntry(
-                plan: plan, summary: summary,
-                stages: plan.stages.enumerated().map { index, stage in
-                    StageRow(stage: stage, devices: Tally(devices.records, of: plan, stage: index).stage)
-                }, version: versions[plan.release])
+        var rollouts: [RolloutEntry] = []
+        for (plan, summary) in try await RolloutSummary.all(operators, devices, store, console) {
+            let list = try await EnrolledDevices(of: plan, from: store)
+            rollouts.append(
+                RolloutEntry(
+                    plan: plan, summary: summary,
+                    stages: plan.stages.enumerated().map { index, stage in
+                        StageRow(stage: stage, devices: Tally(devices.records, of: plan, in: list, stage: index).stage)
+                    }, enrolled: list, version: versions[plan.release]))
         }
         return FleetSnapshot(rollouts: rollouts, devices: devices.records, gateways: gateways, at: WallClock.now())
     }
@@ -71,6 +75,11 @@ struct FleetSnapshot {
         }
         return counts.sorted { ($0.key.product, $0.key.version) < ($1.key.product, $1.key.version) }
             .map { ($0.key, $0.value) }
+    }
+
+    /// Returns true if a device has failed in a rollout in which it is not enrolled.
+    func isNotEnrolled(_ device: DeviceRecord) -> Bool {
+        rollouts.contains { $0.plan.name == device.rollout && !$0.plan.isEnrolled(device.device, in: $0.enrolled) }
     }
 
     /// The devices that no rollout tries again.

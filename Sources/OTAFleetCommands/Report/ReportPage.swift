@@ -64,7 +64,7 @@ struct ReportPage {
             + (selection.isEmpty ? "" : "; devices \(selection)")
             + "; stage \(summary.stage) of \(summary.stages); expires "
             + summary.expires
-        let rows = entry.stages.enumerated().map { index, row -> [HTML] in
+        var rows = entry.stages.enumerated().map { index, row -> [HTML] in
             let place = index + 1 < summary.stage ? "started" : index + 1 == summary.stage ? "current" : "later"
             let counts = row.devices
             return [
@@ -73,6 +73,13 @@ struct ReportPage {
                 "\(counts.failed)", "\(counts.refused)",
                 index + 1 == entry.stages.count ? "–" : row.stage.conditions,
             ].map { .text($0) }
+        }
+        if let others = summary.notEnrolled {
+            rows.append(
+                [
+                    "–", "not enrolled", "updated last, only reported", "\(others.done)", "\(others.running)",
+                    "\(others.waiting)", "\(others.failed)", "\(others.refused)", "–",
+                ].map { .text($0) })
         }
         return .element(
             "article",
@@ -136,13 +143,13 @@ struct ReportPage {
         let reasons = snapshot.failures.map { failure -> [HTML] in
             [
                 .element("code", failure.reason.text), .text("\(failure.devices)"),
-                .text(failure.reason.blamesImage ? "yes" : "no"), .text(failure.reason.nextStep),
+                .text(failure.reason.blame.text), .text(failure.reason.nextStep),
             ]
         }
         let list = devices.prefix(Self.mostDevices).map { device -> [HTML] in
             [
                 .text(device.device.text), .element("code", device.reason?.text ?? "–"),
-                .text(device.rollout?.text ?? "–"),
+                .text((device.rollout?.text ?? "–") + (snapshot.isNotEnrolled(device) ? " (not enrolled)" : "")),
                 .text(device.version?.text ?? "–"), .text("\(device.attempt)"),
                 .text(device.holder?.gateway.text ?? "–"), .text(device.at?.description ?? "–"),
             ]
@@ -188,6 +195,17 @@ struct ReportPage {
         th { color: var(--faint); font-weight: 500; white-space: nowrap; } td { font-variant-numeric: tabular-nums; }
         code, td:first-child { white-space: nowrap; }
         """
+}
+
+extension Reason.Blame {
+    /// Whether a device with the reason can halt a rollout.
+    fileprivate var text: String {
+        switch self {
+        case .neither: "no"
+        case .device: "from \(Tally.severalDevices) enrolled devices"
+        case .image: "if enrolled"
+        }
+    }
 }
 
 extension Stage.Audience {

@@ -95,7 +95,7 @@ struct RolloutChangeOptions: ParsableArguments {
             console.warn(
                 "the rollout \(name) is \(state.rawValue); its devices could not be counted: \(cause)",
                 hint: "count them: otaflash rollout status \(name)")
-            return RolloutSummary(rollout.value, progress: nil, counts: nil)
+            return RolloutSummary(rollout.value, in: nil, progress: nil, counts: nil)
         }
     }
 }

@@ -31,6 +31,12 @@ struct RolloutCreate: Command {
             current stage adds. With 5%,min=10, at least 10 of these devices must be finished, and more than 5 % of the finished \
             devices must have failed. A halted rollout starts no updates. 'otaflash rollout resume' continues it.
 
+            Only enrolled devices count for the stages and the halt. All others are updated in the last stage, and are only \
+            reported: anyone in radio range can add Bluetooth devices with any address and any answer. Without --enrolled, these \
+            devices are enrolled: all devices of other links; the Bluetooth devices that 'otaflash fleet devices' has shown for \(EnrolmentOption.knownDays) \
+            days or that have a group ('otaflash device group'); and the devices that --stages names. Devices that are found after \
+            this command do not become enrolled.
+
             Example: otaflash rollout create spring --release 0f1e2d3c4b5a6978 \\
                        --select product=demo,running='<1.4.0' --stages 1%,10%,100% \\
                        --advance 95%,min=20,soak=1h --halt 5%,min=10 --key ops.pem
@@ -59,6 +65,15 @@ struct RolloutCreate: Command {
                 + "the earlier stages stay admitted.",
             valueName: "list"))
     var stages = "100%"
+
+    @Option(
+        help: ArgumentHelp(
+            "A file with the enrolled devices, one ID or address on each line, such as ble:AA:BB:CC:DD:EE:FF. Only these devices and those "
+                + "that --stages names are enrolled, over all links. Recommended for the first rollout to Bluetooth devices. Default: see "
+                + "above.",
+            valueName: "file"),
+        completion: .file())
+    var enrolled: String?
 
     @Option(
         help: ArgumentHelp(
@@ -116,6 +131,7 @@ struct RolloutCreate: Command {
         let selection = try RolloutPlan.selection(select)
         let stages = try RolloutPlan.stages(stages, advance: advance)
         let halt = try RolloutPlan.halt(halt)
+        let enrolled = try self.enrolled.map { try EnrolmentOption.devices(in: $0) }
         guard let lifetime = RolloutPlan.seconds(expires[...]) else {
             throw RolloutPlan.wrong(expires, "--expires", "a number with s, m, h or d, such as 30d")
         }
@@ -128,9 +144,14 @@ struct RolloutCreate: Command {
             let created = try Self.created(
                 after: try await store.rollouts(operators).filter { $0.selection.product == selection.product }, now,
                 console)
+            let devices = try await StoredDevices(store)
+            let list = try EnrolmentOption.list(
+                enrolled ?? EnrolmentOption.known(devices, of: selection.product, at: created), named: stages)
             let rollout = try Rollout(
                 name: name, release: release, selection: selection, stages: stages, halt: halt, attempts: attempts,
-                controllers: controllers, created: created, expires: created.advanced(by: Int64(lifetime)))
+                enrolment: Enrolment(enrolled == nil ? .bluetooth : .all, list),
+                salt: (0..<Rollout.saltLength).map { _ in UInt8.random(in: 0...255) }, controllers: controllers,
+                created: created, expires: created.advanced(by: Int64(lifetime)))
             let key = try RecordKey(name)
             guard try await store.read(key) == nil else {
                 throw FleetError(
@@ -138,9 +159,11 @@ struct RolloutCreate: Command {
                     hint: "choose another name; or show the rollout: otaflash rollout status \(name)")
             }
             if !named.isEmpty { try await warnOfAbsent(named, in: store, console) }
-            try await StageCheck(rollout, in: store).warn(console)
+            try await StageCheck(rollout, list, devices, in: store).warn(console)
+            // The list is written before the rollout, so that a gateway that reads the rollout finds the list.
+            if let digest = list.digest { try await store.putObject(list.encoded, digest: digest) }
             try await store.put(operators.sign(rollout, with: signer).encoded(), at: key, expecting: .absent)
-            return RolloutAnswer(RolloutSummary(rollout, progress: nil, counts: .init()))
+            return RolloutAnswer(RolloutSummary(rollout, in: list, progress: nil, counts: .init()))
         }
     }
 

@@ -104,14 +104,21 @@ struct RolloutStatus: Command {
                     summary,
                     failure: Failure(
                         "timed-out", .linkLost, "the rollout \(name) was not complete in the time of --timeout",
-                        hint: summary.state == "waiting"
-                            ? "no controller of the rollout has started it: check that one runs, or start it: otaflash fleet run --key "
-                                + "KEY.pem"
-                            : "show the devices: otaflash fleet devices"))
+                        hint: Self.timeoutHint(summary)))
             }
             // A large fleet has many records. The wait uses at most a fifth of one processor.
             try await Task.sleep(for: max(.milliseconds(500), start.duration(to: .now) * 4))
         }
+    }
+
+    private static func timeoutHint(_ summary: RolloutSummary) -> String {
+        if summary.state == "waiting" {
+            return "no controller of the rollout has started it: check that one runs, or start it: otaflash fleet run --key KEY.pem"
+        }
+        if summary.devices?.total == 0, summary.notEnrolled != nil {
+            return "no known device of the rollout is enrolled: create another rollout with otaflash rollout create --enrolled FILE"
+        }
+        return "show the devices: otaflash fleet devices"
     }
 
     private static func halted(_ summary: RolloutSummary) -> Failure {

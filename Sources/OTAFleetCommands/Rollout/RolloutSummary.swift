@@ -20,6 +20,23 @@ struct RolloutSummary: Encodable, Sendable {
         var total: Int { done + running + failed + refused + waiting }
     }
 
+    /// The devices that count for the stages and the halt.
+    struct Enrolled: Encodable, Sendable {
+        let links: String
+        /// The number of devices in the list.
+        let listed: Int
+
+        init(_ enrolment: Enrolment, _ list: EnrolledDevices) {
+            (links, listed) = (enrolment.links.rawValue, list.devices.count)
+        }
+
+        var text: String {
+            links == Enrolment.Links.all.rawValue
+                ? Figures.count(listed, "listed device")
+                : "\(Figures.count(listed, "Bluetooth device")), and all devices of other links"
+        }
+    }
+
     let name, product, release: String
     /// `waiting` if no controller has started the rollout; otherwise `running`, `halted`, `complete`, `paused` or `aborted`.
     let state: String
@@ -27,8 +44,12 @@ struct RolloutSummary: Encodable, Sendable {
     /// The current stage, from 1; 0 if no controller has started the rollout.
     let stage: Int
     let stages: Int
-    /// Nil if the devices could not be counted.
+    /// Nil if the list of the enrolled devices was not read.
+    let enrolled: Enrolled?
+    /// The enrolled devices. Nil if the devices could not be counted.
     let devices: Counts?
+    /// The devices that are not enrolled: they get the rollout in its last stage, and have no effect on it. Nil if there are none.
+    let notEnrolled: Counts?
     /// The number of devices that the started stages admit, but whose last job is from a newer rollout; nil if there are none. They are not
     /// in `devices`.
     let moved: Int?
@@ -38,9 +59,14 @@ struct RolloutSummary: Encodable, Sendable {
 
     /// - Parameters:
     ///   - progress: the progress that a controller of the rollout signed; nil: no controller has started the rollout.
-    ///   - counts: the devices of the stages until now; nil: the devices could not be counted.
+    ///   - list: the list of the enrolled devices; nil: not read.
+    ///   - counts: the enrolled devices of the stages until now; nil: the devices could not be counted.
+    ///   - notEnrolled: the devices of all stages that are not enrolled.
     ///   - moved: the devices of these stages whose last job is from a newer rollout.
-    init(_ rollout: Rollout, progress: RolloutProgress?, counts: RolloutProgress.Counts?, moved: Int = 0) {
+    init(
+        _ rollout: Rollout, in list: EnrolledDevices?, progress: RolloutProgress?, counts: RolloutProgress.Counts?,
+        notEnrolled: RolloutProgress.Counts = .init(), moved: Int = 0
+    ) {
         name = rollout.name.text
         product = rollout.selection.product.text
         release = rollout.release.text
@@ -49,6 +75,8 @@ struct RolloutSummary: Encodable, Sendable {
         stages = last
         stage = progress.map { min($0.stage, last - 1) + 1 } ?? 0
         devices = counts.map { Counts($0) }
+        enrolled = list.map { Enrolled(rollout.enrolment, $0) }
+        self.notEnrolled = notEnrolled == .init() ? nil : Counts(notEnrolled)
         self.moved = moved == 0 ? nil : moved
         created = rollout.created.description
         expires = rollout.expires.description
@@ -67,7 +95,8 @@ struct RolloutSummary: Encodable, Sendable {
     }
 
     private enum CodingKeys: String, CodingKey {
-        case name, product, release, state, serial, stage, stages, devices, moved, created, expires
+        case name, product, release, state, serial, stage, stages, enrolled, devices, moved, created, expires
+        case notEnrolled = "not_enrolled"
         case isFinished = "finished"
     }
 
@@ -109,11 +138,16 @@ extension RolloutSummary {
             console.warn(
                 "the rollout \(rollout.value.name) is aborted; its devices could not be counted: \(error.context)",
                 hint: "list the devices: otaflash fleet devices")
-            return RolloutSummary(rollout.value, progress: nil, counts: nil)
+            return RolloutSummary(rollout.value, in: nil, progress: nil, counts: nil)
         }
-        let counts = progress.map { devices.counts(of: rollout.value, stage: $0.value.stage) } ?? .init()
-        let moved = progress.map { devices.moved(from: rollout.value, stage: $0.value.stage) } ?? 0
-        return RolloutSummary(rollout.value, progress: progress?.value, counts: counts, moved: moved)
+        let list = try await EnrolledDevices(of: rollout.value, from: store)
+        guard let progress = progress?.value else {
+            return RolloutSummary(rollout.value, in: list, progress: nil, counts: .init())
+        }
+        let counts = devices.counts(of: rollout.value, in: list, stage: progress.stage)
+        return RolloutSummary(
+            rollout.value, in: list, progress: progress, counts: counts.enrolled, notEnrolled: counts.notEnrolled,
+            moved: devices.moved(from: rollout.value, in: list, stage: progress.stage))
     }
 
     /// Returns the rollouts that an operator signed, in the order of their names. For each other rollout in the store, it prints a warning.
@@ -152,6 +186,11 @@ struct RolloutAnswer: CommandAnswer {
             cells += [
                 ("running", "\(devices.running)"), ("waiting", "\(devices.waiting)"), ("refused", "\(devices.refused)"),
             ]
+        }
+        if let enrolled = rollout.enrolled { cells.append(("enrolled", enrolled.text)) }
+        if let others = rollout.notEnrolled {
+            let count = "\(others.total): \(others.done) done, \(others.failed + others.refused) failed or refused"
+            cells.append(("not enrolled", "\(count); updated last, only reported"))
         }
         if let moved = rollout.moved { cells.append(("in newer rollouts", "\(moved)")) }
         return TextTable.pairs(cells + [("expires", rollout.expires)])

@@ -6,16 +6,19 @@ import OTAStore
 /// The devices that a store knows, for the check of a new rollout: can each stage start the next one?
 struct StageCheck {
     private let rollout: Rollout
+    private let list: EnrolledDevices
     private let devices: StoredDevices
     /// The number of devices in range of the gateways.
     private let heard: Int
 
-    /// Reads the records of devices and gateways.
+    /// Reads the records of gateways.
     ///
+    /// - Parameter list: the enrolled devices of the rollout.
     /// - Throws: `StoreError`.
-    init(_ rollout: Rollout, in store: some FleetStore) async throws {
-        self.rollout = rollout
-        devices = try await StoredDevices(store)
+    init(
+        _ rollout: Rollout, _ list: EnrolledDevices, _ devices: StoredDevices, in store: some FleetStore
+    ) async throws {
+        (self.rollout, self.list, self.devices) = (rollout, list, devices)
         heard = try await store.gateways { _, _ in }.reduce(0) { $0 + $1.heard }
     }
 
@@ -36,10 +39,22 @@ struct StageCheck {
         var unlisted: [DeviceID] = []
     }
 
+    /// The enrolled devices without a record. All devices that a stage names are enrolled.
+    private var unrecorded: Set<DeviceID> { list.devices.subtracting(devices.records.map(\.device)) }
+
+    /// The known devices that the rollout can update, but that are not enrolled.
+    private var notEnrolled: Int {
+        devices.records.count {
+            !rollout.isEnrolled($0.device, in: list) && $0.product == rollout.selection.product
+                && rollout.firstStage(for: $0.device, groups: $0.groups, in: list) != nil
+        }
+    }
+
     private func admitted(by index: Int) -> Admitted {
         var admitted = Admitted()
         for record in devices.records
-        where rollout.firstStage(for: record.device, groups: record.groups) == index
+        where rollout.isEnrolled(record.device, in: list)
+            && rollout.firstStage(for: record.device, groups: record.groups, in: list) == index
             && rollout.selection.includes(
                 product: rollout.selection.product, version: nil, groups: record.groups, ignoringVersion: true)
         {
@@ -48,10 +63,16 @@ struct StageCheck {
         }
         switch rollout.stages[index].audience {
         case .group: break
-        case .percent: admitted.count += admitted.withoutProduct.count + unknown
+        case .percent:
+            admitted.count += admitted.withoutProduct.count
+            admitted.count +=
+                rollout.enrolment.links == .bluetooth
+                ? unknown
+                : unrecorded.count { rollout.firstStage(for: $0, groups: [], in: list) == index }
         case .devices(let names):
-            let known = Set(devices.records.map(\.device))
-            let others = Set(names).subtracting(known).filter { rollout.firstStage(for: $0, groups: []) == index }
+            let others = unrecorded.intersection(names).filter {
+                rollout.firstStage(for: $0, groups: [], in: list) == index
+            }
             let possible = isEmpty ? others.count : min(others.count, unknown)
             admitted.count += admitted.withoutProduct.count + possible
             if possible < others.count { admitted.unlisted = others.sorted() }
@@ -74,7 +95,15 @@ struct StageCheck {
         }
         if !isWarned, !isEmpty, stages.allSatisfy({ $0.count == 0 }), let last = stages.last {
             let hint = "compare --select and --stages with the known devices: otaflash fleet devices"
-            warn("the rollout admits none of the known devices", last, hint, console)
+            let text =
+                notEnrolled == 0
+                ? "the rollout admits none of the known devices" : "the rollout cannot be complete, and nothing halts it"
+            warn(text, last, hint, console)
+        }
+        if rollout.enrolment.links == .bluetooth, list.devices.isEmpty, unknown > 0 {
+            console.note(
+                "the store has no record of \(Figures.count(unknown, "device")) in range; Bluetooth devices among them are not enrolled, "
+                    + "so they are updated last and do not count (to enrol them, create another rollout with --enrolled FILE)")
         }
     }
 
@@ -93,6 +122,11 @@ struct StageCheck {
             console.warn(
                 "\(text): the product of \(list) is not known yet",
                 hint: "if the product is \(product), do nothing: a gateway reads it when the first update starts")
+        } else if notEnrolled > 0 {
+            console.warn(
+                "\(text): \(Figures.count(notEnrolled, "device")) of \(product) without enrolment do not count",
+                hint: "write the IDs of your devices to a file (the known IDs: otaflash fleet devices), and create another rollout with "
+                    + "--enrolled FILE")
         } else {
             console.warn("\(text): the rollout can stay in this stage", hint: hint)
         }

@@ -27,7 +27,7 @@ import Testing
         }
 
         func devices(in stage: Int) -> [Int] {
-            records.indices.filter { rollout.value.firstStage(for: records[$0].device, groups: []) == stage }
+            records.indices.filter { rollout.value.firstStage(for: records[$0].device, groups: [], in: .none) == stage }
         }
 
         /// Ends the attempts of some devices.
@@ -41,7 +41,7 @@ import Testing
 
         /// Performs a step. Writes and returns the progress.
         func step(at time: Double) throws -> RolloutProgress? {
-            guard let next = machine.step(records, at: .at(time)) else { return nil }
+            guard let next = machine.step(records, in: .none, at: .at(time)) else { return nil }
             let verified = try fixtures.verified(next, of: rollout)
             _ = try memory.accept(verified)
             machine.wrote(verified.value, at: .at(time))
@@ -270,7 +270,7 @@ import Testing
         try rig.end(rig.records.indices)
         func step(_ time: Int, unreadable: Int) -> RolloutProgress? {
             let moment = Moment(.seconds(time))
-            let progress = rig.machine.step(rig.records, unreadable: unreadable, at: moment)
+            let progress = rig.machine.step(rig.records, unreadable: unreadable, in: .none, at: moment)
             if let progress { rig.machine.wrote(progress, at: moment) }
             return progress
         }
@@ -321,10 +321,10 @@ import Testing
         let stored = try rig.fixtures.verified(rig.machine.progress, of: rig.rollout)
         var other = StageMachine(rig.rollout, progress: nil, memory: SerialMemory())
         other.observe(stored)
-        #expect(other.step(rig.records, at: .at(200))?.serial == 4)
+        #expect(other.step(rig.records, in: .none, at: .at(200))?.serial == 4)
         // The store has lost the progress.
         var restored = StageMachine(rig.rollout, progress: nil, memory: rig.memory)
-        let next = restored.step(rig.records, at: .at(200))
+        let next = restored.step(rig.records, in: .none, at: .at(200))
         #expect(next?.serial == 4 && next?.stage == 0)
     }
 
@@ -348,9 +348,9 @@ import Testing
         rig.records[rig.devices(in: 0)[0]].product = ProductName("acme-sensor")
         rig.records[rig.devices(in: 0)[1]] = try rig.fixtures.record("sim-\(rig.devices(in: 0)[1])").changed(
             .hold, at: nil)
-        let tally = Tally(rig.records, of: rig.rollout.value, stage: 0)
+        let tally = Tally(rig.records, of: rig.rollout.value, in: .none, stage: 0)
         #expect(tally.all.done == 0 && tally.all.waiting == rig.devices(in: 0).count - 2 && tally.all == tally.stage)
-        let all = Tally(rig.records, of: rig.rollout.value, stage: 2)
+        let all = Tally(rig.records, of: rig.rollout.value, in: .none, stage: 2)
         #expect(all.all.done == rig.devices(in: 2).count && all.stage.waiting == 0 && all.all.ended == all.all.done)
     }
 }

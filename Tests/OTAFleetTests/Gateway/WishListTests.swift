@@ -46,7 +46,7 @@ import Testing
         #expect(try rig.progress(of: rollout) == false, "the controllers are not known yet")
         #expect(try rig.add(rollout) && rig.wish() == nil)
         #expect(try rig.add(rig.fixtures.release().value) && rig.wish() == nil)
-        // The place of the device is 5718 of 10,000.
+        // The place of the device is 7334 of 10,000.
         #expect(try rig.progress(of: rollout, serial: 1, stage: 1) && rig.wish() == nil)
         #expect(try rig.progress(of: rollout, serial: 2, stage: 2) && rig.wish() == "t-140")
         #expect(try !rig.add(rollout) && rig.wish() == "t-140")

@@ -184,7 +184,7 @@ final class ModelWorld {
         let everyone = try fixtures.rollout(stages: [Stage(.percent(100))].compactMap { $0 }, attempts: 1000)
         var machine = StageMachine(rollout, progress: nil, memory: SerialMemory())
         guard
-            var text = machine.step([], at: moment).flatMap({ try? $0.payload() }).map({
+            var text = machine.step([], in: .none, at: moment).flatMap({ try? $0.payload() }).map({
                 String(decoding: $0, as: UTF8.self)
             })
         else { return fail("no progress to forge") }
@@ -211,7 +211,7 @@ final class ModelWorld {
             fail("\(gateway.name) uses an old version of the rollout")
         }
         let stage = controllers.compactMap(\.highestStage).max() ?? -1
-        if stage < 0 || !rollout.value.admits(device, groups: [], upTo: stage) {
+        if stage < 0 || !rollout.value.admits(device, groups: [], in: .none, upTo: stage) {
             fail("\(device) is pushed to, but no controller has admitted it")
         }
         for other in gateways where other !== gateway && other.isAlive && !other.isPaused {
@@ -244,7 +244,7 @@ final class ModelWorld {
             let stored = store.progress.flatMap { try? OperatorKeys.progress($0.bytes, of: rollout) }
             if stored?.value.state != .halted { fail("the rollout is not halted") }
             // The stages nest, so at most the devices of the stage in which the halt happened have the image.
-            let admitted = devices.keys.filter { rollout.value.admits($0, groups: [], upTo: stored?.value.stage ?? 0) }
+            let admitted = devices.keys.filter { rollout.value.admits($0, groups: [], in: .none, upTo: stored?.value.stage ?? 0) }
             if !started.isSubset(of: admitted) { fail("devices of a later stage were pushed to") }
         }
     }
@@ -268,7 +268,7 @@ final class ModelController {
         guard !world.store.isAway else { return }
         read()
         machine.update(world.rollout)
-        guard let next = machine.step(world.store.devices.values.map(\.record), at: world.moment) else { return }
+        guard let next = machine.step(world.store.devices.values.map(\.record), in: .none, at: world.moment) else { return }
         do {
             let record = try SignedRecord(signing: next, with: world.fixtures.controllerKey).encoded()
             // The gateways may hear the record before this method returns.

@@ -6,12 +6,13 @@ import Testing
     @Test(
         "the place of a device is that of the design, computed with Python's hashlib",
         arguments: [
-            ("ble-AABBCCDDEEFF", 5718), ("udp-10_0_0_7-1337", 9064), ("sim-kitchen", 6946),
-            ("serial-dev-ttyACM0", 4344),
+            ("ble-AABBCCDDEEFF", 7334, 2099), ("udp-10_0_0_7-1337", 5677, 3600), ("sim-kitchen", 2149, 2050),
+            ("serial-dev-ttyACM0", 1429, 9202),
         ])
-    func places(device: String, place: Int) throws {
-        let name = try #require(RolloutName("t-140"))
-        #expect(Stage.place(of: try #require(DeviceID(device)), in: name) == place)
+    func places(device: String, place: Int, other: Int) throws {
+        let device = try #require(DeviceID(device))
+        #expect(Stage.place(of: device, salt: (0..<16).map { $0 }) == place)
+        #expect(Stage.place(of: device, salt: (16..<32).map { $0 }) == other)
     }
 
     @Test("each stage admits the devices of the stages before it, and about its part of all devices")
@@ -20,7 +21,7 @@ import Testing
         var counts = [0, 0, 0]
         for number in 0..<10_000 {
             let device = try #require(DeviceID("sim-\(number)"))
-            let admitted = (0...2).map { rollout.admits(device, groups: [], upTo: $0) }
+            let admitted = (0...2).map { rollout.admits(device, groups: [], in: .none, upTo: $0) }
             #expect(admitted == admitted.sorted { !$0 && $1 })
             for stage in 0...2 where admitted[stage] { counts[stage] += 1 }
         }
@@ -31,18 +32,18 @@ import Testing
     @Test("a stage of n % admits the places below 100 n, and not the place 100 n")
     func firstPlaceAbove() throws {
         let rollout = try Fixtures().rollout()
-        let devices = try (0..<30_000).map { try #require(DeviceID("sim-\($0)")) }
-        let places = Dictionary(devices.map { (Stage.place(of: $0, in: rollout.name), $0) }) { first, _ in first }
+        let devices = try (0..<100_000).map { try #require(DeviceID("sim-\($0)")) }
+        let places = Dictionary(devices.map { (Stage.place(of: $0, salt: rollout.salt), $0) }) { first, _ in first }
         let (last, next) = (try #require(places[99]), try #require(places[100]))
-        #expect(rollout.firstStage(for: last, groups: []) == 0 && rollout.firstStage(for: next, groups: []) == 1)
+        #expect(rollout.firstStage(for: last, groups: [], in: .none) == 0 && rollout.firstStage(for: next, groups: [], in: .none) == 1)
     }
 
-    @Test("the places of two rollouts are independent")
+    @Test("the places of two rollouts with the same name and another salt are independent")
     func otherRollout() throws {
-        let (one, two) = (try Fixtures().rollout("one"), try Fixtures().rollout("two"))
+        let (one, two) = (try Fixtures().rollout(salt: 1), try Fixtures().rollout(salt: 2))
         let both = try (0..<10_000).count { number in
             let device = try #require(DeviceID("sim-\(number)"))
-            return one.admits(device, groups: [], upTo: 1) && two.admits(device, groups: [], upTo: 1)
+            return one.admits(device, groups: [], in: .none, upTo: 1) && two.admits(device, groups: [], in: .none, upTo: 1)
         }
         #expect((40...160).contains(both))
     }
@@ -54,12 +55,13 @@ import Testing
         let rollout = try fixtures.rollout(stages: [
             #require(Stage(.devices([fixtures.device]))), #require(Stage(.group(group))), #require(Stage(.percent(1))),
         ])
+        let list = try #require(EnrolledDevices([fixtures.device]))
         let other = try #require(DeviceID("udp-10_0_0_7-1337"))
-        #expect((0...2).allSatisfy { rollout.admits(fixtures.device, groups: [], upTo: $0) })
-        #expect((0...2).map { rollout.admits(other, groups: [group], upTo: $0) } == [false, true, true])
-        #expect((0...2).allSatisfy { !rollout.admits(other, groups: [], upTo: $0) })
+        #expect((0...2).allSatisfy { rollout.admits(fixtures.device, groups: [], in: list, upTo: $0) })
+        #expect((0...2).map { rollout.admits(other, groups: [group], in: .none, upTo: $0) } == [false, true, true])
+        #expect((0...2).allSatisfy { !rollout.admits(other, groups: [], in: .none, upTo: $0) })
         #expect(
-            rollout.firstStage(for: other, groups: [group]) == 1 && rollout.firstStage(for: other, groups: []) == nil)
+            rollout.firstStage(for: other, groups: [group], in: .none) == 1 && rollout.firstStage(for: other, groups: [], in: .none) == nil)
         #expect(try Rollout(payload: rollout.payload()) == rollout)
     }
 

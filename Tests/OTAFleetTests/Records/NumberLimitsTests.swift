@@ -61,6 +61,7 @@ import Testing
                 _ = try Rollout(
                     name: fixtures.name, release: release, selection: Selection(product: fixtures.product),
                     stages: Array(repeating: stage, count: stages), halt: halt, attempts: 1,
+                    enrolment: Enrolment(.bluetooth, .none), salt: Array(repeating: 0, count: 16),
                     controllers: Array(repeating: fixtures.controllerKey.publicKey, count: controllers),
                     created: fixtures.created, expires: fixtures.created.advanced(by: lifetime))
                 return true

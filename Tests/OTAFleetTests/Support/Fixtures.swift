@@ -59,7 +59,8 @@ struct Fixtures {
     /// A plan with the stages 1 %, 10 % and 100 %.
     func rollout(
         _ name: String = "t-140", stages: [Stage]? = nil, attempts: Int = 3, running: String? = "<1.4.0",
-        created: Timestamp? = nil, haltMinimum: Int = 4
+        created: Timestamp? = nil, haltMinimum: Int = 4, links: Enrolment.Links = .bluetooth,
+        enrolled: EnrolledDevices = .none, salt: UInt8 = 0
     ) throws -> Rollout {
         try Rollout(
             name: #require(RolloutName(name)), release: release(),
@@ -67,7 +68,7 @@ struct Fixtures {
             stages: stages
                 ?? [1, 10, 100].map { try #require(Stage(.percent($0), minimum: 2, soakSeconds: 60)) },
             halt: #require(Rollout.Halt(failedPercent: 5, minimum: haltMinimum)), attempts: attempts,
-            controllers: [controllerKey.publicKey], created: created ?? self.created, expires: expires)
+            enrolment: Enrolment(links, enrolled), salt: (0..<16).map { salt + $0 }, controllers: [controllerKey.publicKey], created: created ?? self.created, expires: expires)
     }
 
     func verified(_ rollout: Rollout) throws -> Verified<Rollout> {
@@ -83,7 +84,7 @@ struct Fixtures {
         var list = WishList(operators: operators, memory: SerialMemory())
         let rollout = try rollout(stages: [#require(Stage(.percent(100)))], attempts: attempts)
         var controller = StageMachine(try verified(rollout), progress: nil, memory: SerialMemory())
-        let step = controller.step([], at: .at(0))
+        let step = controller.step([], in: .none, at: .at(0))
         let release = try release().value
         _ = try list.add(release: SignedRecord(signing: release, with: operatorKey).encoded(), named: release.id)
         _ = try list.add(rollout: SignedRecord(signing: rollout, with: operatorKey).encoded(), named: rollout.name)

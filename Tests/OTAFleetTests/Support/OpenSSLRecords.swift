@@ -13,10 +13,12 @@ enum OpenSSLRecords {
         ZTU1N2ZkODYwNjMzYTFmZTIxMDNjNzY0MjAzMGRlZmUzMmM2NTdmIiwic2VsZWN0Ijp7InByb2R1Y3QiOiJhY21lLXRoZXJtb3N0YXQiLCJy\
         dW5uaW5nIjoiPDEuNC4wIiwiZ3JvdXBzIjpbXX0sInN0YWdlcyI6W3sicGVyY2VudCI6MSwiYWR2YW5jZSI6eyJzdWNjZXNzX3BlcmNlbnQi\
         Ojk1LCJtaW5pbXVtIjoyMCwic29ha19zZWNvbmRzIjozNjAwfX0seyJwZXJjZW50IjoxMH0seyJwZXJjZW50IjoxMDB9XSwiaGFsdCI6eyJm\
-        YWlsZWRfcGVyY2VudCI6NSwibWluaW11bSI6MTB9LCJhdHRlbXB0cyI6MywiY29udHJvbGxlcnMiOlsiMjlhY2JhZTE0MWJjY2FmMGIyMmUx\
-        YTk0ZDM0ZDBiYzczNjFlNTI2ZDBiZmUxMmM4OTc5NGJjOTMyMjk2NmRkNyJdLCJjcmVhdGVkIjoiMjAyNi0xMS0yMlQxODowMDowMFoiLCJl\
-        eHBpcmVzIjoiMjAyNi0xMi0yMlQxODowMDowMFoifQ==","signatures":[{"key_id":"56475aa75463474c","signature":"3lsXJF\
-        v/B/6Q6I2Q4BvHr9u3fs5u29HGBf7069wSAsMZDRDdbbwV366jDNrCwXNF4PML8Ysgqzma1qay/Ar8Cw=="}]}
+        YWlsZWRfcGVyY2VudCI6NSwibWluaW11bSI6MTB9LCJhdHRlbXB0cyI6MywiZW5yb2xsZWQiOnsibGlua3MiOiJhbGwiLCJzaGEyNTYiOiI3\
+        MzI2ZmYzZWY4ZWRjOWE2MmU1Yzk0ODMwNGRjYzc0OTAxNmYwMWUwMDQ0YWFjMWRjMmRmNjk0NjYxODk5Y2E0In0sInNhbHQiOiIwMDAxMDIw\
+        MzA0MDUwNjA3MDgwOTBhMGIwYzBkMGUwZiIsImNvbnRyb2xsZXJzIjpbIjI5YWNiYWUxNDFiY2NhZjBiMjJlMWE5NGQzNGQwYmM3MzYxZTUy\
+        NmQwYmZlMTJjODk3OTRiYzkzMjI5NjZkZDciXSwiY3JlYXRlZCI6IjIwMjYtMTEtMjJUMTg6MDA6MDBaIiwiZXhwaXJlcyI6IjIwMjYtMTIt\
+        MjJUMTg6MDA6MDBaIn0=","signatures":[{"key_id":"56475aa75463474c","signature":"clw1JUJPd5VXXqvk54qnHBldKWyQ9l\
+        K5jDI75WJfiQl9uzEj9ZFMZC38kM+EyLk1lhDLGVdpnoj8jf6ccTMwCg=="}]}
         """
 
     static let progress = """

@@ -22,6 +22,8 @@ import Testing
         #expect(plan.stages[0].minimum == 20 && plan.stages[0].soakSeconds == 3600 && plan.stages[1].minimum == 1)
         #expect(plan.halt.failedPercent == 5 && plan.halt.minimum == 10)
         #expect(plan.controllers.map(\.bytes) == [OpenSSLRecords.controllerKey])
+        let list = try #require(EnrolledDevices([#require(DeviceID("sim-hall"))]))
+        #expect(plan.enrolment == Enrolment(.all, list) && plan.salt == Array(0..<16))
         #expect(plan.created.description == "2026-11-22T18:00:00Z")
     }
 
@@ -99,7 +101,7 @@ import Testing
         let rollout = try fixtures.verified(fixtures.rollout())
         let other = try fixtures.verified(fixtures.rollout("other"))
         var machine = StageMachine(rollout, progress: nil, memory: SerialMemory())
-        let step = machine.step([], at: .at(0))
+        let step = machine.step([], in: .none, at: .at(0))
         let progress = try #require(step)
         #expect(try fixtures.verified(progress, of: rollout).value == progress)
         for key in [fixtures.strangerKey, fixtures.operatorKey] {

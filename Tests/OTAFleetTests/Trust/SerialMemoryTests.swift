@@ -43,7 +43,7 @@ import Testing
         let rollout = try fixtures.verified(fixtures.rollout())
         var machine = StageMachine(rollout, progress: nil, memory: SerialMemory())
         let memory = Memory()
-        let step = machine.step([], at: .at(0))
+        let step = machine.step([], in: .none, at: .at(0))
         let progress = try fixtures.verified(#require(step), of: rollout)
         #expect(try memory.accept(rollout) && memory.accept(fixtures.release()) && memory.accept(progress))
         let text = memory.value.encoded()

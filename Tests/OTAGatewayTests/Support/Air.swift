@@ -31,6 +31,7 @@ actor Air {
     private var lostTrials: [DeviceID: Int] = [:]
 
     private var silentDevices: Set<DeviceID> = []
+    private var wrongDevices: Set<DeviceID> = []
 
     private(set) var acceptedChunks: [DeviceID: Int] = [:]
     private(set) var confirmations: [DeviceID: Int] = [:]
@@ -49,6 +50,9 @@ actor Air {
 
     /// Makes a device answer nothing. A push to it ends after 64 s.
     func silence(_ id: DeviceID) { silentDevices.insert(id) }
+
+    /// Makes a device answer to a push in a form that the protocol does not permit.
+    func answerWrongly(_ id: DeviceID) { wrongDevices.insert(id) }
 
     /// Makes the next push to a device lose its link when the device is on trial.
     func loseLink(onTrialOf id: DeviceID, seconds: Int) { lostTrials[id] = seconds }
@@ -69,6 +73,7 @@ actor Air {
             guard !silentDevices.contains(id) else { return .retry(.noAnswer) }
             try await time.sleep(for: .seconds(1))
             report(PushStep(.connect))
+            if wrongDevices.contains(id), let reason = Reason("protocol-violation") { return .failed(reason) }
             switch status(of: id) {
             case .confirmed: return .updated
             case .trial: report(PushStep(.trial))

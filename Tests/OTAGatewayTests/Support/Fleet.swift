@@ -48,7 +48,8 @@ struct Fleet: Sendable {
 
     /// Signs a rollout with one stage of 100 %, or with the given stages.
     func rollout(
-        _ name: String = "t-140", stages: [Stage]? = nil, attempts: Int = 3, haltMinimum: Int = 2
+        _ name: String = "t-140", stages: [Stage]? = nil, attempts: Int = 3, haltMinimum: Int = 2,
+        enrolled: EnrolledDevices = .none
     ) throws -> Verified<Rollout> {
         let release = try operators.release(
             operators.sign(FleetRelease(of: bundle), with: operatorKey).encoded())
@@ -56,6 +57,7 @@ struct Fleet: Sendable {
             name: #require(RolloutName(name)), release: release, selection: Selection(product: product),
             stages: stages ?? [#require(Stage(.percent(100)))],
             halt: #require(Rollout.Halt(failedPercent: 5, minimum: haltMinimum)), attempts: attempts,
+            enrolment: Enrolment(.bluetooth, enrolled), salt: Array(repeating: 0, count: 16),
             controllers: [controllerKey.publicKey], created: created, expires: created.advanced(by: 86_400 * 30))
         return try operators.rollout(operators.sign(rollout, with: operatorKey).encoded())
     }
@@ -67,7 +69,7 @@ struct Fleet: Sendable {
     /// Writes a progress that admits all devices, as a controller would do.
     func admit(_ rollout: Verified<Rollout>, in store: any FleetStore) async throws {
         var machine = StageMachine(rollout, progress: nil, memory: SerialMemory())
-        let step = machine.step([DeviceRecord](), at: Moment(.zero, wall: created))
+        let step = machine.step([DeviceRecord](), in: .none, at: Moment(.zero, wall: created))
         let progress = try #require(step)
         try await write(SignedRecord(signing: progress, with: controllerKey), .progress, rollout.value.name, to: store)
     }

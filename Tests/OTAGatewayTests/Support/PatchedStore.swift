@@ -11,6 +11,7 @@ struct PatchedStore: FleetStore {
     var onWrite: @Sendable (RecordKey) async throws(StoreError) -> Void = { _ throws(StoreError) in }
     /// Called between the read or write of a record and its answer.
     var onAnswer: @Sendable (Access, RecordKey) async throws(StoreError) -> Void = { _, _ throws(StoreError) in }
+    var onObject: @Sendable () throws(StoreError) -> Void = { () throws(StoreError) in }
     var onAppend: @Sendable (FleetEvent) throws(StoreError) -> Void = { _ throws(StoreError) in }
 
     func read(_ key: RecordKey) async throws(StoreError) -> StoredRecord? {
@@ -44,7 +45,10 @@ struct PatchedStore: FleetStore {
         try await store.putObject(bytes, digest: digest)
     }
 
-    func object(_ digest: SHA256Digest) async throws(StoreError) -> [UInt8]? { try await store.object(digest) }
+    func object(_ digest: SHA256Digest) async throws(StoreError) -> [UInt8]? {
+        try onObject()
+        return try await store.object(digest)
+    }
 
     func append(_ event: FleetEvent) async throws(StoreError) {
         try onAppend(event)
