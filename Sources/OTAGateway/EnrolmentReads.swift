@@ -49,7 +49,8 @@ extension EnrolledDevices {
     fileprivate init(_ digest: SHA256Digest, from store: some FleetStore) async throws {
         guard let bytes = try await store.object(digest) else {
             throw FleetError(
-                .malformed, "the store does not have the list of the enrolled devices of a rollout, whose SHA-256 is \(digest)",
+                .malformed,
+                "the store does not have the list of the enrolled devices of a rollout, whose SHA-256 is \(digest)",
                 hint: "end the rollout with otaflash rollout abort, and create it again with another name")
         }
         try self.init(parsing: bytes)

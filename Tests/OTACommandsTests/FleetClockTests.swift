@@ -66,7 +66,8 @@ import Testing
         let rollout = try Rollout(
             name: #require(RolloutName(name)), release: release,
             selection: Selection(product: #require(ProductName(product))), stages: [#require(Stage(.percent(100)))],
-            halt: #require(Rollout.Halt(failedPercent: 5, minimum: 10)), attempts: 3, enrolment: Enrolment(.bluetooth, .none), salt: Array(repeating: 0, count: 16), controllers: [key.publicKey],
+            halt: #require(Rollout.Halt(failedPercent: 5, minimum: 10)), attempts: 3,
+            enrolment: Enrolment(.bluetooth, .none), salt: Array(repeating: 0, count: 16), controllers: [key.publicKey],
             created: created, expires: created.advanced(by: 1000))
         try await fleet.overwrite(
             .rollouts, name, String(decoding: operators.sign(rollout, with: key).encoded(), as: UTF8.self))

@@ -53,7 +53,9 @@ final class FarmDevice: @unchecked Sendable {
 
     /// Returns an answer to the command 1 (upload) of the group 1 (image) with a wrong offset, and every other packet unchanged.
     private static func wrong(_ packet: [UInt8]) -> [UInt8] {
-        guard packet.count >= 8, packet[0] & 7 == 3, packet[4] == 0, packet[5] == 1, packet[7] == 1 else { return packet }
+        guard packet.count >= 8, packet[0] & 7 == 3, packet[4] == 0, packet[5] == 1, packet[7] == 1 else {
+            return packet
+        }
         // The map {"off": 0xFFFFFFFF} in CBOR.
         let body: [UInt8] = [0xA1, 0x63] + Array("off".utf8) + [0x1A, 0xFF, 0xFF, 0xFF, 0xFF]
         return [packet[0], packet[1], 0, UInt8(body.count)] + packet[4..<8] + body

@@ -47,8 +47,8 @@ public struct Stage: Sendable, Hashable {
     ///
     /// The place is the first 4 bytes, big-endian, of the SHA-256 of `otaflash-stage-v2`, the rollout's salt and the device's ID, modulo
     /// 10,000. So every gateway computes the same places without a message. A stage with a higher percentage contains all devices of a
-    /// stage with a lower percentage. Each rollout begins with different devices. Before the rollout is signed, nobody can choose an ID
-    /// with a low place, because nobody knows the salt.
+    /// stage with a lower percentage. Each rollout begins with different devices. Before the rollout is signed, the
+    /// salt is unknown, so a stranger cannot choose an ID with a low place.
     public static func place(of device: DeviceID, salt: [UInt8]) -> Int {
         let input = Array("otaflash-stage-v2".utf8) + salt + Array(device.text.utf8)
         let number = SHA256.digest(of: input).bytes.prefix(4).reduce(0) { $0 << 8 | Int($1) }

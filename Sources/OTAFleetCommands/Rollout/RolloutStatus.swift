@@ -113,10 +113,14 @@ struct RolloutStatus: Command {
 
     private static func timeoutHint(_ summary: RolloutSummary) -> String {
         if summary.state == "waiting" {
-            return "no controller of the rollout has started it: check that one runs, or start it: otaflash fleet run --key KEY.pem"
+            return
+                "no controller of the rollout has started it: check that one runs, or start it: otaflash fleet run --key "
+                + "KEY.pem"
         }
         if summary.devices?.total == 0, summary.notEnrolled != nil {
-            return "no known device of the rollout is enrolled: create another rollout with otaflash rollout create --enrolled FILE"
+            return
+                "no known device of the rollout is enrolled: create another rollout: otaflash rollout create NAME --enrolled "
+                + "FILE"
         }
         return "show the devices: otaflash fleet devices"
     }

@@ -97,13 +97,16 @@ struct StageCheck {
             let hint = "compare --select and --stages with the known devices: otaflash fleet devices"
             let text =
                 notEnrolled == 0
-                ? "the rollout admits none of the known devices" : "the rollout cannot be complete, and nothing halts it"
+                ? "the rollout admits none of the known devices"
+                : "the rollout cannot be complete, and nothing halts it"
             warn(text, last, hint, console)
         }
         if rollout.enrolment.links == .bluetooth, list.devices.isEmpty, unknown > 0 {
             console.note(
-                "the store has no record of \(Figures.count(unknown, "device")) in range; Bluetooth devices among them are not enrolled, "
-                    + "so they are updated last and do not count (to enrol them, create another rollout with --enrolled FILE)")
+                "the store has no record of \(Figures.count(unknown, "device")) in range; Bluetooth devices among them are not "
+                    + "enrolled, so they are updated last and do not count (to enrol them, create another rollout with "
+                    + "--enrolled FILE)"
+            )
         }
     }
 
@@ -125,8 +128,9 @@ struct StageCheck {
         } else if notEnrolled > 0 {
             console.warn(
                 "\(text): \(Figures.count(notEnrolled, "device")) of \(product) without enrolment do not count",
-                hint: "write the IDs of your devices to a file (the known IDs: otaflash fleet devices), and create another rollout with "
-                    + "--enrolled FILE")
+                hint:
+                    "write the IDs of your devices to a file (the known IDs: otaflash fleet devices), and create another "
+                    + "rollout with --enrolled FILE")
         } else {
             console.warn("\(text): the rollout can stay in this stage", hint: hint)
         }

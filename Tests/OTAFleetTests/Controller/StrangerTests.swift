@@ -52,7 +52,9 @@ import Testing
 
         /// Performs a step, and accepts its progress. Returns the progress after the step.
         func step(at time: Double) -> RolloutProgress {
-            if let next = machine.step(genuine + strangers, in: list, at: .at(time)) { machine.wrote(next, at: .at(time)) }
+            if let next = machine.step(genuine + strangers, in: list, at: .at(time)) {
+                machine.wrote(next, at: .at(time))
+            }
             return machine.progress
         }
     }

@@ -244,7 +244,9 @@ final class ModelWorld {
             let stored = store.progress.flatMap { try? OperatorKeys.progress($0.bytes, of: rollout) }
             if stored?.value.state != .halted { fail("the rollout is not halted") }
             // The stages nest, so at most the devices of the stage in which the halt happened have the image.
-            let admitted = devices.keys.filter { rollout.value.admits($0, groups: [], in: .none, upTo: stored?.value.stage ?? 0) }
+            let admitted = devices.keys.filter {
+                rollout.value.admits($0, groups: [], in: .none, upTo: stored?.value.stage ?? 0)
+            }
             if !started.isSubset(of: admitted) { fail("devices of a later stage were pushed to") }
         }
     }
@@ -268,7 +270,9 @@ final class ModelController {
         guard !world.store.isAway else { return }
         read()
         machine.update(world.rollout)
-        guard let next = machine.step(world.store.devices.values.map(\.record), in: .none, at: world.moment) else { return }
+        guard let next = machine.step(world.store.devices.values.map(\.record), in: .none, at: world.moment) else {
+            return
+        }
         do {
             let record = try SignedRecord(signing: next, with: world.fixtures.controllerKey).encoded()
             // The gateways may hear the record before this method returns.

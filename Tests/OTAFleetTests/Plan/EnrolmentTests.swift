@@ -8,15 +8,21 @@ import Testing
 
     @Test("a Bluetooth device that is not in the list gets the rollout in the last stage, and other links need no list")
     func links() throws {
-        let (listed, stranger, wired) = (try id("ble-AABBCCDDEEFF"), try id("ble-C00000000001"), try id("udp-10-0-0-7-1337"))
+        let (listed, stranger, wired) = (
+            try id("ble-AABBCCDDEEFF"), try id("ble-C00000000001"), try id("udp-10-0-0-7-1337")
+        )
         let list = try #require(EnrolledDevices([listed]))
         let group = try #require(GroupName("beta"))
-        let stages = [try #require(Stage(.group(group))), try #require(Stage(.percent(100))), try #require(Stage(.percent(100)))]
+        let stages = [
+            try #require(Stage(.group(group))), try #require(Stage(.percent(100))), try #require(Stage(.percent(100))),
+        ]
         let rollout = try Fixtures().rollout(stages: stages, enrolled: list)
         func first(_ device: DeviceID, _ list: EnrolledDevices, _ rollout: Rollout) -> Int? {
             rollout.firstStage(for: device, groups: [group], in: list)
         }
-        #expect(first(listed, list, rollout) == 0 && first(wired, list, rollout) == 0 && first(stranger, list, rollout) == 2)
+        #expect(
+            first(listed, list, rollout) == 0 && first(wired, list, rollout) == 0 && first(stranger, list, rollout) == 2
+        )
         #expect(first(listed, .none, rollout) == 2, "without its list, no device is enrolled by it")
         #expect(rollout.firstStage(for: stranger, groups: [], in: list) == 2)
         #expect((0...2).map { rollout.admits(stranger, groups: [group], in: list, upTo: $0) } == [false, false, true])

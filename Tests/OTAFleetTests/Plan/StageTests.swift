@@ -35,7 +35,9 @@ import Testing
         let devices = try (0..<100_000).map { try #require(DeviceID("sim-\($0)")) }
         let places = Dictionary(devices.map { (Stage.place(of: $0, salt: rollout.salt), $0) }) { first, _ in first }
         let (last, next) = (try #require(places[99]), try #require(places[100]))
-        #expect(rollout.firstStage(for: last, groups: [], in: .none) == 0 && rollout.firstStage(for: next, groups: [], in: .none) == 1)
+        #expect(
+            rollout.firstStage(for: last, groups: [], in: .none) == 0
+                && rollout.firstStage(for: next, groups: [], in: .none) == 1)
     }
 
     @Test("the places of two rollouts with the same name and another salt are independent")
@@ -43,7 +45,8 @@ import Testing
         let (one, two) = (try Fixtures().rollout(salt: 1), try Fixtures().rollout(salt: 2))
         let both = try (0..<10_000).count { number in
             let device = try #require(DeviceID("sim-\(number)"))
-            return one.admits(device, groups: [], in: .none, upTo: 1) && two.admits(device, groups: [], in: .none, upTo: 1)
+            return one.admits(device, groups: [], in: .none, upTo: 1)
+                && two.admits(device, groups: [], in: .none, upTo: 1)
         }
         #expect((40...160).contains(both))
     }
@@ -61,7 +64,8 @@ import Testing
         #expect((0...2).map { rollout.admits(other, groups: [group], in: .none, upTo: $0) } == [false, true, true])
         #expect((0...2).allSatisfy { !rollout.admits(other, groups: [], in: .none, upTo: $0) })
         #expect(
-            rollout.firstStage(for: other, groups: [group], in: .none) == 1 && rollout.firstStage(for: other, groups: [], in: .none) == nil)
+            rollout.firstStage(for: other, groups: [group], in: .none) == 1
+                && rollout.firstStage(for: other, groups: [], in: .none) == nil)
         #expect(try Rollout(payload: rollout.payload()) == rollout)
     }
 

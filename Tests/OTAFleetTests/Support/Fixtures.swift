@@ -68,7 +68,8 @@ struct Fixtures {
             stages: stages
                 ?? [1, 10, 100].map { try #require(Stage(.percent($0), minimum: 2, soakSeconds: 60)) },
             halt: #require(Rollout.Halt(failedPercent: 5, minimum: haltMinimum)), attempts: attempts,
-            enrolment: Enrolment(links, enrolled), salt: (0..<16).map { salt + $0 }, controllers: [controllerKey.publicKey], created: created ?? self.created, expires: expires)
+            enrolment: Enrolment(links, enrolled), salt: (0..<16).map { salt + $0 },
+            controllers: [controllerKey.publicKey], created: created ?? self.created, expires: expires)
     }
 
     func verified(_ rollout: Rollout) throws -> Verified<Rollout> {
