@@ -9,11 +9,20 @@ extension DeviceRecord.State: ExpressibleByArgument {}
 /// A device of the fleet in the result of a command.
 struct FleetDevice: Encodable, Sendable {
     let id, state: String
-    let product, version, rollout, gateway, phase, reason, since, at: String?
+    let product, version, rollout, gateway, phase, reason, noUpdateBecause, since, at: String?
+    let reset: Reset?
     let attempt: Int?
     let groups: [String]
 
-    init(_ record: DeviceRecord) {
+    /// The last reset of the device that an operator has signed.
+    struct Reset: Encodable, Sendable {
+        let at, signer: String
+    }
+
+    /// - Parameter judge: nil if no operator's key is known: the result then shows neither the obstacle nor the reset.
+    init(_ record: DeviceRecord, _ judge: DeviceJudge? = nil, _ reset: Reset? = nil) {
+        noUpdateBecause = judge?.obstacle(of: record)
+        self.reset = reset ?? judge?.reset(of: record)
         id = record.device.text
         state = record.state.rawValue
         product = record.product?.text
@@ -50,20 +59,38 @@ struct FleetDevices: Command {
                         list shows the error code as the reason
               held      an operator excludes the device from all rollouts
 
+            With the keys of the operators, the list also shows why the running rollouts do not update a device (no update \
+            because). A gateway writes the name and the time of the rollout into the record of a device. They count only if an \
+            operator has signed this rollout. To discard a record, use 'otaflash device reset'.
+
             Example: otaflash fleet devices --state given-up
             """)
 
     @Option(help: ArgumentHelp("Show only the devices in this state. Default: all states.", valueName: "state"))
     var state: DeviceRecord.State?
 
+    @Option(
+        help: ArgumentHelp(
+            "Show only the devices whose last update was by the gateway with this name. Default: all gateways.",
+            valueName: "name"))
+    var gateway: String?
+
+    @OptionGroup var operators: OptionalOperatorOptions
     @OptionGroup var store: StoreOptions
     @OptionGroup(title: "Output options") var options: OutputOptions
 
     func answer(_ console: Console) async throws -> FleetDevicesAnswer {
-        let devices = try await store.withStore(for: console) { try await StoredDevices($0) }
-        devices.warn(console)
-        return FleetDevicesAnswer(
-            devices: devices.records.filter { state == nil || $0.state == state }.map { FleetDevice($0) })
+        let gateway = try gateway.map { try GatewayName(reading: $0) }
+        let operators = try operators.keys(console)
+        return try await store.withStore(for: console) { store in
+            let devices = try await StoredDevices(store)
+            devices.warn(console)
+            let judge: DeviceJudge? = if let operators { try await DeviceJudge(operators, in: store) } else { nil }
+            return FleetDevicesAnswer(
+                devices: devices.records.filter {
+                    (state == nil || $0.state == state) && (gateway == nil || $0.holder?.gateway == gateway)
+                }.map { FleetDevice($0, judge) })
+        }
     }
 }
 
@@ -73,10 +100,16 @@ struct FleetDevicesAnswer: CommandAnswer {
 
     var lines: [TerminalLine] {
         guard !devices.isEmpty else { return ["no devices"] }
+        let hasObstacle = devices.contains { $0.noUpdateBecause != nil }
         return TextTable.rows(
-            ["device", "state", "product", "version", "rollout", "gateway", "reason"],
-            devices.map {
-                [$0.id, $0.state, $0.product, $0.version, $0.rollout, $0.gateway, $0.reason].map { $0 ?? "-" }
+            ["device", "state", "product", "version", "rollout", "gateway", "reason"]
+                + (hasObstacle ? ["no update because"] : []),
+            devices.map { device in
+                let cells = [
+                    device.id, device.state, device.product, device.version, device.rollout, device.gateway,
+                    device.reason,
+                ]
+                return (cells + (hasObstacle ? [device.noUpdateBecause] : [])).map { $0 ?? "-" }
             })
     }
 }

@@ -107,14 +107,14 @@ struct FleetGroup: CommandGroupWithHint {
             """,
         subcommands: [
             FleetDevices.self, FleetGateways.self, FleetEvents.self, FleetReport.self, FleetInit.self, FleetCheck.self,
-            FleetRun.self,
+            FleetClean.self, FleetRun.self,
         ])
 }
 
 struct DeviceGroup: CommandGroupWithHint {
     static let hint = "exclude a device from all rollouts: otaflash device hold ID"
     static let configuration = CommandConfiguration(
-        commandName: "device", abstract: "Exclude a device from all rollouts, or set its groups.",
+        commandName: "device", abstract: "Exclude a device from all rollouts, set its groups, or reset its record.",
         discussion: FleetGroup.words,
-        subcommands: [DeviceHold.self, DeviceRelease.self, DeviceGrouping.self])
+        subcommands: [DeviceHold.self, DeviceRelease.self, DeviceGrouping.self, DeviceResetting.self])
 }

@@ -6,16 +6,26 @@ import OTAStore
 struct StoredDevices: Sendable {
     /// The valid records, in the order of the IDs.
     private(set) var records: [DeviceRecord] = []
-    /// The records that are not valid, and the reasons.
-    private(set) var refused: [(name: RecordName, error: FleetError)] = []
+    /// The names of the records that are not valid, and the reasons for the first ones. A gateway can write many such records.
+    private(set) var refused: [RecordName] = []
+    private var reasons: [RecordName: FleetError] = [:]
+    /// The number of records that are not valid and have a warning each.
+    private static let mostWarnings = 3
 
     /// Reads the records.
     ///
+    /// - Parameter operators: if given, the job of each record counts only as far as these operators have signed its rollout.
     /// - Throws: `StoreError`.
-    init(_ store: some FleetStore) async throws {
+    init(_ store: some FleetStore, _ operators: OperatorKeys? = nil) async throws {
+        let signed = if let operators { try await WishList(signedBy: operators, in: store) } else { WishList?.none }
+        let now = WallClock.now()
         for stored in try await store.records(in: .devices) {
-            do throws(FleetError) { records.append(try DeviceRecord(stored)) } catch {
-                refused.append((stored.key.name, error))
+            do throws(FleetError) {
+                let record = try DeviceRecord(stored)
+                records.append(signed.map { record.bounded(by: $0.job(of: record, at: now)) } ?? record)
+            } catch {
+                refused.append(stored.key.name)
+                if reasons.count < Self.mostWarnings { reasons[stored.key.name] = error }
             }
         }
         records.sort { $0.device < $1.device }
@@ -28,11 +38,22 @@ struct StoredDevices: Sendable {
         return known.first { $0.hasSuffix("-\(device)") } ?? Suggestion.nearest(to: device.text, in: known)
     }
 
-    /// Prints a warning for each record that is not valid.
+    /// Prints a warning for each record that is not valid, or one warning if there are many.
     ///
     /// - Parameter known: the records that already have a warning. The method adds the others.
     func warn(_ console: Console, except known: inout Set<RecordName>) {
-        for (name, error) in refused where known.insert(name).inserted {
+        let names = refused.filter { known.insert($0).inserted }
+        guard names.count <= Self.mostWarnings else {
+            let first = names.prefix(Self.mostWarnings).map(\.description).joined(separator: ", ")
+            console.warn(
+                "the records of \(names.count) devices are not valid, so these devices count as unfinished: \(first) and "
+                    + "\(names.count - Self.mostWarnings) more",
+                hint: "remove these records: otaflash fleet clean")
+            return
+        }
+        for name in names {
+            let hint = DeviceRecord.replacementHint("\(name)")
+            let error = reasons[name] ?? FleetError(.malformed, "it is damaged", hint: hint)
             console.warn(
                 "the record of the device \(name) is not valid, so the device counts as unfinished: \(error.context)",
                 hint: error.failure.hint)
@@ -54,7 +75,7 @@ struct StoredDevices: Sendable {
         let hasGroups = rollout.stages.enumerated().contains { index, stage in
             if case .group = stage.audience { index <= current } else { false }
         }
-        counts.waiting += refused.count { name, _ in
+        counts.waiting += refused.count { name in
             guard let device = DeviceID(name.description) else { return false }
             return hasGroups || rollout.admits(device, groups: [], in: list, upTo: current)
         }
@@ -73,6 +94,24 @@ struct StoredDevices: Sendable {
     }
 }
 
+extension WishList {
+    /// Creates a list of the releases and rollouts in a store that one of the operators has signed.
+    ///
+    /// - Throws: `StoreError`.
+    init(signedBy operators: OperatorKeys, in store: some FleetStore) async throws {
+        self.init(operators: operators, memory: SerialMemory())
+        // A record that is not accepted does not count.
+        for stored in try await store.records(in: .releases) {
+            guard let id = ReleaseID(stored.key.name.description) else { continue }
+            _ = try? add(release: stored.bytes, named: id)
+        }
+        for stored in try await store.records(in: .rollouts) {
+            guard let name = RolloutName(stored.key.name.description) else { continue }
+            _ = try? add(rollout: stored.bytes, named: name)
+        }
+    }
+}
+
 extension DeviceRecord {
     /// Parses a stored record.
     ///
@@ -82,7 +121,10 @@ extension DeviceRecord {
         let hint = DeviceRecord.replacementHint(name)
         let record: DeviceRecord
         do { record = try DeviceRecord(parsing: stored.bytes) } catch {
-            throw FleetError(error.code, error.context, hint: error.code == .tooNew ? nil : hint)
+            let reset =
+                "install a newer otaflash; or, if no newer otaflash has written the record, replace it: "
+                + "otaflash device reset \(name) --key KEY.pem"
+            throw FleetError(error.code, error.context, hint: error.code == .tooNew ? reset : hint)
         }
         guard record.device.text == name else {
             throw FleetError(.malformed, "the record of the device \(record.device) is stored as \(name)", hint: hint)

@@ -17,10 +17,14 @@ struct ControllerLoop<C: Clock> where C.Duration == Duration {
     /// The machines of the rollouts, if this controller leads. A new leader starts with new machines, because it has not measured the times
     /// of the current stages.
     private var machines: [RolloutName: StageMachine] = [:]
-    /// The records of the devices, if this controller leads. The other controllers do not need them. A record that cannot be read is nil.
-    private var devices: [DeviceID: (record: DeviceRecord?, revision: Revision)] = [:]
-    /// The devices whose record could not be read, and that were reported.
+    /// The records of the devices, if this controller leads. The other controllers do not need them.
+    private var devices: [DeviceID: (record: DeviceRecord, revision: Revision)] = [:]
+    /// The devices whose record cannot be read. Only the revision is kept: a gateway can write many such records.
+    private var unreadable: [DeviceID: Revision] = [:]
+    /// The devices whose record could not be read, and that were reported: at most `mostReports` and one more.
     private var reported: Set<DeviceID> = []
+    /// The number of unreadable records that are reported one by one.
+    private static var mostReports: Int { 3 }
     /// Ends the watch of the devices; nil if this controller does not lead.
     private var devicesWatch: AsyncStream<Void>.Continuation?
     private var revisions: [RolloutName: Revision] = [:]
@@ -153,15 +157,16 @@ struct ControllerLoop<C: Clock> where C.Duration == Duration {
     private mutating func forgetDevices() {
         devicesWatch?.finish()
         devicesWatch = nil
-        devices = [:]
+        (devices, unreadable) = ([:], [:])
         known.remove(.devices)
     }
 
     private mutating func step(_ group: inout DiscardingTaskGroup) {
         let moment = timer.moment
         nextStep = moment.now + .seconds(2)
-        let records = devices.values.compactMap(\.record)
-        let unreadable = devices.count - records.count
+        let records = devices.values.map { device in
+            device.record.bounded(by: wishes.job(of: device.record, at: moment.wall))
+        }
         for rollout in wishes.rollouts where rollout.value.controllers.contains(controller.signer.publicKey) {
             let name = rollout.value.name
             // Without the list, this controller would not count the enrolled devices.
@@ -172,7 +177,7 @@ struct ControllerLoop<C: Clock> where C.Duration == Duration {
                 machines[name]
                 ?? StageMachine(rollout, progress: wishes.progress(of: name), memory: wishes.memory)
             machine.update(rollout)
-            if let next = machine.step(records, unreadable: unreadable, in: list, at: moment) { write(next, &group) }
+            if let next = machine.step(records, unreadable: unreadable.count, in: list, at: moment) { write(next, &group) }
             machines[name] = machine
             controller.report(.counted(name, machine.counts, notEnrolled: machine.notEnrolled))
         }
@@ -240,7 +245,7 @@ struct ControllerLoop<C: Clock> where C.Duration == Duration {
     private mutating func forget(_ bucket: Bucket) {
         switch bucket {
         case .progress: (revisions, earlyProgress) = ([:], [:])
-        case .devices: devices = [:]
+        case .devices: (devices, unreadable) = ([:], [:])
         case .releases, .rollouts, .sightings, .gateways: break
         }
     }
@@ -267,9 +272,11 @@ struct ControllerLoop<C: Clock> where C.Duration == Duration {
                 try accept(progress: stored, of: rollout)
             case .devices:
                 guard let device = DeviceID(name.description),
-                    stored.revision >= devices[device]?.revision ?? .absent
+                    stored.revision >= devices[device]?.revision ?? unreadable[device] ?? .absent
                 else { return }
-                devices[device] = (parse(stored, of: device), stored.revision)
+                let record = parse(stored, of: device)
+                devices[device] = record.map { ($0, stored.revision) }
+                unreadable[device] = record == nil ? stored.revision : nil
             case .releases, .sightings, .gateways: return
             }
         } catch {
@@ -277,7 +284,7 @@ struct ControllerLoop<C: Clock> where C.Duration == Duration {
         }
     }
 
-    /// Returns nil if the record cannot be read, and reports this once for each device.
+    /// Returns nil if the record cannot be read, and reports this once for each of the first devices. One report is for all others.
     private mutating func parse(_ stored: StoredRecord, of device: DeviceID) -> DeviceRecord? {
         do throws(FleetError) {
             let record = try DeviceRecord(parsing: stored.bytes)
@@ -287,7 +294,16 @@ struct ControllerLoop<C: Clock> where C.Duration == Duration {
             reported.remove(device)
             return record
         } catch {
-            guard reported.insert(device).inserted else { return nil }
+            guard reported.count <= Self.mostReports, reported.insert(device).inserted else { return nil }
+            guard reported.count <= Self.mostReports else {
+                controller.report(
+                    .refused(
+                        FleetError(
+                            error.code,
+                            "the records of more than \(Self.mostReports) devices cannot be read, so these devices count as waiting",
+                            hint: "count them: otaflash fleet devices; remove the records: otaflash fleet clean")))
+                return nil
+            }
             let hint = error.code == .tooNew ? error.hint : DeviceRecord.replacementHint(device.text)
             controller.report(
                 .refused(

@@ -202,7 +202,8 @@ struct GatewayLoop<C: Clock, Devices: GatewayDevices> where C.Duration == Durati
             && units.values.contains { unit in
                 var machine = unit.machine
                 guard !machine.isBusy, unit.blocked <= moment.now else { return false }
-                switch machine.readiness(for: wishes.wish(for: machine.record, at: moment), at: moment) {
+                let wish = wishes.wish(for: machine.record, heard: machine.heardVersion, at: moment)
+                switch machine.readiness(for: wish, at: moment) {
                 case .now: return true
                 // While no slot is free, the waiting time of a gateway before a lease (`Contention`) does not start.
                 case .at(let time): return time <= moment.now + .seconds(5)
@@ -300,7 +301,9 @@ struct GatewayLoop<C: Clock, Devices: GatewayDevices> where C.Duration == Durati
         let blocked = max(unit.blocked, lossEnd)
         guard blocked <= moment.now else { return arm(device, blocked) }
         var refusal: FleetError?
-        let wish = wishes.wish(for: unit.machine.record, at: moment) { refusal = $0 }
+        let wish = wishes.wish(for: unit.machine.record, heard: unit.machine.heardVersion, at: moment) {
+            refusal = $0
+        }
         if let refusal { refused(refusal) }
         let readiness = unit.machine.readiness(for: wish, at: moment)
         units[device] = unit

@@ -12,7 +12,7 @@ public import SystemPackage
 /// a limited time, and then throws `unavailable`.
 ///
 /// SQLite blocks its thread while it waits for the disk or for a lock. Therefore each store has a thread of its own.
-public actor LocalStore: FleetStore {
+public actor LocalStore: CleanableStore {
     /// The file of the store.
     public nonisolated var path: FilePath { file.path }
     public nonisolated var unownedExecutor: UnownedSerialExecutor { thread.unownedExecutor }
@@ -150,6 +150,38 @@ public actor LocalStore: FleetStore {
         case .stored(let revision): .written(revision)
         case .nothing: .conflict
         case .unknown: .unknown
+        }
+    }
+
+    public func remove(_ key: RecordKey, expecting expected: Revision) throws(StoreError) -> Bool {
+        let place: [Value] = [.text(key.bucket.rawValue), .text(key.name.description)]
+        let change = try change { database throws(DatabaseError) -> Void? in
+            let current = try database.row(
+                "SELECT revision FROM record WHERE bucket = ? AND name = ?", place[0], place[1]
+            ) { UInt64($0.integer(0).magnitude) }
+            guard let current, current == expected.number else { return nil }
+            try database.run("DELETE FROM record WHERE bucket = ? AND name = ?", place[0], place[1])
+        }
+        switch change {
+        case .stored: return true
+        case .nothing: return false
+        case .unknown(let error): throw file.uncertain("the removal of the record \(key)", error)
+        }
+    }
+
+    public func removeForeign(in bucket: Bucket) throws(StoreError) -> Int {
+        let change = try change { database throws(DatabaseError) -> Int in
+            let rows = try database.rows("SELECT rowid, name FROM record WHERE bucket = ?", .text(bucket.rawValue)) {
+                (number: $0.integer(0), name: $0.text(1))
+            }
+            let foreign = rows.filter { RecordName($0.name) == nil }
+            for row in foreign { try database.run("DELETE FROM record WHERE rowid = ?", .integer(row.number)) }
+            return foreign.count
+        }
+        switch change {
+        case .stored(let count): return count
+        case .nothing: return 0
+        case .unknown(let error): throw file.uncertain("the removal of foreign records", error)
         }
     }
 

@@ -10,7 +10,7 @@ public import OTAStore
 ///
 /// Reading needs only the permission for `DIRECT.GET`. ``withChanges(of:_:)`` and ``records(in:)`` create a consumer if the server permits
 /// it. Otherwise they read one record with each request, and ``withChanges(of:_:)`` looks for new records every 2 s.
-public struct NATSStore: FleetStore {
+public struct NATSStore: CleanableStore {
     private let client: NATSClient
     private let buckets: [Bucket: KeyValueBucket]
     /// The server has refused a consumer of these buckets.
@@ -54,6 +54,14 @@ public struct NATSStore: FleetStore {
                 // The server's limit also includes the headers of a message. 512 bytes are for the headers.
                 settings.maximumValueSize = StoreLimits.recordBytes + 512
                 settings.replicas = replicas
+                // With such a header on its own key, a gateway could remove the records of all devices or gateways.
+                settings.permitsRollups = false
+                settings.maximumBytes = StoreLimits.bytes(of: bucket)
+                if bucket == .devices {
+                    settings.maximumKeys = StoreLimits.devices
+                    settings.maximumConsumers = StoreLimits.consumers
+                    settings.maximumConsumerAge = StoreLimits.consumerAge
+                }
                 try await ServerCheck.untilReady { () throws(NATSError) in try await stored.create(settings) }
             }
             try await objects.create(replicas: replicas)
@@ -121,10 +129,7 @@ public struct NATSStore: FleetStore {
         guard let bucket = buckets[key.bucket] else { return nil }
         do throws(NATSError) {
             guard let entry = try await bucket.get(key.name.description), !entry.isDeleted else { return nil }
-            guard entry.value.count <= StoreLimits.recordBytes else {
-                throw NATSError(.protocolError, "the record \(key) has \(entry.value.count) bytes")
-            }
-            return StoredRecord(key: key, revision: Revision(entry.revision), bytes: entry.value)
+            return StoredRecord(key: key, entry)
         } catch {
             throw StoreError(error)
         }
@@ -174,6 +179,35 @@ public struct NATSStore: FleetStore {
         }
     }
 
+    public func remove(_ key: RecordKey, expecting expected: Revision) async throws(StoreError) -> Bool {
+        do throws(NATSError) {
+            return try await administered(key.bucket).remove(key.name.description, revision: expected.number)
+        } catch {
+            throw StoreError(error)
+        }
+    }
+
+    public func removeForeign(in bucket: Bucket) async throws(StoreError) -> Int {
+        do throws(NATSError) {
+            let stored = try await administered(bucket)
+            var removed = 0
+            for key in try await stored.allKeys() where RecordName(key) == nil {
+                removed += try await stored.remove(key, revision: UInt64(Int64.max - 1)) ? 1 : 0
+            }
+            return removed
+        } catch {
+            throw StoreError(error)
+        }
+    }
+
+    /// Returns a bucket with the API prefix for its administration.
+    private func administered(_ bucket: Bucket) async throws(NATSError) -> KeyValueBucket {
+        let prefix =
+            ServerConfiguration.gatewayBuckets.contains(bucket)
+            ? try await gatewayAPIPrefix() : StoredStream.defaultAPIPrefix
+        return try KeyValueBucket("otaflash_\(bucket.rawValue)", client, apiPrefix: prefix)
+    }
+
     public func withChanges<Result>(
         of bucket: Bucket, _ body: (RecordChanges) async throws -> Result
     ) async throws -> Result {
@@ -215,13 +249,18 @@ public struct NATSStore: FleetStore {
 }
 
 extension StoredRecord {
-    /// Creates the record of a bucket's entry. Returns nil if the entry is deleted. Also returns nil if the key is not a valid name or the
-    /// value is too large: such an entry is not from a client of the fleet, and must not make the other records unreadable.
+    /// Creates the record of a bucket's entry. Returns nil if the entry is deleted. Also returns nil if the key is not a valid name: such an
+    /// entry is not from a client of the fleet, and must not make the other records unreadable.
     init?(_ entry: KeyValueEntry, _ bucket: Bucket) {
-        guard !entry.isDeleted, let name = RecordName(entry.key), entry.value.count <= StoreLimits.recordBytes else {
-            return nil
-        }
-        self.init(key: RecordKey(bucket, name), revision: Revision(entry.revision), bytes: entry.value)
+        guard !entry.isDeleted, let name = RecordName(entry.key) else { return nil }
+        self.init(key: RecordKey(bucket, name), entry)
+    }
+
+    /// A value that is too large is not from a client of the fleet. The record has its start with one byte too many, so its reader refuses it.
+    fileprivate init(key: RecordKey, _ entry: KeyValueEntry) {
+        self.init(
+            key: key, revision: Revision(entry.revision),
+            bytes: Array(entry.value.prefix(StoreLimits.recordBytes + 1)))
     }
 }
 
@@ -254,7 +293,8 @@ extension StoreError {
             // Without a code of the server, the client refused the message, because the server accepts only shorter ones.
             case .tooLarge where error.serverCode == nil && error.cause != nil:
                 "increase max_payload in the configuration of the NATS server to at least 256KB, and check it: otaflash fleet check --server URL"
-            case .storeFull: "increase the limits of the NATS server, or free space on its disk"
+            case .storeFull:
+                "remove foreign records of devices: otaflash fleet clean; if there are none, free space on the server's disk"
             default: nil
             }
         self.init(

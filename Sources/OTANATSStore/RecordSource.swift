@@ -20,9 +20,10 @@ struct DirectReader {
     /// Whether a bucket can be read without a consumer after this error of a consumer's creation.
     ///
     /// The server refuses consumers of a stream in another account: this user may not create them, or the user's own account does not have
-    /// the stream. `DIRECT.GET` can still be permitted, because the accounts share it.
+    /// the stream. It also refuses one consumer more than ``StoreLimits/consumers``. `DIRECT.GET` can still be permitted, because the accounts share it.
     static func replacesConsumer(after error: NATSError) -> Bool {
-        [.permissionDenied, .notFound].contains(error.code)
+        // 10026: the bucket has its maximum number of consumers.
+        [.permissionDenied, .notFound].contains(error.code) || error.serverCode == 10026
     }
 
     /// Returns the newest value of each key that has changed since the last call, in the order of their revisions. The first call returns

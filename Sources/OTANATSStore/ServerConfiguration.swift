@@ -78,9 +78,10 @@ public struct ServerConfiguration: Sendable {
                 ]
               }
 
-              # Records of devices and gateways, and the history.
+              # Records of devices and gateways, and the history. The limit leaves the rest of the disk to the operators, so that they can
+              # end a rollout also if a gateway fills the store.
               FLEET {
-                jetstream: enabled
+                jetstream { max_file: 2G }
                 users: [
             \(gateways.map(Self.gatewayUser).joined(separator: "\n"))
                   # For another gateway, add such an entry, and reload the server: nats-server --signal reload

@@ -2,7 +2,7 @@ public import OTAFirmware
 
 /// A store in the memory of this process, for tests and simulated fleets. It uses no thread and no clock of its own, so it can run in
 /// virtual time.
-public actor MemoryStore: FleetStore {
+public actor MemoryStore: CleanableStore {
     /// The complete contents of a store at one time.
     package struct Contents: Sendable {
         fileprivate struct Row {
@@ -49,6 +49,15 @@ public actor MemoryStore: FleetStore {
         }
         return .written(record.revision)
     }
+
+    public func remove(_ key: RecordKey, expecting expected: Revision) throws(StoreError) -> Bool {
+        guard let record = current(key), record.revision == expected else { return false }
+        contents.rows[key] = nil
+        return true
+    }
+
+    /// This store has no such entries.
+    public func removeForeign(in bucket: Bucket) throws(StoreError) -> Int { 0 }
 
     private func current(_ key: RecordKey) -> StoredRecord? {
         guard let row = contents.rows[key] else { return nil }

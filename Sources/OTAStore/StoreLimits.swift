@@ -14,6 +14,23 @@ public enum StoreLimits {
     /// The maximum size of the whole history, in bytes: 1 GiB. A store that exceeds this limit deletes its oldest events. ``MemoryStore``
     /// does not have this limit.
     public static let historyBytes = 1 << 30
+    /// The maximum number of devices of a store on a server.
+    public static let devices = 200_000
+    /// The maximum size of a bucket that gateways write, in bytes. So a gateway cannot fill the disk of the server.
+    ///
+    /// - Returns: nil for a bucket that only operators and controllers write.
+    public static func bytes(of bucket: Bucket) -> Int? {
+        switch bucket {
+        case .releases, .rollouts, .progress: nil
+        case .devices: 256 << 20
+        case .sightings: 16 << 20
+        case .gateways: 4 << 20
+        }
+    }
+    /// The maximum number of consumers that a server keeps for the records of devices. A consumer uses about 50 KiB of the server's memory.
+    public static let consumers = 500
+    /// The maximum lifetime of an unused consumer on a server of version 2.10 or later.
+    public static let consumerAge: Duration = .seconds(300)
     /// The maximum number of events that one call of ``FleetStore/events(after:)`` returns.
     public static let eventsPerRead = 1000
 

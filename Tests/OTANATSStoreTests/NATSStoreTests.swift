@@ -116,8 +116,8 @@ import Testing
         }
     }
 
-    @Test("the record of a gateway ends after 90 s, and that of a sighting after 15 minutes")
-    func ages() async throws {
+    @Test("the records of gateways end after 90 s, those of sightings after 15 minutes, and their buckets have limits")
+    func settings() async throws {
         try await TestServer.run(.newest) { server in
             try await NATSClient.withClient(server.options) { client in
                 try await NATSStore(client).create()
@@ -126,6 +126,15 @@ import Testing
                     settings.history = bucket == .rollouts ? 16 : 1
                     settings.maximumValueSize = 4_096 + 512
                     settings.maximumAge = [Bucket.gateways: .seconds(90), .sightings: .seconds(900)][bucket]
+                    settings.permitsRollups = false
+                    settings.maximumBytes =
+                        [
+                            Bucket.devices: 256 << 20, .sightings: 16 << 20, .gateways: 4 << 20,
+                        ][bucket]
+                    if bucket == .devices {
+                        (settings.maximumKeys, settings.maximumConsumers) = (200_000, 500)
+                        settings.maximumConsumerAge = .seconds(300)
+                    }
                     // The creation succeeds only if the bucket has these settings.
                     try await KeyValueBucket("otaflash_\(bucket.rawValue)", client).create(settings)
                 }
@@ -183,11 +192,17 @@ import Testing
                 for key in ["a.b.c", "=", String(repeating: "x", count: 65)] {
                     _ = try await devices.write([1], key, expecting: 0)
                 }
-                _ = try await devices.write(Array(repeating: 1, count: 4_097), "large", expecting: 0)
+                _ = try await devices.write(Array(repeating: 1, count: 4_200), "large", expecting: 0)
                 let key = try RecordKey.of(.devices, "sim-a")
                 let outcome = try await store.write([2], at: key, expecting: .absent)
-                #expect(try await store.records(in: .devices).map { .written($0.revision) } == [outcome])
-                await #expect(throws: StoreError(.corrupt, "")) { _ = try await store.read(.of(.devices, "large")) }
+                // The reader of a record refuses a size above 4096 bytes.
+                let records = try await store.records(in: .devices)
+                #expect(records.map(\.key.name.description) == ["large", "sim-a"])
+                #expect(records.last.map { .written($0.revision) } == outcome)
+                let large = try await store.read(.of(.devices, "large"))
+                #expect(large?.bytes.count == 4_097 && large == records.first)
+                #expect(try await store.removeForeign(in: .devices) == 3)
+                #expect(try await store.records(in: .devices) == records)
 
                 let events = try StoredStream("otaflash_events", client)
                 for subject in ["otaflash.event.x", "otaflash.event.a.b.c.-1.e", "otaflash.event.a.b.c.1.!"] {

@@ -19,6 +19,22 @@ extension StoreContract {
             try expect(await stores.second.read(key), record, "the other client's read")
             try expect(await stores.second.records(in: .devices), [record], "the other client's list")
         },
+        Case("a record is removed only with its revision, and can then be created again") { stores in
+            guard let first = stores.first as? any CleanableStore else { return }
+            let key = try RecordKey.of(.devices, "sim-a")
+            try expect(await first.remove(key, expecting: Revision(1)), false, "no record yet")
+            let old = try await stores.first.put("one", at: key)
+            let other = try RecordKey.of(.devices, "sim-b")
+            let kept = try await stores.first.put("other", at: other)
+            let new = try await stores.second.put("two", at: key, expecting: old)
+            try expect(await first.remove(key, expecting: old), false, "with the earlier revision")
+            try expect(await stores.second.text(key), "two", "the bytes")
+            try expect(await first.removeForeign(in: .devices), 0, "no foreign entries")
+            try expect(await first.remove(key, expecting: new), true, "with the revision")
+            try expect(await stores.second.read(key) == nil, true, "the removed record")
+            try expect(await stores.second.records(in: .devices).map(\.revision), [kept], "the other record")
+            _ = try await stores.second.put("three", at: key)
+        },
         Case("a record is created only once") { stores in
             let key = try RecordKey.of(.devices, "sim-a")
             _ = try await stores.first.put("one", at: key)

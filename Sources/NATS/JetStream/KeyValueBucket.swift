@@ -31,6 +31,14 @@ public struct KeyValueBucket: Sendable {
         public var maximumValueSize: Int?
         /// The maximum size of the whole bucket, in bytes; nil: no limit.
         public var maximumBytes: Int?
+        /// The maximum number of keys; nil: no limit.
+        public var maximumKeys: Int?
+        /// The maximum number of consumers; nil: no limit.
+        public var maximumConsumers: Int?
+        /// The maximum lifetime of an unused consumer; nil: no limit. Servers before 2.10 ignore it.
+        public var maximumConsumerAge: Duration?
+        /// Whether a value may have the header `Nats-Rollup`, which removes other values: those of the whole bucket with `all`.
+        public var permitsRollups = true
         /// The number of servers that store the bucket: 1, 3 or 5.
         public var replicas = 1
 
@@ -47,8 +55,11 @@ public struct KeyValueBucket: Sendable {
         if stored.max_age > 0 { stored.duplicate_window = min(stored.duplicate_window, stored.max_age) }
         stored.max_msg_size = Int64(settings.maximumValueSize ?? -1)
         stored.max_bytes = Int64(settings.maximumBytes ?? -1)
+        stored.max_msgs = Int64(settings.maximumKeys ?? -1)
+        stored.max_consumers = Int64(settings.maximumConsumers ?? -1)
+        stored.consumer_limits = settings.maximumConsumerAge.map { .init(inactive_threshold: $0.nanoseconds) }
         stored.num_replicas = settings.replicas
-        stored.allow_rollup_hdrs = true
+        stored.allow_rollup_hdrs = settings.permitsRollups
         stored.deny_delete = true
         try await stream.create(stored)
     }
@@ -116,6 +127,19 @@ public struct KeyValueBucket: Sendable {
             }
         }
         return try await stream.store(value, subject: try subject(key), expecting: revision)
+    }
+
+    /// Removes the value of a key if it still has this revision. No marker stays, and a watch does not report it.
+    ///
+    /// - Parameter key: also a key that ``write(_:_:expecting:)`` does not accept, from ``allKeys()``.
+    /// - Returns: false if the value has another revision, or if the key has no value.
+    public func remove(_ key: String, revision: UInt64) async throws(NATSError) -> Bool {
+        try await stream.purge(subject: prefix + key, before: revision &+ 1) > 0
+    }
+
+    /// Returns the keys of all values, also of keys that no client of this library writes. The user needs the permission for `STREAM.INFO`.
+    public func allKeys() async throws(NATSError) -> [String] {
+        try await stream.subjects().filter { $0.hasPrefix(prefix) }.map { String($0.dropFirst(prefix.count)) }
     }
 
     // MARK: - All keys

@@ -64,12 +64,12 @@ public struct ObjectStore: Sendable {
             _ = try await stream.store(
                 try JetStreamJSON.encode(description.stored), subject: try descriptionSubject(object),
                 headers: ["Nats-Rollup": "sub"])
-            if let earlier { try? await stream.purge(subject: chunkSubject(earlier.identifier)) }
+            if let earlier { _ = try? await stream.purge(subject: chunkSubject(earlier.identifier)) }
             return description
         } catch {
             // If the outcome is unknown, the server may have stored the description, and then the chunks must stay. If the purge fails, the
             // chunks only use space, because no client reads chunks without a description.
-            if !error.isOutcomeUnknown { try? await stream.purge(subject: chunkSubject(identifier)) }
+            if !error.isOutcomeUnknown { _ = try? await stream.purge(subject: chunkSubject(identifier)) }
             throw error
         }
     }

@@ -131,6 +131,11 @@ public struct StoredStream: Sendable {
         var allow_direct = true
         var allow_rollup_hdrs = false
         var deny_delete = false
+        var consumer_limits: ConsumerLimits?
+
+        struct ConsumerLimits: Encodable {
+            var inactive_threshold: Int64
+        }
     }
 
     /// Creates the stream. This method does nothing if the stream already exists with the same settings.
@@ -176,11 +181,42 @@ public struct StoredStream: Sendable {
 
     private struct NoSettings: Encodable {}
 
-    /// Removes all messages with this subject.
-    package func purge(subject: String) async throws(NATSError) {
-        struct Request: Encodable { var filter: String }
-        let _: SuccessAnswer = try await call(
-            "STREAM.PURGE.\(name)", Request(filter: subject), "cannot purge \(subject)")
+    /// Removes the messages with this subject.
+    ///
+    /// - Parameter before: a sequence number: only messages with a lower one are removed; nil: all.
+    /// - Returns: the number of removed messages.
+    @discardableResult
+    package func purge(subject: String, before: UInt64? = nil) async throws(NATSError) -> Int {
+        struct Request: Encodable {
+            var filter: String
+            var seq: UInt64?
+        }
+        struct Answer: Decodable { var purged: Int }
+        let answer: Answer = try await call(
+            "STREAM.PURGE.\(name)", Request(filter: subject, seq: before), "cannot purge \(subject)")
+        return answer.purged
+    }
+
+    /// Returns the subjects of all stored messages.
+    func subjects() async throws(NATSError) -> [String] {
+        struct Request: Encodable {
+            var subjects_filter = ">"
+            var offset: Int
+        }
+        struct Answer: Decodable {
+            struct State: Decodable { var subjects: [String: Int]? }
+            var state: State
+            var total: Int?
+        }
+        var subjects: [String] = []
+        // The server returns at most 100,000 subjects at once.
+        while true {
+            let answer: Answer = try await call(
+                "STREAM.INFO.\(name)", Request(offset: subjects.count), "cannot list the subjects of stream \(name)")
+            let page = answer.state.subjects ?? [:]
+            subjects += page.keys
+            guard !page.isEmpty, subjects.count < answer.total ?? 0 else { return subjects }
+        }
     }
 
     /// Sends a request to the API of JetStream and decodes its answer.
@@ -204,9 +240,8 @@ extension StoredStream.Message {
 }
 
 extension Subject {
-    /// Whether a subject without wildcards matches a filter.
+    /// Whether the subject of a message matches a filter. Another client can use characters in its subjects that this library does not use.
     static func matches(_ subject: String, _ filter: String) -> Bool {
-        guard isLiteral(subject) else { return false }
         let (subject, filter) = (subject.split(separator: "."), filter.split(separator: "."))
         for (index, token) in filter.enumerated() {
             if token == ">" { return subject.count > index }

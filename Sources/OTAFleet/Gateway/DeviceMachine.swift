@@ -53,6 +53,8 @@ public struct DeviceMachine: Sendable {
     public private(set) var revision: UInt64 = 0
     private var watch: LeaseWatch?
     private var isHeard = false
+    /// The version that this gateway last read from the device; nil: not read.
+    public private(set) var heardVersion: SemanticVersion?
     /// The waiting time of this gateway before it takes the lease (``Contention``).
     private var delay = Duration.zero
     /// The rollout of the current wish, and the start of its waiting time; nil if there is no wish.
@@ -132,6 +134,7 @@ public struct DeviceMachine: Sendable {
     public mutating func hear(product: ProductName?, version: SemanticVersion?, delay: Duration) {
         record.product = product ?? record.product
         record.version = version ?? record.version
+        heardVersion = version ?? heardVersion
         isHeard = true
         self.delay = delay
     }
@@ -159,7 +162,9 @@ public struct DeviceMachine: Sendable {
         case .running: time = watch.takeoverTime + delay
         case .idle, .done, .givenUp, .waiting:
             guard let wish, let candidate else { return .no }
-            time = candidate.since + delay
+            // This gateway may receive a new rollout later than the record of a device that another gateway updates in it.
+            let isUnsigned = wish.last == .unsigned
+            time = isUnsigned ? max(candidate.since, watch.takeoverTime) + delay : candidate.since + delay
             guard record.state == .waiting, record.rollout == wish.rollout.value.name else { break }
             guard hasAttempt(for: wish) else { return .no }
             let retry = watch.time(after: record.retryAfter ?? 0) + delay
@@ -191,6 +196,7 @@ public struct DeviceMachine: Sendable {
         guard readiness(for: wish, at: moment) == .now else { return [] }
         lastEvent = moment.now
         let isTakeover = record.state == .running
+        if let wish { record = record.bounded(by: wish.last, heard: heardVersion) }
         guard let wish, !isTakeover || hasAttempt(for: wish, isInterrupted: true) else {
             return send(.abandon(isLast: wish != nil), at: moment)
         }

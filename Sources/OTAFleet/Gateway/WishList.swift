@@ -8,11 +8,16 @@ public struct Wish: Sendable, Hashable {
     /// True if the push may only confirm the image of a device on trial, and must not make the device boot the image again. Examples: the
     /// rollout is paused, halted, aborted or expired. If the device is not on trial any more, the push must end with `not-in-trial`.
     public let onlyConfirms: Bool
+    /// The signed part of the device's last job.
+    let last: SignedJob
 
-    fileprivate init(rollout: Verified<Rollout>, release: Verified<FleetRelease>, onlyConfirms: Bool = false) {
+    fileprivate init(
+        rollout: Verified<Rollout>, release: Verified<FleetRelease>, onlyConfirms: Bool = false, last: SignedJob
+    ) {
         self.rollout = rollout
         self.release = release
         self.onlyConfirms = onlyConfirms
+        self.last = last
     }
 }
 
@@ -44,6 +49,8 @@ public struct WishList: Sendable {
 
     private let operators: OperatorKeys
     private var entries: [RolloutName: Entry] = [:]
+    /// The rollouts in the store without an accepted version.
+    private var refused: Set<RolloutName> = []
     private var releases: [ReleaseID: Verified<FleetRelease>] = [:]
     /// The lists of enrolled devices that were read.
     private var lists: [SHA256Digest: EnrolledDevices] = [:]
@@ -75,7 +82,12 @@ public struct WishList: Sendable {
     ///   `rollback-seen`, the accepted version of the rollout stays in force. After another error, it starts no push until the store has
     ///   an accepted version again, except to confirm an image on trial: another program may have overwritten an abort.
     public mutating func add(rollout bytes: [UInt8], named name: RolloutName) throws(FleetError) -> Bool {
-        do throws(FleetError) { return try addCurrent(rollout: bytes, named: name) } catch {
+        do throws(FleetError) {
+            let changes = try addCurrent(rollout: bytes, named: name)
+            refused.remove(name)
+            return changes
+        } catch {
+            if entries[name] == nil { refused.insert(name) }
             // A record that is older than the accepted version changes nothing: the accepted version is the newest of the operator.
             if error.code != .rollbackSeen { entries[name]?.isCurrent = false }
             throw error
@@ -106,6 +118,7 @@ public struct WishList: Sendable {
     /// - Parameter names: the names of all records of rollouts in the store.
     public mutating func suspend(except names: Set<RolloutName>) {
         for name in entries.keys where !names.contains(name) { entries[name]?.isCurrent = false }
+        refused.formIntersection(names)
     }
 
     /// Returns whether the store contains an accepted record of the rollout.
@@ -202,24 +215,47 @@ public struct WishList: Sendable {
     /// confirm the image (``Wish/onlyConfirms``).
     ///
     /// - Parameters:
-    ///   - record: the record of the device, with the product and version that the gateway last read from the device.
+    ///   - record: the record of the device, with the product and version that the gateway last read from the device. Its job counts only as
+    ///     far as an operator has signed it (``SignedJob``).
+    ///   - heard: the version that the gateway last read from the device; nil: not read.
     ///   - refusals: called with the reason if the clock or the expiry prevents a push.
     public func wish(
-        for record: DeviceRecord, at moment: Moment, refusals: (FleetError) -> Void = { _ in }
+        for record: DeviceRecord, heard: SemanticVersion? = nil, at moment: Moment,
+        refusals: (FleetError) -> Void = { _ in }
     ) -> Wish? {
+        let last = job(of: record, at: moment.wall)
+        let record = record.bounded(by: last, heard: heard)
         if record.isOnTrial, let own = record.rollout.flatMap({ entries[$0] }), let release = release(for: own.rollout)
         {
-            return newestWish(of: [own], for: record, at: moment) { _ in }
-                ?? Wish(rollout: own.rollout, release: release, onlyConfirms: true)
+            return newestWish(of: [own], for: record, last, at: moment) { _ in }
+                ?? Wish(rollout: own.rollout, release: release, onlyConfirms: true, last: last)
         }
         let newestFirst = entries.values.sorted {
             ($0.rollout.value.created, $0.rollout.value.name) > ($1.rollout.value.created, $1.rollout.value.name)
         }
-        return newestWish(of: newestFirst, for: record, at: moment, refusals: refusals)
+        return newestWish(of: newestFirst, for: record, last, at: moment, refusals: refusals)
+    }
+
+    /// Returns the part of the job in a device's record that an operator has signed.
+    ///
+    /// - Parameter wall: the time of the wall clock; nil if the clock is not set.
+    public func job(of record: DeviceRecord, at wall: Timestamp?) -> SignedJob {
+        guard let name = record.rollout else { return .unchecked }
+        if let rollout = entries[name]?.rollout {
+            guard record.product == rollout.value.selection.product else { return .unsigned }
+            return .signed(created: rollout.value.created, version: release(for: rollout)?.value.version)
+        }
+        // Gateways with different operators would otherwise update the device in turn, to the rollouts of their operators.
+        let now = wall?.advanced(by: Rollout.clockTolerance)
+        guard refused.contains(name), let created = record.rolloutCreated, now.map({ created <= $0 }) ?? true else {
+            return .unsigned
+        }
+        return .unchecked
     }
 
     private func newestWish(
-        of newestFirst: [Entry], for record: DeviceRecord, at moment: Moment, refusals: (FleetError) -> Void
+        of newestFirst: [Entry], for record: DeviceRecord, _ last: SignedJob, at moment: Moment,
+        refusals: (FleetError) -> Void
     ) -> Wish? {
         for entry in newestFirst {
             let rollout = entry.rollout.value
@@ -243,7 +279,7 @@ public struct WishList: Sendable {
                 refusals(error)
                 continue
             }
-            return Wish(rollout: entry.rollout, release: release)
+            return Wish(rollout: entry.rollout, release: release, last: last)
         }
         return nil
     }
@@ -253,9 +289,10 @@ public struct WishList: Sendable {
     /// only confirms.
     public func renewed(_ wish: Wish, for record: DeviceRecord, at moment: Moment) -> Wish? {
         guard let own = entries[wish.rollout.value.name] else { return nil }
-        let newest = newestWish(of: [own], for: record, at: moment) { _ in }
+        let newest = newestWish(of: [own], for: record, wish.last, at: moment) { _ in }
         if let newest, newest.release == wish.release { return newest }
-        return record.isOnTrial ? Wish(rollout: own.rollout, release: wish.release, onlyConfirms: true) : nil
+        return record.isOnTrial
+            ? Wish(rollout: own.rollout, release: wish.release, onlyConfirms: true, last: wish.last) : nil
     }
 
     /// Returns true if the push to the device must be interrupted: the operator has aborted its rollout, and the device cannot be on trial.

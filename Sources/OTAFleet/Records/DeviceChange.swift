@@ -62,7 +62,7 @@ extension DeviceRecord {
             next.phase = self.phase == .trial && phase == .connect ? .trial : phase
             next.offset = offset ?? self.offset
             next.total = total ?? self.total
-            next.beat += 1
+            next.beat = nextBeat
         case .finish(let version, let holder):
             try expect(holder, "finish")
             next.endAttempt(.done, nil)
@@ -81,7 +81,8 @@ extension DeviceRecord {
             next.state = .held
         case .unhold:
             guard state == .held else { throw stale("release") }
-            next.state = heldState ?? .idle
+            let isResting = heldState != .running && heldState != .held
+            next.state = isResting ? heldState ?? .idle : .idle
             next.heldState = nil
         case .group(let groups):
             next.groups = Set(groups).sorted()
@@ -125,7 +126,17 @@ extension DeviceRecord {
         self.state = state
         self.reason = reason
         phase = onTrial ? .trial : nil
-        beat += 1
+        beat = nextBeat
+    }
+
+    /// The number of the next write. After the highest valid number, it is 1: a foreign record must not make the next one invalid.
+    private var nextBeat: Int { beat < Self.numberLimit - 1 ? beat + 1 : 1 }
+
+    /// Removes the job from the record. The device stays `running` until its holder is gone, and `held` until an operator releases it.
+    mutating func forgetJob() {
+        if state == .held { heldState = .idle } else if state != .running { state = .idle }
+        (rollout, rolloutCreated, attempt, interruptedAttempts) = (nil, nil, 0, 0)
+        (phase, offset, total, reason, retryAfter) = (nil, nil, nil, nil, nil)
     }
 
     private func expect(_ holder: Holder, _ what: String) throws(FleetError) {

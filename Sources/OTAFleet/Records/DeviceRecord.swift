@@ -1,4 +1,5 @@
 public import OTAFirmware
+internal import OTASigning
 
 /// The gateway process that has the lease of a device.
 public struct Holder: Sendable, Hashable {
@@ -87,7 +88,22 @@ public struct DeviceRecord: Sendable, Hashable {
         fields = RecordFields(new: Self.what)
     }
 
+    /// Creates the record of a device after a signed reset. It has no job.
+    ///
+    /// - Parameter old: the record before the reset; nil if it is not valid. Its groups, product and version stay.
+    public init(of reset: DeviceReset, signed: SignedRecord, replacing old: DeviceRecord?) {
+        self.init(device: reset.device)
+        (product, version, groups) = (old?.product, old?.version, old?.groups ?? [])
+        at = reset.at
+        fields.set("reset", signed.fields)
+    }
+
+    /// The signed reset that created this record; nil if there was none. ``OperatorKeys`` verifies it.
+    public var reset: [UInt8]? { fields.json("reset")?.text }
+
     private static let what = "the record of a device"
+    /// The numbers of a record are below this limit.
+    static let numberLimit = 1 << 31
 
     /// Parses a record.
     ///
@@ -113,7 +129,9 @@ public struct DeviceRecord: Sendable, Hashable {
         offset = try fields.integer("offset")
         total = try fields.integer("total")
         reason = try fields.value("reason") { Reason($0) }
-        retryAfter = try fields.integer("retry_after")
+        let pause = try fields.integer("retry_after")
+        // A gateway writes at most this pause. With a longer one, a foreign record would keep the device waiting for years.
+        retryAfter = pause.map { min($0, Self.longestWait) }
         heldState = try fields.value("held_state") { State(rawValue: $0) }
         since = try fields.value("since") { Timestamp($0) }
         at = try fields.value("at") { Timestamp($0) }
@@ -121,8 +139,8 @@ public struct DeviceRecord: Sendable, Hashable {
             throw .malformed("\(Self.what) is running without a rollout, a gateway or an attempt")
         }
         // With this limit, the sum of a counter and another small number cannot overflow.
-        guard attempt < 1 << 31, beat < 1 << 31, (retryAfter ?? 0) < 1 << 31 else {
-            throw .malformed("\(Self.what) has a number above \(1 << 31)")
+        guard attempt < Self.numberLimit, beat < Self.numberLimit, (pause ?? 0) < Self.numberLimit else {
+            throw .malformed("\(Self.what) has a number above \(Self.numberLimit)")
         }
     }
 

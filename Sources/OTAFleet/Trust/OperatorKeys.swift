@@ -41,6 +41,17 @@ public struct OperatorKeys: Sendable {
     /// - Throws: `record-untrusted`; the errors of ``SignedRecord`` and of the payload.
     public func rollout(_ bytes: [UInt8]) throws(FleetError) -> Verified<Rollout> { try verify(bytes) }
 
+    /// Verifies the reset in the record of a device (``DeviceRecord/reset``).
+    ///
+    /// - Throws: `record-untrusted`, also for the reset of another device; the errors of ``SignedRecord`` and of the payload.
+    public func reset(_ bytes: [UInt8], of device: DeviceID) throws(FleetError) -> Verified<DeviceReset> {
+        let reset: Verified<DeviceReset> = try verify(bytes)
+        guard reset.value.device == device else {
+            throw FleetError(.untrusted, "the reset is of the device \(reset.value.device), not of \(device)")
+        }
+        return reset
+    }
+
     /// Verifies the progress of a rollout. The progress must be signed with a key of a controller that the rollout names.
     ///
     /// - Throws: `record-untrusted`, also for the progress of another rollout; `record-malformed` for a stage that the rollout does not have;

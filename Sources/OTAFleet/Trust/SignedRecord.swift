@@ -1,7 +1,7 @@
 public import OTAFirmware
 public import OTASigning
 
-/// The payload of a signed record: a release, a rollout or the progress of a rollout.
+/// The payload of a signed record: a release, a rollout, the progress of a rollout or the reset of a device.
 public protocol SignedPayload: Sendable, Hashable {
     /// The kind of the record. The signature covers the kind, so that a record of one kind is never valid as a record of another kind.
     static var kind: SignedRecord.Kind { get }
@@ -20,7 +20,7 @@ public protocol SignedPayload: Sendable, Hashable {
 /// bytes.
 public struct SignedRecord: Sendable, Hashable {
     public enum Kind: String, Sendable, CaseIterable {
-        case release, rollout, progress
+        case release, rollout, progress, reset
     }
 
     public struct Signature: Sendable, Hashable {
@@ -85,7 +85,9 @@ public struct SignedRecord: Sendable, Hashable {
     /// Returns the record as JSON on one line.
     ///
     /// - Throws: `record-too-large`.
-    public func encoded() throws(FleetError) -> [UInt8] {
+    public func encoded() throws(FleetError) -> [UInt8] { try fields.encoded() }
+
+    var fields: RecordFields {
         var fields = RecordFields(new: Self.what)
         fields.set("kind", kind.rawValue)
         fields.set("payload", Self.base64(payload))
@@ -96,7 +98,7 @@ public struct SignedRecord: Sendable, Hashable {
             ])
         }
         fields.set("signatures", JSON.array(list))
-        return try fields.encoded()
+        return fields
     }
 
     /// Returns the keys of `keys` that signed this record, in the order of `keys`.

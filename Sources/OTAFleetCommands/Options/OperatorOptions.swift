@@ -25,6 +25,22 @@ struct OperatorOptions: ParsableArguments {
     }
 }
 
+/// The same for a command that also works without the keys, with less in its result.
+struct OptionalOperatorOptions: ParsableArguments {
+    @Option(
+        help: OperatorFiles.help(
+            withoutFolder: "If this folder does not exist, the list does not show why a device gets no update."),
+        completion: .file())
+    var operators: [String] = []
+
+    /// Loads the keys; nil if there are none.
+    ///
+    /// - Throws: `KeyError`.
+    func keys(_ console: Console) throws -> OperatorKeys? {
+        try OperatorFiles.store(operators, console).map { OperatorKeys($0) }
+    }
+}
+
 /// The options of a command that signs as an operator: the private key, and the public keys of the operators.
 struct SigningOptions: ParsableArguments {
     @OptionGroup var signing: KeyOptions

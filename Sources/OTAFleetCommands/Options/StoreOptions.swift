@@ -43,7 +43,7 @@ struct StoreOptions: ParsableArguments {
     ///   - opening: the maximum time to wait for other processes that have locked the file, before `body`.
     /// - Throws: `StoreError`, `ClientError`; the errors of ``ServerOptions/withClient(unreachable:_:)`` and of `body`.
     func withStore<Result: Sendable>(
-        for console: Console? = nil, opening: Duration? = nil, _ body: (any FleetStore) async throws -> Result
+        for console: Console? = nil, opening: Duration? = nil, _ body: (any CleanableStore) async throws -> Result
     ) async throws -> Result {
         if isOnServer { return try await server.withClient { try await body(NATSStore($0)) } }
         let file = try store.map { FilePath($0) } ?? FleetFolder.path.appending("fleet.db")

@@ -42,7 +42,7 @@ struct FleetSnapshot {
     ///
     /// - Throws: `StoreError`.
     static func read(_ store: any FleetStore, _ operators: OperatorKeys, _ console: Console) async throws -> Self {
-        let devices = try await StoredDevices(store)
+        let devices = try await StoredDevices(store, operators)
         devices.warn(console)
         let gateways = try await store.gateways { name, error in
             console.warn("the record of the gateway \(name) is ignored: \(error.context)", hint: error.failure.hint)

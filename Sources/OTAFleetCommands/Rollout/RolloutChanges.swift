@@ -35,12 +35,12 @@ struct RolloutChangeOptions: ParsableArguments {
                 if try await has(state, present, store) {
                     let name = state == .paused ? "is already paused" : "is not paused or halted"
                     console.note("the rollout \(present.value.name) \(name): nothing changes")
-                    return RolloutAnswer(await counted(present, store, console))
+                    return RolloutAnswer(await counted(present, operators, store, console))
                 }
             }
             let next = try await record.changed(to: state, release: release, operators, signer, in: store).encoded()
             try await store.put(next, at: RecordKey(name), expecting: record.revision)
-            return RolloutAnswer(await counted(try operators.rollout(next), store, console))
+            return RolloutAnswer(await counted(try operators.rollout(next), operators, store, console))
         }
     }
 
@@ -72,12 +72,12 @@ struct RolloutChangeOptions: ParsableArguments {
 
     /// Counts the devices of the changed rollout. The change is already written, so a failure of the count is only a warning.
     private func counted(
-        _ rollout: Verified<Rollout>, _ store: any FleetStore, _ console: Console
+        _ rollout: Verified<Rollout>, _ operators: OperatorKeys, _ store: any FleetStore, _ console: Console
     ) async -> RolloutSummary {
         do {
             return try await withThrowingTaskGroup(of: RolloutSummary.self) { group in
                 group.addTask {
-                    let devices = try await StoredDevices(store)
+                    let devices = try await StoredDevices(store, operators)
                     devices.warn(console)
                     return try await RolloutSummary.read(rollout, devices, store, console)
                 }

@@ -58,7 +58,7 @@ struct RolloutStatus: Command {
         return try await store.withStore(for: console) { store in
             guard wait else {
                 let rollout = try await store.rollout(name, operators)
-                let devices = try await StoredDevices(store)
+                let devices = try await StoredDevices(store, operators)
                 devices.warn(console)
                 return RolloutAnswer(try await RolloutSummary.read(rollout, devices, store, console))
             }
@@ -79,7 +79,7 @@ struct RolloutStatus: Command {
             let summary: RolloutSummary
             do {
                 let rollout = try await store.rollout(name, operators)
-                let devices = try await StoredDevices(store)
+                let devices = try await StoredDevices(store, operators)
                 devices.warn(console, except: &warned)
                 summary = try await RolloutSummary.read(rollout, devices, store, console)
                 last = .now
@@ -170,7 +170,7 @@ struct RolloutList: Command {
     func answer(_ console: Console) async throws -> RolloutListAnswer {
         let operators = try operators.keys(console)
         return try await store.withStore(for: console) { store in
-            let devices = try await StoredDevices(store)
+            let devices = try await StoredDevices(store, operators)
             devices.warn(console)
             let rollouts = try await RolloutSummary.all(operators, devices, store, console).map(\.summary)
             return RolloutListAnswer(rollouts: rollouts)

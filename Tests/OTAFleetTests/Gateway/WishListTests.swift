@@ -169,12 +169,13 @@ import Testing
     @Test("a push of a newer rollout is not taken over for an older rollout")
     func newerRunning() throws {
         let rig = try Rig()
-        let (old, newer) = (try rig.fixtures.rollout("old", running: nil), try #require(RolloutName("newer")))
+        let old = try rig.fixtures.rollout("old", running: nil)
+        let newer = try rig.fixtures.rollout("newer", running: nil, created: old.created.advanced(by: 1))
         #expect(
             try rig.add(rig.fixtures.release().value) && rig.add(old) && rig.progress(of: old) && rig.wish() == "old")
         let running = try rig.fixtures.record().changed(
-            .lease(rollout: newer, created: old.created.advanced(by: 1), holder: rig.fixtures.a), at: nil)
-        #expect(try rig.wish(running) == nil)
+            .lease(rollout: newer.name, created: newer.created, holder: rig.fixtures.a), at: nil)
+        #expect(try rig.add(newer) && rig.wish(running) == nil)
     }
 
     @Test(
