@@ -177,6 +177,13 @@ private actor TransportState {
         self.names = names
     }
 
+    /// The request for the next link. An urgent link is to a device that restarts, and its restart may take minutes.
+    var nextRequest: ConnectionRequest {
+        var next = request
+        next.hearsFirst = request.isUrgent?() ?? false
+        return next
+    }
+
     /// Records the device of a link that has just opened.
     ///
     /// - Parameter others: the addresses that bluetoothd knows now.

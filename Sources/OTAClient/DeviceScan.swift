@@ -1,5 +1,6 @@
 public import BlueZ
 public import Logging
+package import OTABlueZ
 public import OTAUpdate
 
 /// The parameters of a scan.
@@ -86,6 +87,7 @@ public struct DeviceScan: Sendable {
     private let adapters: [String?]
     private let logger: Logger
     private let links: (any LinkAccount)?
+    private let shared: SharedBlueZClient?
 
     /// Creates a scan.
     ///
@@ -101,15 +103,20 @@ public struct DeviceScan: Sendable {
         adapters = [adapter]
         self.logger = logger
         self.links = links
+        shared = nil
     }
 
     /// Creates a scan over several adapters at the same time. Each device appears once in the result.
     ///
-    /// - Parameter adapters: the adapters; empty: the first powered adapter.
+    /// - Parameters:
+    ///   - adapters: the adapters; empty: the first powered adapter.
+    ///   - client: the client that also opens the links of this program, so that the scan and the links take turns; nil: a new client.
     package init(
-        _ search: DeviceSearch, over adapters: [String], logger: Logger, links: (any LinkAccount)? = nil
+        _ search: DeviceSearch, over adapters: [String], logger: Logger, links: (any LinkAccount)? = nil,
+        sharing client: SharedBlueZClient? = nil
     ) {
         self.search = search
+        shared = client
         self.adapters = adapters.isEmpty ? [nil] : adapters
         self.logger = logger
         self.links = links
@@ -123,8 +130,12 @@ public struct DeviceScan: Sendable {
     public func run(
         report: @escaping @Sendable (Change, [ScannedDevice]) -> Void = { _, _ in }
     ) async throws -> [ScannedDevice] {
-        let client = try await BlueZClient.open(logger: logger, links: links)
         let board = ScanBoard(report)
+        if let shared {
+            try await scan(try await shared.client(), board)
+            return await board.list
+        }
+        let client = try await BlueZClient.open(logger: logger, links: links)
         do {
             try await scan(client, board)
         } catch {

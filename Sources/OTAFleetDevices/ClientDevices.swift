@@ -125,7 +125,8 @@ public struct RadioSearch: Sendable {
     func run(_ options: Updater.Options) async throws -> [RadioTable.Found] {
         var search = DeviceSearch()
         (search.minimumRSSI, search.reads) = (minimumRSSI, false)
-        let scan = DeviceScan(search, over: adapters, logger: options.logger, links: options.links)
+        let scan = DeviceScan(
+            search, over: adapters, logger: options.logger, links: options.links, sharing: options.bluetooth)
         var plan = AdapterPlan(adapters)
         var found: [RadioTable.Found] = []
         for device in try await scan.run() {

@@ -14,9 +14,12 @@ actor AdapterRadio {
     private let bus: DBusConnection
     private let logger: Logger
     private var scans: [Int: ScanFilter] = [:]
-    /// The ticket of the task that may connect now. If it is nil, no task connects, and scans may run.
-    private var turn: Int?
+    /// The tasks that connect or wait for their turn. While a task has the turn, no scan runs.
     private var queue = TurnQueue<CheckedContinuation<Void, Never>>()
+    /// The scans that wait for the end of the current turn, by ticket.
+    private var waitingScans: [Int: CheckedContinuation<Void, Never>] = [:]
+    private let start = ContinuousClock.now
+    private var timer: Task<Void, Never>?
     private var lastTicket = 0
     /// The services that bluetoothd currently searches for. If the set is empty, bluetoothd searches for all devices. The value is nil
     /// if this program has no active discovery.
@@ -40,13 +43,26 @@ actor AdapterRadio {
 
     /// Starts a scan and returns when bluetoothd's discovery is active. Exception: if a task is connecting, this method returns at
     /// once, and the discovery starts later. At the end of the scan, call `endScan`, even if this method has thrown an error.
-    func startScan(_ ticket: Int, _ filter: ScanFilter) async throws(BlueZError) {
+    ///
+    /// - Parameter waitsForTurn: true to wait for the end of the current turn, so that the scan has its whole time.
+    func startScan(_ ticket: Int, _ filter: ScanFilter, waitsForTurn: Bool = false) async throws(BlueZError) {
         scans[ticket] = filter
+        if waitsForTurn, queue.isTaken, !Task.isCancelled {
+            await withTaskCancellationHandler {
+                _ = self
+                await withCheckedContinuation { waitingScans[ticket] = $0 }
+            } onCancel: {
+                Task { await self.stopWaiting(ticket) }
+            }
+        }
         try await reconcile().get()
     }
 
+    private func stopWaiting(_ ticket: Int) { waitingScans.removeValue(forKey: ticket)?.resume() }
+
     func endScan(_ ticket: Int) async {
         scans[ticket] = nil
+        advance()
         if case .failure(let error) = await reconcile() {
             logger.debug("the discovery did not end in order", metadata: ["reason": "\(error)"])
         }
@@ -54,35 +70,49 @@ actor AdapterRadio {
 
     // MARK: - Connecting
 
-    /// Waits for the turn: the exclusive permission in this program to connect over this adapter. Then pauses all scans of this program.
-    /// This method ignores the error if bluetoothd refuses to stop the discovery. If the task is cancelled during the wait, this method
-    /// returns without the turn. Call `endTurn` after each call of this method, even if the task was cancelled.
+    /// Waits for the turn: the exclusive permission in this program to connect over this adapter (``TurnQueue``). Then pauses all scans of
+    /// this program. This method ignores the error if bluetoothd refuses to stop the discovery. If the task is cancelled during the wait,
+    /// this method returns without the turn. Call `endTurn` after each call of this method, even if the task was cancelled.
     ///
     /// - Parameter isUrgent: true if this task gets the turn before the waiting tasks that are not urgent.
-    func takeTurn(_ ticket: Int, isUrgent: Bool = false) async {
-        if turn == nil {
-            turn = ticket
-        } else {
-            await withTaskCancellationHandler {
-                _ = self
-                await withCheckedContinuation { queue.add($0, ticket: ticket, isUrgent: isUrgent) }
-            } onCancel: {
-                Task { await self.endTurn(ticket) }
+    func takeTurn(_ ticket: Int, for device: String, isUrgent: Bool = false) async {
+        await withTaskCancellationHandler {
+            _ = self
+            await withCheckedContinuation {
+                queue.add($0, ticket: ticket, device: device, isUrgent: isUrgent)
+                advance()
             }
+        } onCancel: {
+            Task { await self.endTurn(ticket, isConnected: false) }
         }
         _ = await reconcile()
     }
 
-    func endTurn(_ ticket: Int) async {
+    /// Ends the turn, or the wait for the turn.
+    ///
+    /// - Parameter isConnected: whether the task has connected to the device.
+    func endTurn(_ ticket: Int, isConnected: Bool) async {
         if let waiting = queue.remove(ticket: ticket) {
             waiting.resume()
-        } else if turn == ticket {
-            turn = nil
-            if let next = queue.removeFirst() {
-                turn = next.ticket
-                next.value.resume()
-            }
+        } else if queue.end(ticket: ticket, isConnected: isConnected, at: now) {
+            for scan in waitingScans.values { scan.resume() }
+            waitingScans = [:]
+            advance()
             _ = await reconcile()
+        }
+    }
+
+    private var now: Duration { start.duration(to: .now) }
+
+    /// Gives the turn to the next task, or starts a timer for it.
+    private func advance() {
+        queue.next(at: now, isScanning: !scans.isEmpty)?.resume()
+        timer?.cancel()
+        timer = queue.deadline.map { [start] deadline in
+            Task {
+                guard (try? await Task.sleep(until: start + deadline, clock: .continuous)) != nil else { return }
+                advance()
+            }
         }
     }
 
@@ -91,7 +121,7 @@ actor AdapterRadio {
     /// The services that bluetoothd should search for. If the set is empty, bluetoothd should search for all devices. The value is nil
     /// if no discovery should be active.
     private var wanted: Set<BluetoothUUID>? {
-        guard turn == nil, !scans.isEmpty else { return nil }
+        guard !queue.isTaken, !scans.isEmpty else { return nil }
         return scans.values.contains { $0.services.isEmpty }
             ? [] : scans.values.reduce(into: []) { $0.formUnion($1.services) }
     }
@@ -164,35 +194,5 @@ struct ChangeQueue {
         }
         last = task
         return task
-    }
-}
-
-/// The tasks that wait for the turn to connect. The urgent tasks come first. Tasks with the same urgency are in the order of their
-/// arrival.
-package struct TurnQueue<Value> {
-    private struct Waiting {
-        let value: Value
-        let ticket: Int
-        let isUrgent: Bool
-    }
-    private var waiting: [Waiting] = []
-
-    package init() {}
-
-    package mutating func add(_ value: Value, ticket: Int, isUrgent: Bool) {
-        let end = isUrgent ? waiting.firstIndex { !$0.isUrgent } : nil
-        waiting.insert(Waiting(value: value, ticket: ticket, isUrgent: isUrgent), at: end ?? waiting.endIndex)
-    }
-
-    /// Removes the task whose turn is next. Returns nil if no task waits.
-    package mutating func removeFirst() -> (value: Value, ticket: Int)? {
-        guard !waiting.isEmpty else { return nil }
-        let next = waiting.removeFirst()
-        return (next.value, next.ticket)
-    }
-
-    /// Removes the task with this ticket. Returns nil if the task does not wait.
-    package mutating func remove(ticket: Int) -> Value? {
-        waiting.firstIndex { $0.ticket == ticket }.map { waiting.remove(at: $0).value }
     }
 }

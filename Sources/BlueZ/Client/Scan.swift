@@ -92,7 +92,8 @@ public struct ScanFilter: Sendable, Hashable {
 extension BlueZClient {
     /// Scans while `body` runs. The scan always ends when `body` has returned or has thrown an error.
     ///
-    /// Scans and connections over one adapter do not disturb each other, because all scans pause while this client connects.
+    /// Scans and connections over one adapter do not disturb each other, because all scans pause while this client connects. If the
+    /// client connects now, `body` runs after this attempt.
     ///
     /// - Parameter adapter: the name of the adapter, such as `hci1`; nil for the first powered adapter.
     ///
@@ -104,7 +105,7 @@ extension BlueZClient {
         let (scan, radio) = try await prepareScan(adapter, filter)
         let ticket = await radio.newTicket()
         do {
-            try await radio.startScan(ticket, filter)
+            try await radio.startScan(ticket, filter, waitsForTurn: true)
             let result = try await body(scan)
             await radio.endScan(ticket)
             return result

@@ -13,6 +13,8 @@ actor ConnectionAttempt {
     private var target: DeviceTarget { request.target }
     private var scan: (radio: AdapterRadio, ticket: Int)?
     private var turn: (radio: AdapterRadio, ticket: Int)?
+    /// Whether the attempt has connected to the device in its current turn.
+    private var isConnected = false
     private var agent: (PairingAgent, ticket: Int)?
     /// The device whose link this program must end; nil if there is no such link. `client.links` contains the record of this link.
     private var opened: DBusObjectPath?
@@ -44,8 +46,8 @@ actor ConnectionAttempt {
         case .takeTurn(let adapter):
             let radio = await client.radio(adapter)
             let ticket = await radio.newTicket()
-            turn = (radio, ticket)
-            await radio.takeTurn(ticket, isUrgent: request.isUrgent?() ?? false)
+            (turn, isConnected) = ((radio, ticket), false)
+            await radio.takeTurn(ticket, for: "\(target)", isUrgent: request.isUrgent?() ?? false)
         case .connect(let device): try await connect(device, isShared)
         case .disconnect(let device): try await client.disconnect(device)
         case .removeDevice(let device, let adapter):
@@ -60,6 +62,7 @@ actor ConnectionAttempt {
         if !isShared { own(device) }
         // The connection machine ends the attempt before this timeout, because the time limit of the machine is shorter.
         _ = try await client.call("connect to \(target)", device, BlueZName.device, "Connect", timeout: .seconds(60))
+        isConnected = true
     }
 
     /// Registers the responder for this device. Call this method only after the scan. During the scan, agents of other programs can then
@@ -89,7 +92,7 @@ actor ConnectionAttempt {
     func yieldTurn() {
         guard let (radio, ticket) = turn else { return }
         turn = nil
-        endings.append(Task { await radio.endTurn(ticket) })
+        endings.append(Task { [isConnected] in await radio.endTurn(ticket, isConnected: isConnected) })
     }
 
     func releaseLink(_ device: DBusObjectPath) {

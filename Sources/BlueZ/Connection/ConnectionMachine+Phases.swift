@@ -17,9 +17,10 @@ extension ConnectionMachine {
 
     private mutating func find(_ tree: BlueZObjectTree, _ adapter: DBusObjectPath) {
         // If the target is an address, and bluetoothd already lists a device with this address, no scan is necessary. After `Connect`,
-        // bluetoothd itself waits for the device's advertisements.
+        // bluetoothd itself waits for the device's advertisements. During this wait, no other device can connect.
         guard case .address = request.target,
-            let known = tree.devices(of: adapter).first(where: request.target.matches)
+            let known = tree.devices(of: adapter).first(where: request.target.matches),
+            !request.hearsFirst || known.isConnected || known.isPaired
         else { return startScan(adapter) }
         choose(known, tree)
     }

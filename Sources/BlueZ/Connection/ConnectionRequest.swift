@@ -25,8 +25,11 @@ public struct ConnectionRequest: Sendable {
     /// The time limit of each step. The steps are: wait for the adapter, scan, end an earlier link, connect, discover the services.
     package var limit = Duration.seconds(10)
     /// Returns true if this attempt is urgent. An urgent attempt connects before the waiting attempts of this program that are not
-    /// urgent. If the function is nil, this attempt is not urgent.
+    /// urgent (``TurnQueue``). If the function is nil, this attempt is not urgent.
     package var isUrgent: (@Sendable () -> Bool)?
+    /// True to connect only to a device that a scan has heard. Without a scan, a device that does not advertise would keep the adapter for
+    /// the time `limit`. Exceptions: a connected device, and a paired device, which may advertise only to this machine.
+    package var hearsFirst = false
     /// True to wait until bluetoothd runs and the adapter is powered. `BlueZClient` sets the value to true if the adapter has been
     /// powered before, because such an adapter probably becomes available again.
     package var waitsForAdapter = false

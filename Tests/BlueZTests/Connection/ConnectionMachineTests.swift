@@ -114,6 +114,19 @@ struct ConnectionMachineTests {
         #expect(rig.set("RSSI", .int16(-90)) == [.stopScan, .call(.takeTurn(adapter: Rig.adapter))])
     }
 
+    @Test("a device that must be heard first is scanned for, although bluetoothd knows it")
+    func hearsFirst() {
+        var silent = Rig(Self.seen) { $0.hearsFirst = true }
+        silent.tree.set(Rig.device, BlueZName.device, "RSSI", nil)
+        #expect(silent.tell(.started) == [.call(.scan(adapter: Rig.adapter))])
+        #expect(silent.set("RSSI", .int16(-90)) == [.stopScan, .call(.takeTurn(adapter: Rig.adapter))])
+        for property in ["Paired", "Connected"] {
+            var known = Rig(Self.seen) { $0.hearsFirst = true }
+            known.tree.set(Rig.device, BlueZName.device, property, true)
+            #expect(known.tell(.started) == [.call(.takeTurn(adapter: Rig.adapter))], "\(property)")
+        }
+    }
+
     @Test("a scan without a result fails with noSuchDevice after 10 s")
     func givesUpAScanThatFindsNothing() throws {
         var rig = Rig(Self.empty)
