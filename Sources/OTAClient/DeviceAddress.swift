@@ -61,6 +61,15 @@ public struct DeviceAddress: Sendable {
     }
 
     public var isSimulated: Bool { if case .simulated = transport { true } else { false } }
+    /// The canonical address of a real device. Nil if another device can soon have the same address: the device at a serial port, or a
+    /// Bluetooth device with a name.
+    var ofOneDevice: String? {
+        switch transport {
+        case .bluetooth(.device), .udp: canonical
+        case .bluetooth, .serial, .simulated: nil
+        }
+    }
+
     public var isBluetooth: Bool { if case .bluetooth = transport { true } else { false } }
 
     /// The update protocols that the transport supports.

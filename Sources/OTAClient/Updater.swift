@@ -128,11 +128,22 @@ public struct Updater: Sendable {
         _ task: UpdateTask<VerifiedUpdate>, interrupts: AsyncStream<Void> = AsyncStream { _ in },
         report: @escaping @Sendable (UpdateProgress, Duration) -> Void = { _, _ in }
     ) async throws -> UpdateResult {
-        var task = task
-        if case .push(let update, var pushOptions) = task {
-            pushOptions.bases = options.bases?.images ?? []
-            task = .push(update, pushOptions)
+        guard case .push(let update, var pushOptions) = task else {
+            return try await run(task, interrupts: interrupts, report: report)
         }
+        pushOptions.bases = options.bases?.images ?? []
+        if case .images(let images) = update, images.count > 1, let address = address.ofOneDevice {
+            pushOptions.deliveredImages = DeliveredImages.load().images(of: address)
+        }
+        let result = try await run(.push(update, pushOptions), interrupts: interrupts, report: report)
+        if !result.report.unlistedImages.isEmpty { DeliveredImages.record(update, result) }
+        return result
+    }
+
+    private func run(
+        _ task: UpdateTask<VerifiedUpdate>, interrupts: AsyncStream<Void>,
+        report: @escaping @Sendable (UpdateProgress, Duration) -> Void
+    ) async throws -> UpdateResult {
         let run = Run(
             choice: ProtocolChoice(
                 task: task, forced: options.updateProtocol, namedBases: options.bases?.named ?? []),

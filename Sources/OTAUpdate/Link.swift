@@ -84,11 +84,18 @@ public struct LinkError: Error, Sendable, Equatable {
     /// The address of the candidate (`LinkProperties.candidate`) to which the link could not be opened; nil: the error is not about a
     /// candidate.
     public var candidate: String?
+    /// True if the link had to end because its values are too short for a request of the session.
+    package var needsLongerValues: Bool
 
     public init(_ code: Code, _ detail: String, candidate: String? = nil) {
+        self.init(code, detail, candidate: candidate, needsLongerValues: false)
+    }
+
+    package init(_ code: Code, _ detail: String, candidate: String? = nil, needsLongerValues: Bool) {
         self.code = code
         self.detail = detail
         self.candidate = candidate
+        self.needsLongerValues = needsLongerValues
     }
 
     public static func == (left: LinkError, right: LinkError) -> Bool { left.code == right.code }

@@ -236,6 +236,8 @@ public struct DeviceDescription: Sendable, Equatable {
     /// The size of the largest base that the device can decode with, in bytes; 0: the device cannot use its running image as the base. Nil
     /// if `encodings` is empty.
     public var largestBase: Int?
+    /// The maximum length in bytes of a packet of an upload over SMP; nil if it is not known.
+    public var packetLength: Int?
 
     public init(
         product: String? = nil, hardware: Int? = nil, securityCounter: UInt32? = nil, state: State,
@@ -327,6 +329,8 @@ public struct UpdateError: Error, Sendable, Equatable {
         case uploadOnly
         /// The device refused a request without a reason. Only the device's log can contain the reason.
         case deviceLog
+        /// The values of the link are too short. The device or the adapter needs a larger ATT MTU.
+        case longerValues
     }
 
     public init(

@@ -307,7 +307,10 @@ public struct UpdateSession: UpdateLogic {
         }
         guard let wait else {
             let isSilent = conversation.map { !$0.hasAnswered } ?? false
-            return fail(UpdateError(conversation == nil ? .noSuchDevice : code, error.detail, isSilent: isSilent))
+            return fail(
+                UpdateError(
+                    conversation == nil ? .noSuchDevice : code, error.detail, isSilent: isSilent,
+                    remedy: error.needsLongerValues ? .longerValues : nil))
         }
         state = .waiting(until: now + wait)
         if !isDeviceReached { actions.append(.report(.connectionFailed(error))) }

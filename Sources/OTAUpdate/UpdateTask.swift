@@ -100,6 +100,9 @@ public struct UpdateOptions: Sendable, Equatable {
     ///
     /// The session offers at most three bases. If the device accepts none of them, the session sends the compressed image.
     public var bases: [BaseImage]
+    /// The images that an earlier push has installed on this device: the SHA-256 of the file, by image number. A push does not send them
+    /// again if the device never lists their image number, and the other images of the push run. Only SMP uses this value.
+    package var deliveredImages: [Int: [UInt8]] = [:]
 
     public init(
         resume: Resume = .automatic, ending: Ending = .confirm, refusesDowngrade: Bool = false,

@@ -216,6 +216,13 @@ def too_large(bench):
     bench.lists(RUNNING_OLD)
 
 
+@test(with_trial)
+def trailer(bench):
+    """An image that fits in the slot, but not before the bootloader's trailer, is refused as too large."""
+    bench.fails(bench.push(size=bench.server.description.slot_size - 1000), 77, "image-too-large")
+    bench.lists(RUNNING_OLD)
+
+
 @test(with_recovery)
 def recovery(bench):
     """In MCUboot's serial recovery, a push replaces the only image, and the server runs it after the restart."""

@@ -29,6 +29,8 @@ struct DeviceSummary: Encodable, Sendable {
     /// The size of the largest base of a delta, in bytes; 0 if the device cannot use its running image as a base. Nil if `encodings` is
     /// nil.
     let largestBase: Int?
+    /// The maximum length of a packet over SMP, in bytes; nil if it is not known.
+    let packetLength: Int?
 
     init(_ outcome: UpdateResult) {
         let device = outcome.report.device
@@ -46,6 +48,7 @@ struct DeviceSummary: Encodable, Sendable {
         battery = device.battery
         encodings = device.encodings.isEmpty ? nil : device.encodings.map(\.rawValue)
         largestBase = device.largestBase
+        packetLength = device.packetLength
     }
 
     /// The name and address of the device, as text for messages.
@@ -57,6 +60,7 @@ struct DeviceSummary: Encodable, Sendable {
         if let product { rows.append(("Product", product + (hardware.map { ", hardware revision \($0)" } ?? ""))) }
         rows.append(("Runs", running))
         if let securityCounter { rows.append(("Security counter", "\(securityCounter)")) }
+        if let packetLength { rows.append(("Packets", "\(packetLength) bytes at most")) }
         guard let trialSeconds else { return rows }
         rows.append(("Battery", battery.map { "\($0) %" } ?? "none: mains powered"))
         rows.append(("Trial", trialSeconds > 0 ? "\(trialSeconds) s" : "none: the bootloader cannot roll back"))

@@ -97,6 +97,13 @@ extension Failure {
                 "the device may drop requests until it is paired; pair with it: bluetoothctl pair \(invocation.bluetoothAddress); or, "
                     + "\(staleTableAdvice(invocation)); then run: \(again)"
             )
+        case .linkLost where error.remedy == .longerValues:
+            return (
+                .linkLost,
+                "use an adapter and firmware with a larger ATT MTU (Zephyr: CONFIG_BT_L2CAP_TX_MTU=247 and "
+                    + "CONFIG_BT_BUF_ACL_RX_SIZE=251), or firmware that reassembles packets "
+                    + "(CONFIG_MCUMGR_TRANSPORT_BT_REASSEMBLY=y); then run: \(resumed)"
+            )
         case .linkLost, .noAnswer: return (.linkLost, "\(repeats): \(resumed)")
         case .noProgress:
             let closer = invocation.isBluetooth ? "move closer to the device and " : ""
@@ -157,7 +164,7 @@ extension Failure {
                     "sign the image again, with the options of its build and --sha \(bits): "
                         + "otaflash sign IMAGE --as mcuboot --key KEY.pem --version V --header-size N --sha \(bits)"
                 )
-            case .uploadOnly, .deviceLog, nil:
+            case .uploadOnly, .deviceLog, .longerValues, nil:
                 (.refused, "show the image format, which the device's bootloader must support: \(inspect)\(created)")
             }
         case .counterTooLow:

@@ -91,7 +91,10 @@ extension SMPConversation {
         }
         if push.options.isDryRun, changesDevice(plan.step) { return endDryRun(plan, list) }
         switch plan.step {
-        case .upload(let image): if isReady(for: list) { begin(image) }
+        case .upload(let image):
+            // The trial of an earlier push may have been confirmed. Its time limit does not apply to the upload.
+            if restart == .none { (shared.restartDeadline, self.push?.sawTrial) = (nil, false) }
+            if isReady(for: list) { begin(image) }
         case .mark(let image, let digest): if isReady(for: list) { markListed(image, digest: digest) }
         case .restart:
             self.push?.hasActed = true

@@ -9,7 +9,7 @@ extension SMPConversation {
     var firstQuestions: [SMPRequest] {
         switch task {
         case .push: [.parameters, .imageState, .system(format: "i")]
-        case .status: [.system(format: "i")]
+        case .status: [.parameters, .system(format: "i")]
         case .confirm, .discard, .restart, .identify: []
         }
     }
@@ -204,10 +204,12 @@ extension SMPConversation {
             case false: .trial
             case nil: .unknown
             }
-        return DeviceDescription(
+        var description = DeviceDescription(
             product: device.hardware, state: state, runningVersion: running?.version ?? "",
             previousVersion: previous?.digest == running?.digest ? nil : previous?.version,
             slots: list.entries.map { DeviceDescription.ImageSlot($0) })
+        description.packetLength = device.knownPacketLength(valueLength: valueLength, on: shared.link)
+        return description
     }
 }
 

@@ -81,7 +81,8 @@ extension SMPConversation {
     private mutating func open(_ image: SMPImage) {
         let longest = device.packetLimit.length(of: device.longestFrame(valueLength: valueLength))
         guard image.canBeOpened(inPacketsOf: longest) else {
-            return breakLink(LinkError(.lost, "packets of \(longest) bytes are too short for an upload"))
+            return breakLink(
+                LinkError(.lost, "packets of \(longest) bytes are too short for an upload", needsLongerValues: true))
         }
         let before = shared.transfer?.chunkSize ?? 0
         // The report shows the longest packet of all links. A later link may have a smaller MTU, so this does not reduce the value.
@@ -132,10 +133,30 @@ extension SMPConversation {
             }
             verdict = upload.answered(sequence, offset: offset, match: fields["match"]?.bool, at: shared.now)
         case .bad(.noMemory), .bad(.busy): verdict = upload.bufferFull(sequence, at: shared.now)
-        case .bad(let error): return fail(error.update(.upload(SMPChunk(offset: 0, data: []))))
+        case .bad(let error): return fail(refusal(error, of: upload))
         }
         self.upload = upload
         handleVerdict(verdict, before: before)
+    }
+
+    /// The maximum size in bytes of MCUboot's trailer at the end of a slot: the states of a swap with 128 sectors and 32 bytes in a write
+    /// unit, rounded up to a sector of 4 KiB.
+    private static let longestTrailer = 16 << 10
+
+    /// Returns the error for a chunk that the device refused.
+    ///
+    /// A server refuses a chunk with a flash error if the chunk is in the space of the bootloader's trailer. A server that does not report
+    /// the maximum size of an image accepts the start of such an image.
+    private func refusal(_ error: SMPError, of upload: SMPUpload) -> UpdateError {
+        let refused = error.update(.upload(SMPChunk(offset: 0, data: [])))
+        guard refused.code == .flashFailed, let number = push?.underWay, device.slots?.largestImages[number] == nil,
+            let slot = device.slots?.largestImage(number, running: list?.running(number)?.slot),
+            slot - upload.bytes.count < Self.longestTrailer
+        else { return refused }
+        return UpdateError(
+            .imageTooLarge,
+            "\(refused.context); the image has \(upload.bytes.count) bytes, the device's slot has \(slot) bytes, and the bootloader needs the "
+                + "end of the slot for its own data")
     }
 
     /// Handles the timeout of a chunk.

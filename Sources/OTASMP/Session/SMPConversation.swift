@@ -145,7 +145,7 @@ package struct SMPConversation: Conversation {
         switch event {
         case .subscribed(SMPChannel.value):
             guard case .subscribing = state else { return }
-            if first == nil { questions = firstQuestions }
+            if first == nil { questions = firstQuestions.filter { !device.unanswered.contains($0) } }
             askNext()
         case .notified(let bytes, SMPChannel.value): notified(bytes)
         // While the conversation waits for answers, the device can only refuse the write with response of `askAgain`. A device may accept
@@ -245,8 +245,8 @@ package struct SMPConversation: Conversation {
         guard length > valueLength, device.reassembles == false || length <= device.longestValue else { return nil }
         return LinkError(
             .lost,
-            "the link carries values of \(valueLength) bytes and the request has \(length); the device may not reassemble packets"
-        )
+            "the link carries values of \(valueLength) bytes and the request has \(length); the device may not reassemble packets",
+            needsLongerValues: true)
     }
 
     /// Sends a request with the next sequence number.
@@ -369,6 +369,8 @@ package struct SMPConversation: Conversation {
         // The device answers other requests, so the link is not lost.
         case let request where request.isOptional && list != nil: notReported(request)
         case let request:
+            // The device may be silent only to this query, so the next link begins with another query.
+            if request.isOptional { device.unanswered.append(request) }
             let seconds = (shared.now - exchange.since).components.seconds
             breakLink(LinkError(.timedOut, "no answer to \(request.name) within \(seconds) s"))
         }

@@ -49,6 +49,8 @@ struct SMPDevice {
 
     /// True after the device failed to answer several queries at the same time.
     var needsSequentialQuestions = false
+    /// The optional queries that got no answer before the first image list. They are not sent again.
+    var unanswered: [SMPRequest] = []
 
     /// The maximum number of chunks in flight.
     var mostChunks: Int { parameters?.window ?? room }
@@ -71,6 +73,18 @@ struct SMPDevice {
     func longestFrame(valueLength: Int) -> Int {
         let longest = (parameters?.bufferSize ?? Self.usualBufferSize) - framingOverhead
         return reassembles == true ? longest : min(longest, valueLength)
+    }
+
+    /// The maximum length in bytes of an upload's packet; nil if it is not known yet.
+    ///
+    /// If a packet that fills the device's buffer needs several values, the length is known only after a test shows whether the device
+    /// reassembles packets.
+    func knownPacketLength(valueLength: Int, on link: LinkProperties) -> Int? {
+        let needsTest = reassembles == nil && !link.preservesMessageBoundaries
+        guard let size = parameters?.bufferSize, !needsTest || size - framingOverhead <= valueLength else {
+            return packetLimit.bytes
+        }
+        return packetLimit.length(of: longestFrame(valueLength: valueLength))
     }
 
     /// Returns the next test, and the text for its echo requests; nil if no test is left.

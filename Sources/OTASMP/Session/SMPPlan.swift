@@ -38,6 +38,9 @@ struct SMPPlan {
         /// The bootloader has taken the image, and the device does not list the running image with this image number. So it is not known
         /// whether the image runs. An example is the image for the network processor of an nRF5340.
         case unlisted
+        /// The device does not list the running image with this image number, and the other images of the push run. Nothing shows that
+        /// the device has this image, so it is sent again.
+        case unproven
     }
     /// The facts of this session that the image list does not show. The sets contain image numbers.
     struct Memory {
@@ -57,6 +60,8 @@ struct SMPPlan {
         let states = images.map { ($0, state(of: $0)) }
         func first(_ state: ImageState) -> SMPImage? { states.first { $0.1 == state }?.0 }
         if let absent = first(.absent) { return blocker.map { .blocked($0) } ?? .upload(absent) }
+        // A device refuses an upload during a trial, so the trial is confirmed first.
+        if !runOnTrial, let unproven = first(.unproven) { return blocker.map { .blocked($0) } ?? .upload(unproven) }
         if options.ending == .uploadOnly, runOnTrial { return .leaveOnTrial }
         if options.ending == .uploadOnly { return allRun ? .finish : .leaveHeld }
         // Image 0 is marked last. If it is marked first, the MCUboot of an nRF5340 does not install the image of the network processor.
@@ -76,13 +81,14 @@ struct SMPPlan {
     /// The number of image bytes that the push has to send.
     var missingBytes: Int {
         images.reduce(0) { sum, image in
-            if case .absent = state(of: image) { sum + image.bytes.count } else { sum }
+            [.absent, .unproven].contains(state(of: image)) ? sum + image.bytes.count : sum
         }
     }
 
-    /// The first image that does not run; nil if all images run, confirmed or on trial. An unlisted image counts as running.
+    /// The first image that does not run; nil if all images run, confirmed or on trial. An image that the device never lists counts as
+    /// running.
     var firstNotRunning: SMPImage? {
-        images.first { ![.onTrial, .running, .unlisted].contains(state(of: $0)) }
+        images.first { ![.onTrial, .running, .unlisted, .unproven].contains(state(of: $0)) }
     }
     var allRun: Bool { firstNotRunning == nil }
     /// True if all images run, and at least one is on trial.
@@ -92,11 +98,11 @@ struct SMPPlan {
     /// The images that are marked for the next boot and do not run yet.
     var pending: [SMPImage] { images.filter { state(of: $0) == .pending } }
     /// The images of the push whose running image the device does not list.
-    var unlisted: [SMPImage] { images.filter { state(of: $0) == .unlisted } }
+    var unlisted: [SMPImage] { images.filter { [.unlisted, .unproven].contains(state(of: $0)) } }
 
     /// Returns the state of an image on the device.
     func state(of image: SMPImage) -> ImageState {
-        listedState(of: image) ?? (isTaken(image) ? .unlisted : .absent)
+        listedState(of: image) ?? unlistedState(of: image)
     }
 
     /// Returns the state of an image that the image list has; nil if the list does not have the image.
@@ -121,21 +127,22 @@ struct SMPPlan {
             && others.contains { image.hasVersion($0.version) }
     }
 
-    /// Returns whether the bootloader has taken an image that is not listed, and whose running image is never listed.
+    /// Returns the state of an image that the image list does not have.
     ///
-    /// The list must have no image with this number, and must show which images run. Then there are two proofs. First: this session saw
-    /// the image marked for boot. Second: the other images of the push run. They are marked after this image, so an earlier push has
-    /// marked this image, too. The second proof does not count with `UpdateOptions.Resume.never`, so the user can send the image again.
-    private func isTaken(_ image: SMPImage) -> Bool {
+    /// The image is `unlisted` or `unproven` only if the list has no image with this number, and shows which images run. There are two proofs
+    /// that the bootloader has taken it. First: this session saw the image marked for boot. Second: the other images of the push run, and
+    /// `UpdateOptions.deliveredImages` has the image. The second proof does not count with `UpdateOptions.Resume.never`, so the user can
+    /// send the image again.
+    private func unlistedState(of image: SMPImage) -> ImageState {
         guard !list.entries.contains(where: { $0.image == image.number }),
             list.entries.contains(where: { $0.active == true })
-        else { return false }
-        if memory.marked.contains(image.number) { return true }
+        else { return .absent }
+        if memory.marked.contains(image.number) { return .unlisted }
         let others = images.filter { other in list.entries.contains { $0.image == other.number } }
-        guard options.resume != .never, image.number > 0, others.contains(where: { $0.number == 0 }) else {
-            return false
-        }
-        return others.allSatisfy { [.onTrial, .running].contains(listedState(of: $0)) }
+        guard options.resume != .never, image.number > 0, others.contains(where: { $0.number == 0 }),
+            others.allSatisfy({ [.onTrial, .running].contains(listedState(of: $0)) })
+        else { return .absent }
+        return options.deliveredImages[image.number] == image.fileDigest ? .unlisted : .unproven
     }
 
     /// Returns the digest that identifies an image in the device's image list while the image does not run; nil if the image has no digest

@@ -93,7 +93,7 @@ import Testing
     }
 
     @Test(
-        "with silent devices that are always urgent, another device waits for 15 s at most, and a scan has most of its time",
+        "after the first turns of silent devices, another device waits for 15 s at most, and a scan has 5 s or more",
         arguments: 0..<40 as Range<UInt64>)
     func fairness(_ seed: UInt64) {
         var world = RadioWorld(silent: 1 + Int(seed % 6), seed: seed)
@@ -140,9 +140,10 @@ private struct RadioWorld {
     private var turn: (ticket: Int, end: Duration)?
     /// The time at which a silent device is tried again; nil: its attempt waits or has the turn.
     private var silentAgain: [Duration?]
-    private var nextCorrect = Duration.zero
+    // First, each silent device has one turn of 10 s as a device that has not failed yet.
+    private var nextCorrect = Duration.seconds(80)
     private var scanStart: Duration?
-    private var nextScan = Duration.zero
+    private var nextScan = Duration.seconds(80)
     private var scanned = Duration.zero
 
     private(set) var longestWait = Duration.zero

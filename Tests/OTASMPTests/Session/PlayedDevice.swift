@@ -42,12 +42,13 @@ struct PlayedDevice {
     /// - Parameters:
     ///   - shorterLinks: The longest value in bytes, by the number of the link. Links are numbered from 1.
     ///   - framingOverhead: The bytes of the device's buffer that the framing of each value needs.
+    ///   - isDatagram: Whether each packet is one message, as over UDP.
     ///   - refusal: The error with which the device refuses each write with response; nil: the device accepts them.
     ///   - candidate: The address of the candidate for the next link, by the rejected candidates. If it is given, the device does not answer
     ///     at its address after the first link. Nil: it answers at its address on each link.
     init(
         _ task: UpdateTask<[SMPImage]>, valueLength: Int = 4096, shorterLinks: [Int: Int] = [:],
-        framingOverhead: Int = 0, seed: UInt64 = 1, refusal: LinkError? = nil,
+        framingOverhead: Int = 0, isDatagram: Bool = false, seed: UInt64 = 1, refusal: LinkError? = nil,
         candidate: ((Set<String>) -> String?)? = nil, answering: (SMPFrame, Int) -> Reply
     ) {
         var session: UpdateSession
@@ -90,7 +91,7 @@ struct PlayedDevice {
                         .linkUp(
                             LinkProperties(
                                 channels: [SMPChannel.value], maximumValueLength: length,
-                                framingOverhead: framingOverhead, candidate: address)))
+                                preservesMessageBoundaries: isDatagram, framingOverhead: framingOverhead, candidate: address)))
                 case .disconnect:
                     events = isUp ? [.linkDown(LinkError(.lost, "closed"))] : []
                     isUp = false

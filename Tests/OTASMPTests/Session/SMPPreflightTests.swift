@@ -27,6 +27,28 @@ import Testing
         #expect(less == 0 ? played.report?.outcome == .confirmed : played.error == .imageTooLarge)
     }
 
+    /// The server refuses each chunk in the last 4 KiB of the slot. The slot has this number of bytes after the image.
+    @Test(
+        "a flash error in the trailer of the slot shows that the image is too large",
+        arguments: [(0, 12), (100, 13), ((16 << 10) - 1, 13), (16 << 10, 13), (0, 9)])
+    func theTrailer(room: Int, code: Int) throws {
+        let image = try ExampleImage.make(bytes: 20_000)
+        let slots = slots(running(), image)
+        let size = CBORValue(image.bytes.count + room)
+        let played = PlayedDevice(.push([SMPImage(image)], UpdateOptions())) { frame, _ in
+            if frame.group == 1, frame.command == 6 {
+                let slot = CBORValue.map(["slot": CBORValue(1), "size": size])
+                return .fields(["images": .array([.map(["slots": .array([slot])])])])
+            }
+            if frame.isUpload, frame.fields["off"]?.integer ?? 0 > 16_000 {
+                return .fields(["err": .map(["group": CBORValue(1), "rc": CBORValue(code)])])
+            }
+            return slots.answer(frame)
+        }
+        let expected: UpdateError.Code = code == 9 ? .inTrial : room < 16 << 10 ? .imageTooLarge : .flashFailed
+        #expect(played.error == expected, "\(String(describing: played.outcome))")
+    }
+
     @Test("another image with the running version is not a downgrade")
     func theSameVersion() throws {
         let image = try ExampleImage.make()

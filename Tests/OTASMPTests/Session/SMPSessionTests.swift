@@ -603,6 +603,58 @@ import Testing
         #expect(played.now > .seconds(30) && played.now < .seconds(40))
     }
 
+    @Test(
+        "a query that the device drops before its image list ends no push and no status", arguments: [6, 7] as [UInt8])
+    func ignoresASilentFirstQuery(command: UInt8) throws {
+        let image = try ExampleImage.make()
+        for task in [push(image), .status] {
+            let slots = slots(image)
+            let played = PlayedDevice(task) { frame, _ in
+                frame.group == 0 && frame.command == command ? .silence : self.answer(frame, slots)
+            }
+            #expect(played.report != nil, "\(String(describing: played.outcome))")
+            #expect(played.now < .seconds(40), "\(played.now)")
+        }
+    }
+
+    @Test("a device that answers no query ends the session with no-answer after 64 s")
+    func silentDevice() throws {
+        let played = PlayedDevice(push(try ExampleImage.make())) { _, _ in .silence }
+        #expect(played.error == .noAnswer && played.links == 4)
+        #expect(played.now > .seconds(60) && played.now < .seconds(68), "\(played.now)")
+    }
+
+    // Over Bluetooth, only a test before an upload shows whether the device reassembles packets.
+    @Test("the length of the packets is reported when it is known")
+    func packetLength() throws {
+        let image = try ExampleImage.make()
+        for (isDatagram, valueLength, status, pushed) in [
+            (true, 4096, 508, 508), (false, 4096, nil, 508), (false, 244, nil, 508),
+        ] as [(Bool, Int, Int?, Int?)] {
+            for (task, expected) in [(.status, status), (push(image), pushed)] as [(UpdateTask<[SMPImage]>, Int?)] {
+                let slots = slots(image)
+                let played = PlayedDevice(task, valueLength: valueLength, framingOverhead: 4, isDatagram: isDatagram) {
+                    frame, _ in self.answer(frame, slots)
+                }
+                #expect(played.report?.device.packetLength == expected, "\(isDatagram) \(valueLength)")
+            }
+        }
+    }
+
+    @Test("links with values that are too short for an upload end the push with a remedy")
+    func tooShortValues() throws {
+        let image = try ExampleImage.make()
+        let slots = slots(image)
+        let short = Dictionary(uniqueKeysWithValues: (3...9).map { ($0, 20) })
+        // The device refuses the echo in two values on the first link. The second link breaks in the upload.
+        let played = PlayedDevice(push(image), valueLength: 244, shorterLinks: short) { frame, link in
+            frame.isUpload && link == 2 && frame.fields["off"]?.integer ?? 0 > 0 ? .loss : slots.answer(frame)
+        }
+        var remedy: UpdateError.Remedy?
+        if case .failure(let error) = played.outcome { remedy = error.remedy }
+        #expect(played.error == .linkLost && remedy == .longerValues, "\(String(describing: played.outcome))")
+    }
+
     @Test("a smaller window stays small on the next link")
     func keepsTheWindowOverLinks() throws {
         let image = try ExampleImage.make()

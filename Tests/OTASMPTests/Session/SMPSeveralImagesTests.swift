@@ -53,11 +53,60 @@ import Testing
             first.reports.contains {
                 if case .note(let text) = $0 { text.contains("image 1, version 2.0.0+9") } else { false }
             })
-        let second = play(slots)
+        let second = play(slots, delivered(radio))
         #expect(second.report?.outcome == .alreadyRunning && second.report?.unlistedImages == [1])
         #expect(slots.uploads == [0, 1] && slots.resets == 1)
-        let again = play(slots, UpdateOptions(resume: .never))
+        let again = play(slots, delivered(radio, resume: .never))
         #expect(again.report?.outcome == .confirmed && slots.uploads == [0, 1, 1] && slots.resets == 2)
+    }
+
+    /// The options of a push after an earlier push has installed `image` as image 1.
+    private func delivered(_ image: VerifiedImage, resume: UpdateOptions.Resume = .automatic) -> UpdateOptions {
+        var options = UpdateOptions(resume: resume)
+        options.deliveredImages = [1: image.fileDigest.bytes]
+        return options
+    }
+
+    // The network processor of this device was never updated, and another tool has installed image 0.
+    @Test("an image that is never listed is sent if nothing proves that an earlier push has installed it")
+    func anUnprovenImage() throws {
+        for options in [UpdateOptions(), delivered(main)] {
+            let slots = PlayedSlots(
+                running: [0: main.listed(), 1: oldRadio], known: [radio.fileDigest.bytes: radio.listed()],
+                unlisted: [1])
+            let played = play(slots, options)
+            #expect(played.report?.outcome == .confirmed && played.report?.unlistedImages == [1])
+            #expect(slots.uploads == [1] && slots.marks == [1] && slots.resets == 1)
+            #expect(slots.version(1) == "2.0.0+9" && slots.version(0) == "1.1.0")
+        }
+    }
+
+    @Test("an image that is never listed is sent after the confirmation of the trial of image 0")
+    func anUnprovenImageDuringATrial() throws {
+        var onTrial = main.listed()
+        onTrial.confirmed = false
+        let slots = PlayedSlots(
+            running: [0: onTrial, 1: oldRadio], known: [radio.fileDigest.bytes: radio.listed()], unlisted: [1])
+        let left = play(slots, UpdateOptions(ending: .trial))
+        #expect(left.report?.outcome == .onTrial(seconds: 0) && left.report?.unlistedImages == [1])
+        #expect(slots.uploads.isEmpty)
+        let played = PlayedDevice(task()) { frame, _ in
+            // A real device refuses an upload during a trial.
+            if frame.group == 1, frame.command == 1, !slots.isConfirmed(0) {
+                return .fields(["err": .map(["group": CBORValue(1), "rc": CBORValue(9)])])
+            }
+            return slots.answer(frame)
+        }
+        #expect(played.report?.outcome == .confirmed, "\(String(describing: played.outcome))")
+        #expect(slots.uploads == [1] && slots.version(1) == "2.0.0+9" && slots.isConfirmed(0))
+    }
+
+    @Test("a dry run reports the bytes of an image that would be sent again")
+    func anUnprovenImageInADryRun() throws {
+        let slots = PlayedSlots(running: [0: main.listed(), 1: oldRadio], known: [:], unlisted: [1])
+        let played = play(slots, UpdateOptions(isDryRun: true))
+        #expect(played.report?.outcome == .wouldUpdate(UpdatePlan(resumeFrom: nil, bytes: radio.bytes.count)))
+        #expect(slots.uploads.isEmpty)
     }
 
     @Test("an image that is not listed is sent, as long as image 0 of the push does not run")
