@@ -22,7 +22,8 @@ import Testing
         #expect(plan.stages[0].minimum == 20 && plan.stages[0].soakSeconds == 3600 && plan.stages[1].minimum == 1)
         #expect(plan.halt.failedPercent == 5 && plan.halt.minimum == 10)
         #expect(plan.controllers.map(\.bytes) == [OpenSSLRecords.controllerKey])
-        let list = try #require(EnrolledDevices([#require(DeviceID("sim-hall"))]))
+        let hall = try #require(DeviceID("sim-hall"))
+        let list = try #require(EnrolledDevices([hall]))
         #expect(plan.enrolment == Enrolment(.all, list) && plan.salt == Array(0..<16))
         #expect(plan.created.description == "2026-11-22T18:00:00Z")
     }
