@@ -50,11 +50,24 @@ public struct BlueZError: Error, Sendable, Equatable {
     public var context: String
     /// The ATT error code (Core Specification, Vol 3, Part F, 3.4.1.1). Nil if `code` is not `attributeError`.
     public var attributeError: UInt8?
+    /// A problem of the bond between this machine and the device; nil: the error is not about a bond.
+    public var bond: BondProblem?
 
-    public init(_ code: Code, _ context: String, attributeError: UInt8? = nil) {
+    /// A problem of the bond between this machine and a device.
+    public enum BondProblem: Sendable {
+        /// The device has paired, or can pair, only without authentication.
+        case unauthenticated
+        /// This machine has a bond that the device may not have. Either the device has lost it, or it is another device.
+        case mismatched
+        /// This machine has a bond, and it is not known whether it was authenticated.
+        case unknown
+    }
+
+    public init(_ code: Code, _ context: String, attributeError: UInt8? = nil, bond: BondProblem? = nil) {
         self.code = code
         self.context = context
         self.attributeError = attributeError
+        self.bond = bond
     }
 
     public static func == (left: BlueZError, right: BlueZError) -> Bool {

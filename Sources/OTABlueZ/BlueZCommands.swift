@@ -246,7 +246,13 @@ extension LinkError {
             case .connectionFailed, .disconnected, .inProgress, .alreadyDone, .unexpectedReply, .failed, .cancelled:
                 .lost
             }
-        self.init(code, error.context)
+        let remedy: UpdateError.Remedy? =
+            switch error.bond {
+            case .unauthenticated: .checkDevice
+            case .mismatched, .unknown: .removeBond
+            case nil: nil
+            }
+        self.init(code, error.context, remedy: remedy)
     }
 
     /// Creates the error for a link that was connected and has ended.

@@ -9,6 +9,8 @@ import Synchronization
 public final class BlueZTransport: Transport {
     private let state: TransportState
     private let responder: PairingResponder
+    private let requirement: LinkRequirement
+    private let bonds: (any BondRecords)?
     private let settles: (@Sendable (BluetoothDevice, _ isDevice: Bool) async -> Void)?
 
     /// Creates a transport.
@@ -39,6 +41,8 @@ public final class BlueZTransport: Transport {
     /// Creates a transport that shares a client with other transports.
     ///
     /// - Parameters:
+    ///   - requirement: the security that each link must have before its first request.
+    ///   - bonds: the records of the bonds that otaflash has made; nil: no records.
     ///   - client: the client. All links of the transport open over this client.
     ///   - isUrgent: returns true if the next link is urgent; nil: no link is urgent. An urgent link opens before the waiting links of
     ///     other transports that are not urgent.
@@ -46,12 +50,14 @@ public final class BlueZTransport: Transport {
     ///     its link. `isDevice` is true if the candidate was accepted as the device.
     package init(
         _ address: BLEAddress, services: Set<UInt128>, adapter: String?, pairing responder: PairingResponder,
+        requiring requirement: LinkRequirement = .none, bonds: (any BondRecords)? = nil,
         sharing client: SharedBlueZClient, limit: Duration = .seconds(10),
         isUrgent: (@Sendable () -> Bool)? = nil,
         admits: (@Sendable (BluetoothDevice) async throws(BlueZError) -> Void)? = nil,
         settles: (@Sendable (BluetoothDevice, _ isDevice: Bool) async -> Void)? = nil
     ) {
-        self.responder = responder
+        self.responder = requirement == .none ? responder : responder.requiringAuthentication
+        (self.requirement, self.bonds) = (requirement, bonds)
         self.settles = settles
         let names = SeenNames()
         let services = Set(services.map { BluetoothUUID($0) })
@@ -79,6 +85,7 @@ public final class BlueZTransport: Transport {
         try await translated { () async throws in
             let client = try await state.shared.client()
             return try await client.withConnection(await state.request, pairing: responder) { connection in
+                try await connection.secure(requirement, bonds)
                 await state.connected(connection, others: await client.knownAddresses(over: connection.device.adapterName))
                 let link = QueuedLink(LinkProperties(connection))
                 let commands = BlueZCommands(connection, receive, pairs: !responder.refusesAll)
@@ -86,9 +93,20 @@ public final class BlueZTransport: Transport {
                 let end = await commands.run(link)
                 await state.disconnected(
                     hasNotified: commands.hasNotified, mayHaveStaleTable: commands.mayHaveStaleTable)
+                await state.secured(connection, await connection.security(bonds))
                 return end
             }
         }
+    }
+
+    /// The security of the links so far; nil if no link was open.
+    package var security: LinkSecurity? { get async { await state.security } }
+
+    /// Removes a bond that this transport has made without authentication. Call this method after a failed task: the bond could be with
+    /// another device that imitates the intended one, and would then prevent links to the intended device.
+    package func removeUnauthenticatedBond() async {
+        guard let device = await state.unauthenticatedBond, let client = try? await state.shared.client() else { return }
+        try? await client.removeDevice(device.address, over: device.adapterName)
     }
 
     /// Scans for the device and for candidates (`Transport.runLink(rejecting:opened:receive:)`).
@@ -140,7 +158,10 @@ public final class BlueZTransport: Transport {
                     let commands = BlueZCommands(connection, receive, pairs: false)
                     opened(link)
                     let end = await commands.run(link.queued)
-                    if isDevice.load(ordering: .relaxed) { await state.connected(connection, others: []) }
+                    if isDevice.load(ordering: .relaxed) {
+                        await state.connected(connection, others: [])
+                        await state.secured(connection, await connection.security(bonds))
+                    }
                     return end
                 }
                 await settles?(candidate, isDevice.load(ordering: .relaxed))
@@ -167,6 +188,10 @@ private actor TransportState {
     /// The features of the device of the last link, or the reason why it cannot be recognized under a new address.
     private(set) var likeness: Result<Likeness, Unrecognizable> = .failure(Unrecognizable(text: "no link was open"))
     private let names: SeenNames
+    /// The security of the links so far; nil if no link was open.
+    private(set) var security: LinkSecurity?
+    /// The device with which this transport has made a bond without authentication.
+    private(set) var unauthenticatedBond: BluetoothDevice?
     /// Whether the attribute table was read again after the last notification of the device.
     private var hasRefreshed = false
     nonisolated let shared: SharedBlueZClient
@@ -196,6 +221,13 @@ private actor TransportState {
         likeness = Likeness.of(
             device, names: names.all, services: request.services.intersection(connection.services.map(\.uuid)),
             others: earlier.union(others).subtracting([device.address]))
+    }
+
+    /// Records the security of a link that ends.
+    func secured(_ connection: DeviceConnection, _ security: LinkSecurity) {
+        self.security = self.security?.joined(security) ?? security
+        guard security.isEncrypted, !connection.device.isPaired else { return }
+        unauthenticatedBond = security.isAuthenticated == true ? nil : connection.device
     }
 
     /// Decides whether the next link begins with a new attribute table. Only one new table is read until the device has notified a value,

@@ -1,6 +1,6 @@
 public import BlueZ
 public import Logging
-package import OTABlueZ
+public import OTABlueZ
 import OTAEncoding
 import OTAEngine
 import OTAFirmware
@@ -45,6 +45,8 @@ public struct Updater: Sendable {
         public var adapter: String?
         /// The object that responds to pairing requests.
         public var pairing = PairingResponder.unattended
+        /// The security that each Bluetooth link must have before its first request. A dry run does not pair, so it has no requirement.
+        public var requirement = LinkRequirement.none
         /// The logger for the links and frames. The start and the end of a link are logged at level `debug`. Each frame is logged at level
         /// `trace`, as hex digits.
         public var logger = Logger(label: "ota.client")
@@ -171,6 +173,8 @@ public struct UpdateResult: Sendable {
     public let address: String
     /// The name of the device; nil: the transport has no device names (UDP, serial), or the device has no name.
     public var name: String?
+    /// The security of the Bluetooth links; nil: another transport.
+    public var security: LinkSecurity?
     /// The highest transfer rate that the simulated link allows if no packet is lost, in bytes per second. Nil if the link is not
     /// simulated, or if no image transfer began.
     public var linkBound: Double?
@@ -205,6 +209,7 @@ private struct Run {
         let transport = BlueZTransport(
             address, services: Set(UpdateProtocol.allCases.map(\.service.value)), adapter: options.adapter,
             pairing: choice.task.isDryRun ? .refusing : options.pairing,
+            requiring: choice.task.isDryRun ? .none : options.requirement, bonds: BondFiles(),
             sharing: options.bluetooth ?? SharedBlueZClient(logger: options.logger, links: options.links),
             isUrgent: { trial.isSet },
             admits: { device throws(BlueZError) in try await lock.take(device) },
@@ -215,8 +220,9 @@ private struct Run {
             let device = await lock.device
             return UpdateResult(
                 report: report, given: text, address: "ble:\(device?.address.description ?? address.description)",
-                name: device?.name)
+                name: device?.name, security: await transport.security)
         } catch {
+            await transport.removeUnauthenticatedBond()
             if let failure = await lock.failure { throw failure }
             throw error
         }

@@ -27,6 +27,7 @@ struct Wiring {
         options.usedTime = usedTime
         options.adapter = target.radio.adapter
         options.pairing = target.radio.pairing.responder(console)
+        options.requirement = target.radio.pairing.requirement
         options.logger = console.logger
         options.links = links
         options.keysOfNewDevice = trust

@@ -220,7 +220,7 @@ extension Conversation {
     /// Handles the error of a command. If the device demands pairing, the session fails. After all other errors, the session reconnects.
     package mutating func refused(_ error: LinkError) {
         switch error.code {
-        case .notPermitted: fail(UpdateError(.notPermitted, error.detail))
+        case .notPermitted: fail(UpdateError(.notPermitted, error.detail, remedy: error.remedy))
         case .inUse: reconnect(.afterLoss(error))
         case .refused: reconnect(.afterLoss(LinkError(.refused, "the device refused a request: \(error.detail)")))
         default: reconnect(.afterLoss(LinkError(.lost, "a request failed: \(error.detail)")))

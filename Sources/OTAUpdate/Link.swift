@@ -84,18 +84,14 @@ public struct LinkError: Error, Sendable, Equatable {
     /// The address of the candidate (`LinkProperties.candidate`) to which the link could not be opened; nil: the error is not about a
     /// candidate.
     public var candidate: String?
-    /// True if the link had to end because its values are too short for a request of the session.
-    package var needsLongerValues: Bool
+    /// The action that can remove the reason; nil: unknown.
+    public var remedy: UpdateError.Remedy?
 
-    public init(_ code: Code, _ detail: String, candidate: String? = nil) {
-        self.init(code, detail, candidate: candidate, needsLongerValues: false)
-    }
-
-    package init(_ code: Code, _ detail: String, candidate: String? = nil, needsLongerValues: Bool) {
+    public init(_ code: Code, _ detail: String, candidate: String? = nil, remedy: UpdateError.Remedy? = nil) {
         self.code = code
         self.detail = detail
         self.candidate = candidate
-        self.needsLongerValues = needsLongerValues
+        self.remedy = remedy
     }
 
     public static func == (left: LinkError, right: LinkError) -> Bool { left.code == right.code }

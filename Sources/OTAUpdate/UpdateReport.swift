@@ -331,6 +331,10 @@ public struct UpdateError: Error, Sendable, Equatable {
         case deviceLog
         /// The values of the link are too short. The device or the adapter needs a larger ATT MTU.
         case longerValues
+        /// The bond of this computer does not fit the device, or it is not known whether it was authenticated. So it must be removed.
+        case removeBond
+        /// The device pairs only without authentication. So the user must check that it is the intended device.
+        case checkDevice
     }
 
     public init(

@@ -284,7 +284,7 @@ public struct UpdateSession: UpdateLogic {
     /// Fails the session if a retry cannot succeed. Returns true if the session has failed.
     private mutating func failsAtOnce(_ error: LinkError) -> Bool {
         if !isDeviceReached, let code = error.withoutRetry {
-            fail(UpdateError(code, error.detail))
+            fail(UpdateError(code, error.detail, remedy: error.remedy))
             return true
         }
         return false
@@ -309,8 +309,7 @@ public struct UpdateSession: UpdateLogic {
             let isSilent = conversation.map { !$0.hasAnswered } ?? false
             return fail(
                 UpdateError(
-                    conversation == nil ? .noSuchDevice : code, error.detail, isSilent: isSilent,
-                    remedy: error.needsLongerValues ? .longerValues : nil))
+                    conversation == nil ? .noSuchDevice : code, error.detail, isSilent: isSilent, remedy: error.remedy))
         }
         state = .waiting(until: now + wait)
         if !isDeviceReached { actions.append(.report(.connectionFailed(error))) }

@@ -19,7 +19,7 @@ from cases import Skip, quiet, registered
 
 # The slowest modules run first.
 MODULES = (
-    "fake", "many", "fleet_cases", "faults", "smp_cases", "address_cases", "refusals", "updates", "encoded_cases", "peers", "calculator_cases",
+    "fake", "many", "fleet_cases", "faults", "smp_cases", "address_cases", "bond_cases", "refusals", "updates", "encoded_cases", "peers", "calculator_cases",
     "beacon_cases", "uart_cases", "chat_cases", "hangup_cases", "speed",
 )
 AIR = "per_event 6 loss 0 range 1 advert 0.1 rssi -50 interval 0 steady 0 share 0".split()

@@ -99,6 +99,9 @@ public actor BlueZClient {
         Set(tree.devices.values.filter { $0.adapterName == adapter }.map(\.address))
     }
 
+    /// Whether bluetoothd has a bond with a device.
+    package func isPaired(_ device: BluetoothDevice) -> Bool { tree.devices[device.path]?.isPaired == true }
+
     /// Whether the client is open.
     package var isOpen: Bool { end == nil }
 
@@ -241,8 +244,8 @@ public actor BlueZClient {
         if let agent, agent.generation == tree.generation { return agent.1 }
         let new = PairingAgent(bus) { [weak self] path in
             await self?.tree.devices[path]
-        } onQuestion: { [weak self] path, wasAnswered in
-            await self?.pairingAsked(path, wasAnswered: wasAnswered)
+        } onQuestion: { [weak self] path, wasAnswered, authenticates in
+            await self?.pairingAsked(path, wasAnswered: wasAnswered, authenticates: authenticates)
         }
         agent = (tree.generation, new)
         return new

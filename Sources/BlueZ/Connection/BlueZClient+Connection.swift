@@ -46,7 +46,7 @@ extension BlueZClient {
         reasons[device.path] = nil
         let connection = DeviceConnection(
             self, device, tree.table(of: device.path), mtu: tree.mtu(of: device.path),
-            isShared: established.machine.isShared)
+            isShared: established.machine.isShared, over: tree.adapters[device.adapter]?.address)
         connections[device.path] = connection
         logger.debug(
             "connected", metadata: ["object": "\(device.path)", "mtu": "\(connection.mtu)"])
@@ -75,8 +75,8 @@ extension BlueZClient {
         return ConnectionEnd(reason: reported == .unknown ? reasons[path] ?? .unknown : reported, error: error)
     }
 
-    func pairingAsked(_ device: DBusObjectPath, wasAnswered: Bool) async {
-        await connections[device]?.askedToPair(wasAnswered: wasAnswered)
+    func pairingAsked(_ device: DBusObjectPath, wasAnswered: Bool, authenticates: Bool) async {
+        await connections[device]?.askedToPair(wasAnswered: wasAnswered, authenticates: authenticates)
     }
 
     private func end(_ connection: DeviceConnection, _ attempt: ConnectionAttempt) async {

@@ -169,6 +169,7 @@ extension ConnectionMachine {
         guard let device, tree.devices[device]?.isPaired == true else { return error }
         var error = error
         error.context += "; this machine is paired with the device, but the device may have lost the bond"
+        error.bond = .mismatched
         return error
     }
 

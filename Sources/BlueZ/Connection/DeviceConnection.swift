@@ -16,6 +16,8 @@ public actor DeviceConnection {
     public nonisolated let mtu: Int
     /// True if another program has opened the link. This program then does not end the link.
     public nonisolated let isShared: Bool
+    /// The address of this machine's adapter; nil if bluetoothd has removed the adapter.
+    package nonisolated let adapterAddress: BluetoothAddress?
 
     private let client: BlueZClient
     /// The end of the link; nil while the link is connected.
@@ -27,6 +29,8 @@ public actor DeviceConnection {
     private var refused: [Int: BlueZError] = [:]
     /// Whether bluetoothd has asked this program to pair with the device.
     private(set) var wasAskedToPair = false
+    /// Whether this program has answered a passkey request or a comparison on this link. A bond that then exists is authenticated.
+    package private(set) var hasAuthenticated = false
     private var sockets: [GATTCharacteristic: [PacketSocket]] = [:]
     private var notifying: [GATTCharacteristic: Task<Void, Never>] = [:]
 
@@ -34,8 +38,12 @@ public actor DeviceConnection {
     /// Specification, Vol 3, Part F, 3.2.9).
     public nonisolated var maximumValueLength: Int { min(mtu - 3, 512) }
 
-    init(_ client: BlueZClient, _ device: BluetoothDevice, _ services: [GATTService], mtu: Int?, isShared: Bool) {
+    init(
+        _ client: BlueZClient, _ device: BluetoothDevice, _ services: [GATTService], mtu: Int?, isShared: Bool,
+        over adapterAddress: BluetoothAddress?
+    ) {
         self.client = client
+        self.adapterAddress = adapterAddress
         self.device = device
         self.services = services
         self.mtu = max(23, mtu ?? 23)
@@ -86,12 +94,14 @@ public actor DeviceConnection {
     /// Records a pairing request of the device. If the request was not answered, this method aborts all pending calls. One of these
     /// calls may be the read or write that made bluetoothd start the pairing. After a failed pairing, bluetoothd replies to this
     /// call only after 30 s, and then ends the link (BlueZ 5.66).
-    func askedToPair(wasAnswered: Bool) {
+    func askedToPair(wasAnswered: Bool, authenticates: Bool) {
         wasAskedToPair = true
+        if wasAnswered, authenticates { hasAuthenticated = true }
         guard !wasAnswered else { return }
         for (number, call) in calls {
             refused[number] = BlueZError(
-                .pairingFailed, "the device requires pairing, and its pairing request was not answered")
+                .pairingFailed, "the device requires pairing, and its pairing request was not answered",
+                bond: authenticates ? nil : .unauthenticated)
             call.cancel()
         }
     }
@@ -286,9 +296,18 @@ extension DeviceConnection {
         guard isPaired.first?.unwrapped.boolean != true else { return }
         // The timeout is longer than the 60 s that bluetoothd gives a person to answer.
         _ = try await call("pair", device.path, BlueZName.device, "Pair", timeout: .seconds(90))
-        guard authenticated, !wasAskedToPair else { return }
-        try await client.removeDevice(device.address, over: device.adapter.lastElement)
+        guard authenticated, !hasAuthenticated else { return }
+        try await removeBond()
         throw BlueZError(
-            .pairingFailed, "the pairing is not authenticated, because the device has no display and no keyboard")
+            .pairingFailed, "the pairing is not authenticated, because the device has no display and no keyboard",
+            bond: .unauthenticated)
     }
+
+    /// Removes the device from bluetoothd, and with it the bond and the link.
+    package func removeBond() async throws(BlueZError) {
+        try await client.removeDevice(device.address, over: device.adapter.lastElement)
+    }
+
+    /// Whether bluetoothd has a bond with the device now, as far as it has reported.
+    package var isPaired: Bool { get async { await client.isPaired(device) } }
 }

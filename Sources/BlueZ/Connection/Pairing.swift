@@ -25,8 +25,8 @@ actor PairingAgent {
     private let bus: DBusConnection
     private let device: @Sendable (DBusObjectPath) async -> BluetoothDevice?
     /// The function that the agent calls after each request for a device that has a responder. `wasAnswered` is false if the responder
-    /// refused the pairing.
-    private let onQuestion: @Sendable (DBusObjectPath, _ wasAnswered: Bool) async -> Void
+    /// refused the pairing. `authenticates` is true for a passkey or a comparison.
+    private let onQuestion: @Sendable (DBusObjectPath, _ wasAnswered: Bool, _ authenticates: Bool) async -> Void
     private var entries: [Entry] = []
     private var lastTicket = 0
     /// The I/O capability with which the agent is registered; nil if the agent is not registered.
@@ -37,7 +37,7 @@ actor PairingAgent {
 
     init(
         _ bus: DBusConnection, device: @escaping @Sendable (DBusObjectPath) async -> BluetoothDevice?,
-        onQuestion: @escaping @Sendable (DBusObjectPath, _ wasAnswered: Bool) async -> Void
+        onQuestion: @escaping @Sendable (DBusObjectPath, _ wasAnswered: Bool, _ authenticates: Bool) async -> Void
     ) {
         self.bus = bus
         self.device = device
@@ -126,7 +126,9 @@ actor PairingAgent {
                 // agent refuses the request if the responder refuses all pairings or requires authentication.
                 DBusMethod("RequestAuthorization", takes: [device]) { [weak self] call throws(DBusError) in
                     try await Self.answer(
-                        self?.ask(call) { responder, _ in responder.acceptsUnauthenticated ? [] : nil })
+                        self?.ask(call, authenticates: false) { responder, _ in
+                            responder.acceptsUnauthenticated ? [] : nil
+                        })
                 },
                 DBusMethod("Cancel") { [weak self] _ throws(DBusError) in
                     await self?.cancelQuestion()
@@ -140,7 +142,7 @@ actor PairingAgent {
     }
 
     private func ask(
-        _ call: DBusIncomingCall,
+        _ call: DBusIncomingCall, authenticates: Bool = true,
         _ body: @escaping @Sendable (PairingResponder, BluetoothDevice) async -> [DBusValue]?
     ) async -> [DBusValue]? {
         guard let path = call.arguments.first?.objectPath, let device = await device(path),
@@ -149,7 +151,7 @@ actor PairingAgent {
         let question = Task { await body(responder, device) }
         self.question = question
         let answer = await question.value
-        await onQuestion(path, answer != nil)
+        await onQuestion(path, answer != nil, authenticates)
         return answer
     }
 
@@ -206,6 +208,13 @@ public struct PairingResponder: Sendable {
         responder.acceptsUnauthenticated = false
         return responder
     }()
+
+    /// The same responder, but it refuses a pairing without a passkey and without a comparison.
+    public var requiringAuthentication: PairingResponder {
+        var responder = self
+        responder.acceptsUnauthenticated = false
+        return responder
+    }
 
     /// Pairs with a device whose passkey is known. The passkey is a number from 0 to 999 999.
     public static func passkey(_ passkey: UInt32) -> PairingResponder { PairingResponder(passkey: { _ in passkey }) }

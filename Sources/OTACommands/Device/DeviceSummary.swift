@@ -8,6 +8,8 @@ struct DeviceSummary: Encodable, Sendable {
     /// The address to use in the next command, such as `ble:AA:BB:CC:DD:EE:FF` if the user gave `ble:name=NAME`.
     let address: String
     let name: String?
+    /// The security of the Bluetooth link; nil for other transports.
+    let link: LinkSummary?
     // `product`, `hardware` and `securityCounter` are nil if the update protocol does not report them.
     let product: String?
     let hardware: Int?
@@ -37,6 +39,7 @@ struct DeviceSummary: Encodable, Sendable {
         given = outcome.given
         address = outcome.address
         name = outcome.name
+        link = outcome.security.map { LinkSummary($0) }
         product = device.product
         hardware = device.hardware
         securityCounter = device.securityCounter
@@ -59,6 +62,7 @@ struct DeviceSummary: Encodable, Sendable {
         var rows = [("Device", title)]
         if let product { rows.append(("Product", product + (hardware.map { ", hardware revision \($0)" } ?? ""))) }
         rows.append(("Runs", running))
+        if let link { rows.append(("Link", link.text)) }
         if let securityCounter { rows.append(("Security counter", "\(securityCounter)")) }
         if let packetLength { rows.append(("Packets", "\(packetLength) bytes at most")) }
         guard let trialSeconds else { return rows }

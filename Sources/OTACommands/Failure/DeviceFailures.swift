@@ -68,6 +68,10 @@ extension Failure {
                 return (.unavailable, "check the address, then run: \(again)")
             }
             return (.unavailable, machineAdvice)
+        case .noSuchDevice where error.remedy == .removeBond: return (.unavailable, bondAdvice(invocation))
+        case .linkLost where error.remedy == .removeBond: return (.linkLost, bondAdvice(invocation))
+        case .notPermitted where error.remedy == .removeBond: return (.refused, bondAdvice(invocation))
+        case .notPermitted where error.remedy == .checkDevice: return (.refused, imitationAdvice)
         case .noSuchDevice:
             guard invocation.isBluetooth || invocation.virtualDevice != nil else {
                 return (.unavailable, supportAdvice(invocation, again))
@@ -164,7 +168,7 @@ extension Failure {
                     "sign the image again, with the options of its build and --sha \(bits): "
                         + "otaflash sign IMAGE --as mcuboot --key KEY.pem --version V --header-size N --sha \(bits)"
                 )
-            case .uploadOnly, .deviceLog, .longerValues, nil:
+            case .uploadOnly, .deviceLog, .longerValues, .removeBond, .checkDevice, nil:
                 (.refused, "show the image format, which the device's bootloader must support: \(inspect)\(created)")
             }
         case .counterTooLow:
@@ -307,7 +311,12 @@ extension Failure {
                     "list the services of the device: otaflash gatt services \(invocation.bluetoothDevice ?? "ble:ADDRESS"); "
                         + Self.staleTableAdvice(invocation)
                 )
-            case .notPermitted: (.refused, Self.pairingAdvice(again))
+            case .notPermitted:
+                switch link.remedy {
+                case .removeBond: (.refused, Self.bondAdvice(invocation))
+                case .checkDevice: (.refused, Self.imitationAdvice)
+                default: (.refused, Self.pairingAdvice(again))
+                }
             }
         self.init(link.code.rawValue, exit, error.context, hint: hint)
     }
@@ -318,6 +327,18 @@ extension Failure {
     /// The hint for a Bluetooth device that was not found.
     private static var whereToLook: String {
         "check that the device is switched on and in range; find its address: otaflash scan"
+    }
+
+    /// Returns the hint for a bond that does not fit the device, or whose authentication is not known.
+    private static func bondAdvice(_ invocation: Invocation) -> String {
+        "if the device was erased, or another device was paired under its address, remove the bond: bluetoothctl remove "
+            + "\(invocation.bluetoothAddress); then pair with its passkey: \(invocation.line()) --passkey NNNNNN"
+    }
+
+    /// The hint for a device that pairs without authentication although this is required.
+    private static var imitationAdvice: String {
+        "check that it is the intended device: any device in range can imitate a device without a passkey; to accept the link, omit "
+            + "--passkey and --require-bond"
     }
 
     /// Returns the hint for a device that requires pairing.

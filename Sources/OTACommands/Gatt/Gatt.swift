@@ -45,14 +45,22 @@ extension GattCommand {
         let request = ConnectionRequest(
             address.target(services: [UpdateProtocol.ota.service]), adapter: target.radio.adapter,
             admits: { device throws(BlueZError) in try await lock.take(device) })
-        let pairing = target.radio.pairing.responder(console)
+        let requirement = target.radio.pairing.requirement
+        let given = target.radio.pairing.responder(console)
+        let pairing = requirement == .none ? given : given.requiringAuthentication
         let links = LinkGuard(console.logger)
         defer { links.stop() }
         let client = try await BlueZClient.open(logger: console.logger, links: links)
         let answer: Answer
         do {
             answer = try await Wiring(console: console, invocation: invocation).untilSignalled {
-                try await client.withConnection(request, pairing: pairing) { try await body($0) }
+                try await client.withConnection(request, pairing: pairing) { connection in
+                    let bonds = BondFiles()
+                    try await connection.secure(requirement, bonds)
+                    let answer = try await body(connection)
+                    _ = await connection.security(bonds)
+                    return answer
+                }
             }
         } catch {
             await client.close()

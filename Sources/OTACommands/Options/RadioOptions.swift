@@ -1,15 +1,22 @@
 package import ArgumentParser
 import BlueZ
 import Glibc
+import OTABlueZ
 
 /// The option with the passkey for a device that requires pairing.
 struct PasskeyOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            "The 6-digit passkey for a Bluetooth device that demands pairing (example: 012345). Default: otaflash asks for the passkey "
-                + "on the terminal.",
+            "Require an authenticated Bluetooth link, and pair with this 6-digit passkey if there is no bond (example: 012345). "
+                + "Default: no requirement; if the device demands pairing, otaflash asks for the passkey on the terminal.",
             valueName: "NNNNNN"))
     var passkey: String?
+
+    @Flag(
+        help: ArgumentHelp(
+            "Require a bond with the Bluetooth device. If there is none, pair, and ask for the passkey on the terminal. An existing bond "
+                + "is accepted, unless otaflash has made it without authentication."))
+    var requireBond = false
 
     func validate() throws {
         if passkey != nil, passkeyNumber == nil {
@@ -17,6 +24,12 @@ struct PasskeyOptions: ParsableArguments {
                 "The value of --passkey is not a passkey: expected 6 digits (example: --passkey 012345).")
         }
     }
+
+    /// The security that these options require of a link.
+    var requirement: LinkRequirement { passkey != nil ? .authentication : requireBond ? .bond : .none }
+
+    /// The first of these options that the user gave; nil if the user gave none.
+    var given: String? { passkey != nil ? "--passkey" : requireBond ? "--require-bond" : nil }
 
     /// The passkey as a number from 0 to 999 999; nil if the option was not given, or if its value is not a passkey.
     var passkeyNumber: UInt32? { passkey.flatMap(Self.passkeyNumber) }
@@ -43,7 +56,7 @@ struct RadioOptions: ParsableArguments {
     var adapter: String? { own.adapter }
 
     /// The first Bluetooth option that the user gave, for error messages; nil if the user gave none.
-    var given: String? { adapter != nil ? "--adapter" : pairing.passkey != nil ? "--passkey" : nil }
+    var given: String? { adapter != nil ? "--adapter" : pairing.given }
 }
 
 extension PasskeyOptions {

@@ -77,7 +77,8 @@ struct PushAnswer: CommandAnswer {
     }
 
     var lines: [TerminalLine] {
-        ([verdict] + (due.map { [Self.advice($0)] } ?? []) + (transfer?.sentences ?? [])).map { TerminalLine($0) }
+        ([verdict] + (due.map { [Self.advice($0)] } ?? []) + (transfer?.sentences ?? [])
+            + (device.link.map { ["The link was \($0.text)."] } ?? [])).map { TerminalLine($0) }
     }
 
     private var verdict: String {

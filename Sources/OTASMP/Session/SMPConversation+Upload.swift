@@ -82,7 +82,7 @@ extension SMPConversation {
         let longest = device.packetLimit.length(of: device.longestFrame(valueLength: valueLength))
         guard image.canBeOpened(inPacketsOf: longest) else {
             return breakLink(
-                LinkError(.lost, "packets of \(longest) bytes are too short for an upload", needsLongerValues: true))
+                LinkError(.lost, "packets of \(longest) bytes are too short for an upload", remedy: .longerValues))
         }
         let before = shared.transfer?.chunkSize ?? 0
         // The report shows the longest packet of all links. A later link may have a smaller MTU, so this does not reduce the value.

@@ -246,7 +246,7 @@ package struct SMPConversation: Conversation {
         return LinkError(
             .lost,
             "the link carries values of \(valueLength) bytes and the request has \(length); the device may not reassemble packets",
-            needsLongerValues: true)
+            remedy: .longerValues)
     }
 
     /// Sends a request with the next sequence number.

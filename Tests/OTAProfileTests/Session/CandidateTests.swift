@@ -9,7 +9,6 @@ import Testing
 
     /// A push up to the restart, with one failed attempt to connect to the old address.
     private func restarted(_ options: UpdateOptions = UpdateOptions()) throws -> Conversation {
-        let image = ExampleUpdate.image
         var talk = try Conversation(.push(try ExampleUpdate.bundle(), options))
         talk.comeUp(Device())
         talk.forget()
@@ -27,7 +26,6 @@ import Testing
         talk.expect(.connect)
         talk.tell(.linkDown(LinkError(.timedOut, "nobody was seen")))
         talk.waitForDeadline()
-        #expect(image.count == 600)
         return talk
     }
 
@@ -70,7 +68,7 @@ import Testing
         talk.expect(.find(rejected: ["C0"]))
         while talk.outcome == nil {
             talk.tell(.linkDown(LinkError(.timedOut, "nobody was seen")))
-            talk.waitForDeadline()
+            if talk.outcome == nil { talk.waitForDeadline() }
             talk.forget()
         }
         guard case .failure(let error)? = talk.outcome else { return }
@@ -101,9 +99,32 @@ import Testing
         talk.expect(.acceptCandidate, .link(.write(ExampleUpdate.bytes("05 28"), ProfileChannel.control)))
     }
 
+    @Test("malformed values of a candidate do not count for the device")
+    func malformed() throws {
+        var talk = try restarted()
+        for candidate in ["C0", nil] {
+            talk.forget()
+            talk.tell(
+                .linkUp(
+                    LinkProperties(
+                        channels: [
+                            ProfileChannel.info, ProfileChannel.control, ProfileChannel.data, ProfileChannel.progress,
+                            ProfileChannel.version,
+                        ], maximumValueLength: 244, candidate: candidate)))
+            talk.forget()
+            talk.tell(.link(.value([1], ProfileChannel.info)))
+            // At the second malformed value in a row, a session fails.
+            talk.expect(.disconnect)
+            #expect(talk.outcome == nil)
+            talk.tell(.linkDown(LinkError(.lost, "closed")))
+            talk.waitForDeadline()
+        }
+    }
+
     @Test("the device at its old address is confirmed even after another device was looked at")
     func oldAddress() throws {
         var talk = try restarted()
+        talk.expect(.find(rejected: []))
         talk.comeUp(Device(), candidate: "C0")
         talk.forget()
         talk.tell(.linkDown(LinkError(.lost, "closed")))

@@ -45,7 +45,7 @@ struct PlayedDevice {
     ///   - isDatagram: Whether each packet is one message, as over UDP.
     ///   - refusal: The error with which the device refuses each write with response; nil: the device accepts them.
     ///   - candidate: The address of the candidate for the next link, by the rejected candidates. If it is given, the device does not answer
-    ///     at its address after the first link. Nil: it answers at its address on each link.
+    ///     at its address after its restart. Nil: it answers at its address on each link.
     init(
         _ task: UpdateTask<[SMPImage]>, valueLength: Int = 4096, shorterLinks: [Int: Int] = [:],
         framingOverhead: Int = 0, isDatagram: Bool = false, seed: UInt64 = 1, refusal: LinkError? = nil,
@@ -72,7 +72,7 @@ struct PlayedDevice {
             for action in session.handle(events.removeFirst(), at: now) {
                 switch action {
                 case .acceptCandidate: accepted.append(links)
-                case .connect where candidate != nil && links > 0 && accepted.isEmpty:
+                case .connect where candidate != nil && accepted.isEmpty && frames.contains { $0.isReset }:
                     events.append(.linkDown(LinkError(.timedOut, "no device")))
                 case .connect, .find:
                     var address: String?
@@ -151,6 +151,7 @@ extension SMPFrame {
     var echo: String? { group == 0 && command == 0 ? fields["d"]?.text : nil }
     /// Whether the packet marks an image or checks whether images can be marked.
     var isMark: Bool { group == 1 && command == 0 && operation == .write }
+    var isReset: Bool { group == 0 && command == 5 }
     var isUpload: Bool { group == 1 && command == 1 }
     var fields: [String: CBORValue] { (try? CBORDecoder.decode(body))?.map ?? [:] }
 }

@@ -14,22 +14,18 @@ import Testing
     ) -> (played: PlayedDevice, slots: PlayedSlots, requests: [String: [SMPFrame]]) {
         let slots = PlayedSlots(running: [0: Self.old], known: [image.fileDigest.bytes: image.listed()])
         var candidates = others.map(\.0) + (returns ? ["new"] : [])
-        var linked: [Int: String] = [:]
-        var link = 1
+        var current = ""
         var requests: [String: [SMPFrame]] = [:]
         let played = PlayedDevice(
             .push([SMPImage(image)], options),
             candidate: { rejected in
                 candidates.removeAll { rejected.contains($0) }
-                link += 1
-                linked[link] = candidates.first
-                if candidates.isEmpty { link -= 1 }
+                current = candidates.first ?? ""
                 return candidates.first
             }
-        ) { frame, link in
-            let address = linked[link] ?? ""
-            requests[address, default: []].append(frame)
-            return (others.first { $0.0 == address }?.1 ?? slots).answer(frame)
+        ) { frame, _ in
+            requests[current, default: []].append(frame)
+            return (others.first { $0.0 == current }?.1 ?? slots).answer(frame)
         }
         return (played, slots, requests)
     }
@@ -38,7 +34,7 @@ import Testing
     func newAddress() throws {
         let (played, slots, _) = play(try ExampleImage.make())
         #expect(played.report?.outcome == .confirmed && slots.isConfirmed(0), "\(String(describing: played.outcome))")
-        #expect(played.accepted == [2] && played.report?.transfer?.disconnects == 0)
+        #expect(played.accepted == [played.links] && played.report?.transfer?.disconnects == 0)
         #expect(
             played.reports.contains(.note("after its restart, the device has the new address new"))
                 && played.reports.filter { $0 == .reconnected }.count == 1)
@@ -59,7 +55,7 @@ import Testing
             #expect(requests[address]?.map { [$0.group, UInt16($0.command)] } == [[1, 0]], "\(address)")
             #expect(requests[address]?.allSatisfy { $0.operation == .read } == true)
         }
-        #expect(played.accepted == [4] && played.report?.transfer?.disconnects == 0)
+        #expect(played.accepted == [played.links] && played.report?.transfer?.disconnects == 0)
     }
 
     @Test("if only other devices are seen, did-not-return names them and the difference")

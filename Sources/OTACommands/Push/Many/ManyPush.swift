@@ -55,6 +55,7 @@ struct ManyPush {
         // Several devices cannot prompt on one terminal at the same time. So without `--passkey`, a pairing that needs a passkey is
         // refused.
         shared.pairing = targets.pairing.passkeyNumber.map { .passkey($0) } ?? .unattended
+        shared.requirement = targets.pairing.requirement
         shared.logger = console.logger
         shared.links = links
         shared.bluetooth = client
