@@ -295,6 +295,11 @@ public struct UpdateSession: UpdateLogic {
         // restart or to confirm is sent, because the link can be lost before the answer arrives.
         if let end = conversation?.shared.restartDeadline {
             guard now < end else {
+                // The device is back, but it refuses each request, or its bond is lost. So it did return.
+                if error.code == .refused || error.code == .notPermitted || error.remedy == .removeBond {
+                    let code = error.code == .refused ? UpdateError.Code.attributeRefused : .notPermitted
+                    return fail(UpdateError(code, error.detail, remedy: error.remedy))
+                }
                 return fail(
                     UpdateError(.didNotReturn, "the device did not return after its restart\(search.summary)"))
             }

@@ -141,6 +141,34 @@ import Testing
         #expect(error.isSilent == !hasAnswered)
     }
 
+    @Test("a device that returns but refuses each request ends the session with attribute-refused, and not with did-not-return")
+    func refusalsAfterRestart() {
+        let refusal = Script.Step.reconnect(.afterLoss(LinkError(.refused, "why")))
+        var rig = Rig(Script([.restart(.seconds(60), reportsPhase: true)] + Array(repeating: refusal, count: 100)))
+        while rig.error == nil, rig.now < .seconds(300) {
+            rig.tell(.linkUp(Rig.link))
+            rig.tell(.link(.subscribed(Rig.channel)))
+            rig.tell(.linkDown(Rig.lost))
+            if rig.error == nil { rig.waitForDeadline() }
+        }
+        #expect(rig.error == .attributeRefused && rig.now >= .seconds(60))
+    }
+
+    @Test("a device that returns without its bond ends the session with not-permitted and the advice to remove the bond")
+    func bondLostAtRestart() {
+        var rig = Rig(Script([.restart(.seconds(60), reportsPhase: true)]))
+        rig.tell(.linkUp(Rig.link))
+        rig.tell(.link(.subscribed(Rig.channel)))
+        rig.tell(.linkDown(Rig.lost))
+        while rig.error == nil, rig.now < .seconds(300) {
+            rig.waitForDeadline()
+            rig.tell(.linkDown(LinkError(.lost, "no encryption", remedy: .removeBond)))
+        }
+        guard case .fail(let error)? = rig.actions.last else { return }
+        #expect(error.code == .notPermitted && error.remedy == .removeBond && error.context == "no encryption")
+        #expect(rig.now >= .seconds(60))
+    }
+
     @Test("a restarting device is looked for until the restart window ends", arguments: [false, true])
     func restart(reportsPhase: Bool) {
         var rig = Rig(Script([.restart(.seconds(60), reportsPhase: reportsPhase)]))
