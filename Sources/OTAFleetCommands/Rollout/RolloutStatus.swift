@@ -10,10 +10,10 @@ struct RolloutStatus: Command {
         commandName: "status", abstract: "Show the progress of a rollout.",
         discussion: """
             status shows the state of the rollout, its stage, and the number of devices in each state. 'otaflash rollout \
-            create --help' defines the states of a finished device. The known devices are the devices in 'otaflash fleet \
-            devices' that the rollout admits and that are not held. Only devices with a product in that list count: a gateway \
-            writes the product when the first update of a device starts. Until the rollout is complete, a gateway also updates \
-            the devices that it finds later.
+            create --help' defines the states of a finished device. The known devices are the enrolled devices in \
+            'otaflash fleet devices' that the rollout admits and that are not held. Only devices with a product in \
+            that list count: a gateway writes the product when the first update of a device starts. Until the rollout \
+            is complete, a gateway also updates the devices that it finds later.
 
             A rollout is complete when its last stage has started, and all known devices (at least one) have been finished for 24 h. \
             With --wait, status ends in these cases:
