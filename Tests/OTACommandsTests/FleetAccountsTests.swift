@@ -192,8 +192,14 @@ import Testing
         let words = ["fleet", "init", "--config", "nats.conf", "--force"]
         let replaced = try await sandbox.run(words)
         #expect(replaced.out.contains("\nnext: reload the server: nats-server --signal reload\n"), "\(replaced.out)")
-        let new = try await sandbox.run("fleet", "init", "--config", "new.conf")
-        #expect(new.out.contains("\nnext: start the server: nats-server -c new.conf\n"), "\(new.out)")
+        #expect(replaced.out.contains("  operator.nk (existing)\n"), "\(replaced.out)")
+        // Without a configuration, nobody knows who made the credentials.
+        let foreign = try await sandbox.run("fleet", "init", "--config", "new.conf")
+        #expect(foreign.exit == 73 && foreign.err.contains("the credentials operator.nk already exist"), "\(foreign.err)")
+        #expect(!FileManager.default.fileExists(atPath: sandbox.path("new.conf")))
+        _ = try await sandbox.shell("mkdir fresh")
+        let new = try await sandbox.run("fleet", "init", "--config", "fresh/nats.conf")
+        #expect(new.out.contains("\nnext: start the server: nats-server -c fresh/nats.conf\n"), "\(new.out)")
         #expect(try await write("--gateway", "a.b", "--force").exit == 64)
         #expect(try await write("--server", "nats://127.0.0.1:1").exit == 64)
     }

@@ -17,7 +17,7 @@ struct FleetInit: Command {
 
             Step 1 (--config): init writes the configuration of the server. In the same folder, it creates the credentials of each \
             user, as files with an NKey, the key of a NATS user: operator.nk, controller.nk, and gateway-NAME.nk for each --gateway. \
-            A user whose file exists keeps these credentials. The configuration permits only the gateways of --gateway, so name all \
+            With --force, a user whose file exists keeps these credentials. The configuration permits only the gateways of --gateway, so name all \
             of them, also if you write it again with --force. It has two accounts, so that a gateway cannot write the records of \
             operators.
 
@@ -60,7 +60,7 @@ struct FleetInit: Command {
             valueName: "folder"))
     var storeDir = "/var/lib/nats"
 
-    @Flag(help: "With --config: replace an existing configuration. Credentials are never replaced.")
+    @Flag(help: "With --config: replace an existing configuration, and keep the existing credentials.")
     var force = false
 
     @Option(
@@ -105,12 +105,15 @@ struct FleetInit: Command {
     /// Writes the configuration, and the credentials that do not exist.
     private func write(_ file: FilePath) throws -> FleetInitAnswer.Configuration {
         let isReplaced = (try? file.stat()) != nil
+        let output = try configurationFile(file)
         let folder = file.removingLastComponent()
         var users: [FleetInitAnswer.User] = []
         func user(_ role: String, _ name: String, _ gateway: String? = nil) throws -> ServerConfiguration.User {
             let path = folder.appending("\(name).nk")
+            let isKept = (try? path.stat()) != nil
+            guard force || !isKept else { throw foreign(path) }
             let key = try Credentials.publicKey(at: path)
-            users.append(.init(role: role, gateway: gateway, key: key, credentials: path.string))
+            users.append(.init(role: role, gateway: gateway, key: key, credentials: path.string, isKept: isKept))
             return .init(name: gateway ?? name, key: key, inboxPrefix: NATSOptions.inboxPrefix(ofUser: key))
         }
         let names = try gateways.map { text in
@@ -125,10 +128,16 @@ struct FleetInit: Command {
             controllers: [try user("controller", "controller")],
             gateways: try names.map { try user("gateway", "gateway-\($0)", $0) }
         ).text
-        let output = try configurationFile(file)
         try Array(text.utf8).withUnsafeBytes { try output.write($0, at: 0) }
         try output.commit()
         return .init(file: file.string, listen: listen, users: users, isReplaced: isReplaced)
+    }
+
+    /// Credentials without a configuration can be from somebody else, who then has a user of the new server.
+    private func foreign(_ credentials: FilePath) -> Failure {
+        Failure(
+            SigningError.Code.outputExists.rawValue, .cannotCreate, "the credentials \(credentials) already exist",
+            hint: "if you made them, keep them: --force; otherwise remove them: rm \(credentials.string.shellQuoted)")
     }
 
     private func configurationFile(_ file: FilePath) throws -> OutputFile {
@@ -169,6 +178,10 @@ struct FleetInitAnswer: CommandAnswer {
         let role: String
         let gateway: String?
         let key, credentials: String
+        /// True if the file existed before.
+        let isKept: Bool
+
+        private enum CodingKeys: CodingKey { case role, gateway, key, credentials }
     }
     struct Configuration: Encodable, Sendable {
         let file, listen: String
@@ -197,7 +210,9 @@ struct FleetInitAnswer: CommandAnswer {
 
     var lines: [TerminalLine] {
         guard let configuration else { return check?.lines ?? [] }
-        let rows = configuration.users.map { ($0.gateway.map { "gateway \($0)" } ?? $0.role, $0.credentials) }
+        let rows = configuration.users.map {
+            ($0.gateway.map { "gateway \($0)" } ?? $0.role, $0.credentials + ($0.isKept ? " (existing)" : ""))
+        }
         let start = "start the server: nats-server -c \(configuration.file)"
         let create =
             "otaflash fleet init --server nats://\(configuration.listen) --credentials \(configuration.users[0].credentials)"
