@@ -404,7 +404,8 @@ def push_to_zephyrs_buffers(lab, *without, mtu, size, image_size):
     transfer = check(lab.push(image, bridge).done(), image)
     lab.assert_nothing_left()
     counts = until(lambda: bridge.events("buffers"), 10, "the connection has ended")[-1]
-    lab.figure(f"{told(transfer)}; dropped packets {counts['dropped']}, answers without memory {counts['refused']}")
+    lab.figure(told(transfer))
+    lab.figure(f"dropped packets {counts['dropped']}, answers without memory {counts['refused']}")
     assert transfer["disconnects"] == 0 and counts["free"] == 4, (transfer, counts)
     return transfer
 

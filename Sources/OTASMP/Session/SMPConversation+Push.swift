@@ -93,7 +93,10 @@ extension SMPConversation {
         switch plan.step {
         case .upload(let image):
             // The trial of an earlier push may have been confirmed. Its time limit does not apply to the upload.
-            if restart == .none { (shared.restartDeadline, self.push?.sawTrial) = (nil, false) }
+            if restart == .none {
+                shared.restartDeadline = nil
+                self.push?.sawTrial = false
+            }
             if isReady(for: list) { begin(image) }
         case .mark(let image, let digest): if isReady(for: list) { markListed(image, digest: digest) }
         case .restart:
