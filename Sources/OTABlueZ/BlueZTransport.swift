@@ -64,7 +64,7 @@ public final class BlueZTransport: Transport {
         var request = ConnectionRequest(address.target(services: services), adapter: adapter, services: services)
         // Before the first connection, bluetoothd reports the advertised name. After a connection, it reports the name in the GAP service.
         request.admits = { device throws(BlueZError) in
-            names.note(device)
+            await names.note(device)
             try await admits?(device)
         }
         request.limit = limit
@@ -86,7 +86,8 @@ public final class BlueZTransport: Transport {
             let client = try await state.shared.client()
             return try await client.withConnection(await state.request, pairing: responder) { connection in
                 try await connection.secure(requirement, bonds)
-                await state.connected(connection, others: await client.knownAddresses(over: connection.device.adapterName))
+                let known = await client.knownAddresses(over: connection.device.adapterName)
+                await state.connected(connection, others: known)
                 let link = QueuedLink(LinkProperties(connection))
                 let commands = BlueZCommands(connection, receive, pairs: !responder.refusesAll)
                 opened(link)
@@ -105,7 +106,9 @@ public final class BlueZTransport: Transport {
     /// Removes a bond that this transport has made without authentication. Call this method after a failed task: the bond could be with
     /// another device that imitates the intended one, and would then prevent links to the intended device.
     package func removeUnauthenticatedBond() async {
-        guard let device = await state.unauthenticatedBond, let client = try? await state.shared.client() else { return }
+        guard let device = await state.unauthenticatedBond, let client = try? await state.shared.client() else {
+            return
+        }
         try? await client.removeDevice(device.address, over: device.adapterName)
     }
 
@@ -212,14 +215,15 @@ private actor TransportState {
     /// Records the device of a link that has just opened.
     ///
     /// - Parameter others: the addresses that bluetoothd knows now.
-    func connected(_ connection: DeviceConnection, others: Set<BluetoothAddress>) {
+    func connected(_ connection: DeviceConnection, others: Set<BluetoothAddress>) async {
         let device = connection.device
         request.target = .address(device.address)
         request.refreshesCache = false
-        names.note(device)
+        await names.note(device)
+        let all = await names.all
         let earlier = (try? likeness.get().others) ?? []
         likeness = Likeness.of(
-            device, names: names.all, services: request.services.intersection(connection.services.map(\.uuid)),
+            device, names: all, services: request.services.intersection(connection.services.map(\.uuid)),
             others: earlier.union(others).subtracting([device.address]))
     }
 
@@ -240,14 +244,10 @@ private actor TransportState {
 }
 
 /// The names under which bluetoothd has reported the device.
-private final class SeenNames: Sendable {
-    private let names = Mutex(Set<String>())
+private actor SeenNames {
+    private(set) var all: Set<String> = []
 
-    var all: Set<String> { names.withLock { $0 } }
-
-    func note(_ device: BluetoothDevice) {
-        if let name = device.name { names.withLock { _ = $0.insert(name) } }
-    }
+    func note(_ device: BluetoothDevice) { if let name = device.name { all.insert(name) } }
 }
 
 /// A link to a candidate. It reports that the session has accepted the candidate.

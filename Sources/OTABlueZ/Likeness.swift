@@ -82,8 +82,9 @@ package struct CandidateScan {
     /// The description of a scan that has found neither the device nor a candidate.
     package func failure(after limit: Duration) -> String {
         let name = likeness.names.sorted().map { "“\($0)”" }.joined(separator: " or ")
-        let known =
-            earlier.isEmpty ? "" : "; \(earlier.count) with this name \(earlier.count == 1 ? "was" : "were") there before the restart"
-        return "\(likeness.address) was not seen within \(limit.components.seconds) s, and no new device with the name \(name)\(known)"
+        let seen = "\(earlier.count) with this name \(earlier.count == 1 ? "was" : "were") there before the restart"
+        let seconds = limit.components.seconds
+        return "\(likeness.address) was not seen within \(seconds) s, and no new device with the name \(name)"
+            + (earlier.isEmpty ? "" : "; \(seen)")
     }
 }

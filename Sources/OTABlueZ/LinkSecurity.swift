@@ -81,7 +81,8 @@ extension DeviceConnection {
             // Without a request to this program, the passkey cannot be the reason.
             guard error.code == .pairingFailed, error.bond == nil, !hasAuthenticated else { throw error }
             throw BlueZError(
-                .pairingFailed, "an authenticated link is required, and the device did not pair with a passkey: \(error.context)",
+                .pairingFailed,
+                "an authenticated link is required, and the device did not pair with a passkey: \(error.context)",
                 bond: .unauthenticated)
         }
     }

@@ -15,7 +15,8 @@ package struct BondFiles: BondRecords {
     package func isAuthenticated(_ bond: Bond) -> Bool? {
         for isAuthenticated in [false, true] {
             guard let path = Self.path(bond, isAuthenticated) else { return nil }
-            if let status = try? path.stat(followTargetSymlink: false), status.type == .regular { return isAuthenticated }
+            let status = try? path.stat(followTargetSymlink: false)
+            if status?.type == .regular { return isAuthenticated }
         }
         return nil
     }
@@ -27,7 +28,8 @@ package struct BondFiles: BondRecords {
         guard let isAuthenticated, let path = Self.path(bond, isAuthenticated) else { return }
         try? Folder.create(path.removingLastComponent())
         let file = try? FileDescriptor.open(
-            path, .writeOnly, options: [.create, .exclusiveCreate, .noFollow, .closeOnExec], permissions: .ownerReadWrite)
+            path, .writeOnly, options: [.create, .exclusiveCreate, .noFollow, .closeOnExec],
+            permissions: .ownerReadWrite)
         try? file?.close()
     }
 

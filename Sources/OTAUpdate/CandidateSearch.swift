@@ -45,7 +45,8 @@ struct CandidateSearch: Sendable {
         guard !rejections.isEmpty else { return missing }
         let list = rejections.prefix(Self.mostNames).map { "\($0.address) \($0.reason)" }.joined(separator: "; ")
         let more = rejections.count > Self.mostNames ? "; …" : ""
-        let devices = rejections.count == 1 ? "1 other device with its name was" : "\(rejections.count) other devices with its name were"
+        let count = rejections.count
+        let devices = "\(count) other \(count == 1 ? "device" : "devices") with its name \(count == 1 ? "was" : "were")"
         return "\(missing); \(devices) seen and left alone: \(list)\(more)"
     }
 }

@@ -46,13 +46,14 @@ import Testing
         #expect(!scan.note(.disappeared(other)) && scan.candidates.isEmpty)
     }
 
-    @Test("a device is no candidate without the name, the service or a random address, with a bond or a link, or after a rejection")
+    @Test("a device of another kind, with a bond or a link, or with a rejection is no candidate")
     func others() throws {
         var scan = CandidateScan(try Self.likeness(others: ["C0:00:00:00:00:09"]), rejected: ["C0:00:00:00:00:08"])
         let others = [
             try Self.device("C0:00:00:00:00:02", name: nil), try Self.device("C0:00:00:00:00:02", name: "Lam"),
             try Self.device("C0:00:00:00:00:02", services: []), try Self.device("C0:00:00:00:00:02", kind: "public"),
-            try Self.device("C0:00:00:00:00:02", isPaired: true), try Self.device("C0:00:00:00:00:02", isConnected: true),
+            try Self.device("C0:00:00:00:00:02", isPaired: true),
+            try Self.device("C0:00:00:00:00:02", isConnected: true),
             try Self.device("C0:00:00:00:00:08"), try Self.device("C0:00:00:00:00:09"),
         ]
         for other in others { #expect(!scan.note(.appeared(other)) && scan.candidates.isEmpty, "\(other)") }
@@ -67,7 +68,8 @@ import Testing
         arguments: [(true, "random", "Lamp"), (false, "public", "Lamp"), (false, "random", nil)])
     func unrecognizable(_ isPaired: Bool, _ kind: String, _ name: String?) throws {
         let device = try Self.device(Self.old, name: name, kind: kind, isPaired: isPaired)
-        let likeness = Likeness.of(device, names: Set([name].compactMap { $0 }), services: device.serviceUUIDs, others: [])
+        let names = Set([name].compactMap { $0 })
+        let likeness = Likeness.of(device, names: names, services: device.serviceUUIDs, others: [])
         #expect(throws: Unrecognizable.self) { try likeness.get() }
     }
 }

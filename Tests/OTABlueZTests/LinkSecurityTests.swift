@@ -90,7 +90,9 @@ import Testing
                 #expect(try await push(world, transport).outcome == .confirmed)
                 #expect(await transport.security == LinkSecurity(isEncrypted: true, isAuthenticated: record))
             } else {
-                let error = await #expect(throws: UpdateError(.notPermitted, "")) { _ = try await push(world, transport) }
+                let error = await #expect(throws: UpdateError(.notPermitted, "")) {
+                    _ = try await push(world, transport)
+                }
                 #expect(error?.remedy == .removeBond && !fake.runs(world.release))
             }
             #expect(await fake.isPaired, "an existing bond stays")

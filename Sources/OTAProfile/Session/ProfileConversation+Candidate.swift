@@ -34,7 +34,9 @@ extension ProfileConversation {
         if info.product != before.info.product { return "is the product \(info.product)" }
         if info.hardware != before.info.hardware { return "has the hardware revision \(info.hardware)" }
         guard candidate.state == .trial else { return "runs version \(candidate.version), which is not on trial" }
-        guard push.preflight.runs(on: candidate) else { return "has another image on trial, version \(candidate.version)" }
+        guard push.preflight.runs(on: candidate) else {
+            return "has another image on trial, version \(candidate.version)"
+        }
         // During a trial, a device reports the security counter of its old image.
         if info.securityCounter != before.info.securityCounter {
             return "has the security counter \(info.securityCounter)"

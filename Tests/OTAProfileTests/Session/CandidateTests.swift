@@ -35,7 +35,8 @@ import Testing
         talk.expect(.find(rejected: []))
         talk.comeUp(Self.trial, candidate: "C0")
         talk.expect(.acceptCandidate, .link(.write(ExampleUpdate.bytes("05 28"), ProfileChannel.control)))
-        #expect(talk.reports.suffix(3) == [.reconnected, .note("after its restart, the device has the new address C0"), .phase(.confirm)])
+        let note = UpdateProgress.note("after its restart, the device has the new address C0")
+        #expect(talk.reports.suffix(3) == [.reconnected, note, .phase(.confirm)])
         // From now on, the new address is the address of the device.
         talk.tell(.linkDown(LinkError(.lost, "gone")))
         talk.waitForDeadline()
@@ -76,12 +77,13 @@ import Testing
             error == UpdateError(.didNotReturn, "")
                 && error.context
                     == "the device did not return after its restart: nobody was seen; 1 other device with its name was seen and left alone: "
-                    + "C0 " + difference)
+                    + "C0 " + difference
+        )
         #expect(talk.now < .seconds(90), "a candidate does not extend the restart window")
         #expect(!talk.reports.contains { if case .linkLost = $0 { true } else { false } })
     }
 
-    @Test("a candidate whose link fails twice, or that has no OTA service, is left alone; the device is then still found")
+    @Test("a candidate whose link fails twice, or without the OTA service, is left alone")
     func unreadable() throws {
         var talk = try restarted()
         for address in ["C0", "C0"] {
