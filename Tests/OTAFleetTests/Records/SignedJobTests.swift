@@ -18,7 +18,7 @@ import Testing
             _ = try list.add(release: sign(release), named: release.id)
             _ = try list.add(rollout: sign(rollout), named: rollout.name)
             var controller = try StageMachine(fixtures.verified(rollout), progress: nil, memory: SerialMemory())
-            let step = controller.step([], at: .at(0))
+            let step = controller.step([], in: .none, at: .at(0))
             let progress = try #require(step)
             _ = try list.add(progress: sign(progress, fixtures.controllerKey), of: rollout.name, at: .at(0))
         }
