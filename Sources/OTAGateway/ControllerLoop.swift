@@ -177,7 +177,9 @@ struct ControllerLoop<C: Clock> where C.Duration == Duration {
                 machines[name]
                 ?? StageMachine(rollout, progress: wishes.progress(of: name), memory: wishes.memory)
             machine.update(rollout)
-            if let next = machine.step(records, unreadable: unreadable.count, in: list, at: moment) { write(next, &group) }
+            if let next = machine.step(records, unreadable: unreadable.count, in: list, at: moment) {
+                write(next, &group)
+            }
             machines[name] = machine
             controller.report(.counted(name, machine.counts, notEnrolled: machine.notEnrolled))
         }

@@ -193,9 +193,10 @@ import Testing
         let replaced = try await sandbox.run(words)
         #expect(replaced.out.contains("\nnext: reload the server: nats-server --signal reload\n"), "\(replaced.out)")
         #expect(replaced.out.contains("  operator.nk (existing)\n"), "\(replaced.out)")
-        // Without a configuration, nobody knows who made the credentials.
+        // Without a configuration, the author of the credentials is unknown.
         let foreign = try await sandbox.run("fleet", "init", "--config", "new.conf")
-        #expect(foreign.exit == 73 && foreign.err.contains("the credentials operator.nk already exist"), "\(foreign.err)")
+        #expect(
+            foreign.exit == 73 && foreign.err.contains("the credentials operator.nk already exist"), "\(foreign.err)")
         #expect(!FileManager.default.fileExists(atPath: sandbox.path("new.conf")))
         _ = try await sandbox.shell("mkdir fresh")
         let new = try await sandbox.run("fleet", "init", "--config", "fresh/nats.conf")

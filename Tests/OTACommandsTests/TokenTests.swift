@@ -246,7 +246,8 @@ import Testing
         try await sandbox.makeKey("--key-type", "EC:edwards25519", "--label", "twin", "--id", "07")
         try await sandbox.makeKey("--key-type", "EC:edwards25519", "--label", "half", "--id", "08")
         try await sandbox.pkcs11Tool(["--delete-object", "--type", "pubkey", "--id", "08"])
-        _ = try await sandbox.shell("cp \"$(/sbin/ldconfig -p | sed -n 's/.*libz.so.1 .* => //p' | head -n 1)\" plain.so")
+        _ = try await sandbox.shell(
+            "cp \"$(/sbin/ldconfig -p | sed -n 's/.*libz.so.1 .* => //p' | head -n 1)\" plain.so")
         for (key, code, exit, message) in [
             ("pkcs11:token=other", "no-such-token", 69, "no token \"other\"; there are: \"release\" (serial "),
             ("pkcs11:serial=0", "no-such-token", 69, "no token that matches the URI"),
@@ -263,7 +264,8 @@ import Testing
                 "/nonexistent.so: it cannot be loaded"
             ),
             (
-                "pkcs11:object=fw?module-path=\(sandbox.path("plain.so"))", "token-unavailable", 69, "is not a PKCS#11 module"
+                "pkcs11:object=fw?module-path=\(sandbox.path("plain.so"))", "token-unavailable", 69,
+                "is not a PKCS#11 module"
             ),
             ("pkcs11:object=fw?module-path=libsofthsm2.so", "token-unavailable", 69, "is not absolute: libsofthsm2.so"),
             ("pkcs11:object=fw?module-path=\(sandbox.folder)", "token-unavailable", 69, "it is not a file"),
@@ -277,7 +279,8 @@ import Testing
         #expect(try await sign(sandbox, String(hinted)).exit == 0)
         _ = try await sandbox.shell("rm out.otaf; mkfifo pipe.so")
         for path in ["./libsofthsm2.so", "libsofthsm2.so"] {
-            let relative = try await sign(sandbox, env: ["OTAFLASH_PKCS11_MODULE": path, "LD_LIBRARY_PATH": "/usr/lib/softhsm"])
+            let relative = try await sign(
+                sandbox, env: ["OTAFLASH_PKCS11_MODULE": path, "LD_LIBRARY_PATH": "/usr/lib/softhsm"])
             try expect(relative, "token-unavailable", 69, "is not absolute: \(path)", sandbox: sandbox)
         }
         let pipe = try await sign(sandbox, "pkcs11:object=fw?module-path=\(sandbox.path("pipe.so"))")

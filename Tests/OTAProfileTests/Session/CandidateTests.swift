@@ -24,7 +24,7 @@ import Testing
         talk.tell(.linkDown(LinkError(.lost, "closed")))
         talk.waitForDeadline()
         talk.expect(.connect)
-        talk.tell(.linkDown(LinkError(.timedOut, "nobody was seen")))
+        talk.tell(.linkDown(LinkError(.timedOut, "no advertisement was seen")))
         talk.waitForDeadline()
         return talk
     }
@@ -68,7 +68,7 @@ import Testing
         talk.waitForDeadline()
         talk.expect(.find(rejected: ["C0"]))
         while talk.outcome == nil {
-            talk.tell(.linkDown(LinkError(.timedOut, "nobody was seen")))
+            talk.tell(.linkDown(LinkError(.timedOut, "no advertisement was seen")))
             if talk.outcome == nil { talk.waitForDeadline() }
             talk.forget()
         }
@@ -76,7 +76,7 @@ import Testing
         #expect(
             error == UpdateError(.didNotReturn, "")
                 && error.context
-                    == "the device did not return after its restart: nobody was seen; 1 other device with its name was seen and left alone: "
+                    == "the device did not return after its restart: no advertisement was seen; 1 other device with its name was seen and left alone: "
                     + "C0 " + difference
         )
         #expect(talk.now < .seconds(90), "a candidate does not extend the restart window")

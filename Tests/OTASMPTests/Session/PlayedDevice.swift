@@ -79,7 +79,7 @@ struct PlayedDevice {
                     if case .find(let rejected) = action, let candidate {
                         address = candidate(rejected)
                         guard address != nil else {
-                            events.append(.linkDown(LinkError(.timedOut, "nobody was seen")))
+                            events.append(.linkDown(LinkError(.timedOut, "no advertisement was seen")))
                             break
                         }
                     }
@@ -91,7 +91,8 @@ struct PlayedDevice {
                         .linkUp(
                             LinkProperties(
                                 channels: [SMPChannel.value], maximumValueLength: length,
-                                preservesMessageBoundaries: isDatagram, framingOverhead: framingOverhead, candidate: address)))
+                                preservesMessageBoundaries: isDatagram, framingOverhead: framingOverhead,
+                                candidate: address)))
                 case .disconnect:
                     events = isUp ? [.linkDown(LinkError(.lost, "closed"))] : []
                     isUp = false

@@ -65,7 +65,7 @@ import Testing
         let error = #expect(throws: UpdateError(.didNotReturn, "")) { try played.outcome?.get() }
         #expect(
             error?.context
-                == "the device did not return after its restart: nobody was seen; 1 other device with its name was seen and left alone: "
+                == "the device did not return after its restart: no advertisement was seen; 1 other device with its name was seen and left alone: "
                 + "other runs version 1.0.0, which is not on trial")
         #expect(requests["other"]?.count == 1)
     }
