@@ -10,6 +10,7 @@ public final class BlueZTransport: Transport {
     private let state: TransportState
     private let responder: PairingResponder
     private let requirement: LinkRequirement
+    private let findsNewAddress: Bool
     private let bonds: (any BondRecords)?
     private let settles: (@Sendable (BluetoothDevice, _ isDevice: Bool) async -> Void)?
 
@@ -44,6 +45,8 @@ public final class BlueZTransport: Transport {
     ///   - requirement: the security that each link must have before its first request.
     ///   - bonds: the records of the bonds that otaflash has made; nil: no records.
     ///   - client: the client. All links of the transport open over this client.
+    ///   - findsNewAddress: whether a restarted device is searched under a new address. Pass false if several devices with the same name
+    ///     are updated at once: each of them could be taken for another one.
     ///   - isUrgent: returns true if the next link is urgent; nil: no link is urgent. An urgent link opens before the waiting links of
     ///     other transports that are not urgent.
     ///   - settles: is called for each candidate that `admits` has checked (`Transport.runLink(rejecting:opened:receive:)`), at the end of
@@ -51,13 +54,13 @@ public final class BlueZTransport: Transport {
     package init(
         _ address: BLEAddress, services: Set<UInt128>, adapter: String?, pairing responder: PairingResponder,
         requiring requirement: LinkRequirement = .none, bonds: (any BondRecords)? = nil,
-        sharing client: SharedBlueZClient, limit: Duration = .seconds(10),
+        sharing client: SharedBlueZClient, limit: Duration = .seconds(10), findsNewAddress: Bool = true,
         isUrgent: (@Sendable () -> Bool)? = nil,
         admits: (@Sendable (BluetoothDevice) async throws(BlueZError) -> Void)? = nil,
         settles: (@Sendable (BluetoothDevice, _ isDevice: Bool) async -> Void)? = nil
     ) {
         self.responder = requirement == .none ? responder : responder.requiringAuthentication
-        (self.requirement, self.bonds) = (requirement, bonds)
+        (self.requirement, self.bonds, self.findsNewAddress) = (requirement, bonds, findsNewAddress)
         self.settles = settles
         let names = SeenNames()
         let services = Set(services.map { BluetoothUUID($0) })
@@ -82,9 +85,15 @@ public final class BlueZTransport: Transport {
     /// - Throws: `unavailable` if there is no bus, no bluetoothd or no powered adapter; `noSuchDevice` if no device or more than one
     ///   device matches (the detail lists the matching devices); `timedOut`; `lost`; the error of `admits`, as a `LinkError`.
     public func runLink(opened: (any Link) -> Void, receive: @escaping LinkSink) async throws(LinkError) -> LinkError {
+        try await runLink(await state.nextRequest, opened, receive)
+    }
+
+    private func runLink(
+        _ request: ConnectionRequest, _ opened: (any Link) -> Void, _ receive: @escaping LinkSink
+    ) async throws(LinkError) -> LinkError {
         try await translated { () async throws in
             let client = try await state.shared.client()
-            return try await client.withConnection(await state.request, pairing: responder) { connection in
+            return try await client.withConnection(request, pairing: responder) { connection in
                 try await connection.secure(requirement, bonds)
                 let known = await client.knownAddresses(over: connection.device.adapterName)
                 await state.connected(connection, others: known)
@@ -105,8 +114,12 @@ public final class BlueZTransport: Transport {
 
     /// Removes a bond that this transport has made without authentication. Call this method after a failed task: the bond could be with
     /// another device that imitates the intended one, and would then prevent links to the intended device.
+    ///
+    /// Without a requirement, the bond stays: the intended device may have made it, and may refuse a second pairing.
     package func removeUnauthenticatedBond() async {
-        guard let device = await state.unauthenticatedBond, let client = try? await state.shared.client() else {
+        guard requirement != .none, let device = await state.unauthenticatedBond,
+            let client = try? await state.shared.client()
+        else {
             return
         }
         try? await client.removeDevice(device.address, over: device.adapterName)
@@ -120,6 +133,8 @@ public final class BlueZTransport: Transport {
     public func runLink(
         rejecting rejected: Set<String>, opened: (any Link) -> Void, receive: @escaping LinkSink
     ) async throws(LinkError) -> LinkError {
+        // The link to a candidate would not have the required security.
+        guard requirement == .none, findsNewAddress else { return try await runLink(opened: opened, receive: receive) }
         let likeness: Likeness
         switch await state.likeness {
         case .success(let known): likeness = known
@@ -133,7 +148,8 @@ public final class BlueZTransport: Transport {
         let candidate = try await translated { () async throws in
             try await state.shared.client().find(likeness, rejecting: rejected, over: adapter, limit: limit)
         }
-        guard let candidate else { return try await runLink(opened: opened, receive: receive) }
+        // The scan has just heard the device, or has taken its whole time.
+        guard let candidate else { return try await runLink(await state.request, opened, receive) }
         do throws(LinkError) {
             return try await runLink(candidate: candidate, opened: opened, receive: receive)
         } catch {
@@ -230,7 +246,8 @@ private actor TransportState {
     /// Records the security of a link that ends.
     func secured(_ connection: DeviceConnection, _ security: LinkSecurity) {
         self.security = self.security?.joined(security) ?? security
-        guard security.isEncrypted, !connection.device.isPaired else { return }
+        if security.isEncrypted { likeness = .failure(.paired) }
+        guard security.isEncrypted, !connection.wasPaired else { return }
         unauthenticatedBond = security.isAuthenticated == true ? nil : connection.device
     }
 

@@ -17,7 +17,7 @@ package struct Likeness: Sendable, Equatable {
     ) -> Result<Likeness, Unrecognizable> {
         let reason =
             if device.isPaired {
-                "bluetoothd resolves the private addresses of a paired device"
+                Unrecognizable.paired.text
             } else if device.addressKind == .public {
                 "a device with a public address keeps its address"
             } else if names.isEmpty {
@@ -46,6 +46,8 @@ package struct Likeness: Sendable, Equatable {
 /// The reason why a device cannot be recognized under a new address.
 package struct Unrecognizable: Error, Equatable {
     package var text: String
+
+    package static let paired = Unrecognizable(text: "bluetoothd resolves the private addresses of a paired device")
 }
 
 /// Chooses the device of the next link in a scan: the restarted device at its known address, or a candidate.

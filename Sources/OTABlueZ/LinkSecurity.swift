@@ -52,17 +52,22 @@ public protocol BondRecords: Sendable {
 }
 
 extension DeviceConnection {
-    private nonisolated var bond: Bond? { adapterAddress.map { Bond(adapter: $0, device: device.address) } }
+    private var bond: Bond? {
+        get async {
+            guard let adapterAddress else { return nil }
+            return Bond(adapter: adapterAddress, device: await address)
+        }
+    }
 
     /// Ensures that the link has the required security. Pairs with the device if there is no bond.
     ///
-    /// - Throws: ``BlueZError/Code/pairingFailed`` if the link does not have the required security. A bond that this method has made is then
+    /// - Throws: ``BlueZError/Code/pairingFailed`` if the link does not have the required security. A bond that was made on this link is then
     ///   removed.
     package func secure(_ requirement: LinkRequirement, _ records: (any BondRecords)?) async throws(BlueZError) {
-        if !device.isPaired, let bond { records?.record(bond, isAuthenticated: nil) }
+        if !wasPaired, let bond = await bond { records?.record(bond, isAuthenticated: nil) }
         guard requirement != .none else { return }
-        guard device.isPaired else { return try await pairWithAuthentication() }
-        switch (requirement, bond.flatMap { records?.isAuthenticated($0) }) {
+        guard wasPaired else { return try await pairWithAuthentication(records) }
+        switch (requirement, await bond.flatMap { records?.isAuthenticated($0) }) {
         case (_, true?), (.bond, nil), (.none, _): return
         case (_, false?):
             throw BlueZError(
@@ -76,7 +81,7 @@ extension DeviceConnection {
         }
     }
 
-    private func pairWithAuthentication() async throws(BlueZError) {
+    private func pairWithAuthentication(_ records: (any BondRecords)?) async throws(BlueZError) {
         do throws(BlueZError) { try await pair(authenticated: true) } catch {
             // Without a request to this program, the passkey cannot be the reason.
             guard error.code == .pairingFailed, error.bond == nil, !hasAuthenticated else { throw error }
@@ -85,14 +90,23 @@ extension DeviceConnection {
                 "an authenticated link is required, and the device did not pair with a passkey: \(error.context)",
                 bond: .unauthenticated)
         }
+        // The device may have paired while the link opened. `pair` then finds a bond.
+        guard hasAuthenticated else {
+            try? await removeBond()
+            throw BlueZError(.pairingFailed, "the device paired without authentication", bond: .unauthenticated)
+        }
+        // Recorded at once: if this program is killed, the next one must know the bond.
+        if let bond = await bond { records?.record(bond, isAuthenticated: true) }
     }
 
     /// Returns the security of the link at its end, and records a bond that was made on this link.
     package func security(_ records: (any BondRecords)?) async -> LinkSecurity {
-        let isPaired = await self.isPaired
-        guard isPaired else { return LinkSecurity(isEncrypted: false, isAuthenticated: false) }
-        let known = device.isPaired ? bond.flatMap { records?.isAuthenticated($0) } : hasAuthenticated
-        if !device.isPaired, let bond { records?.record(bond, isAuthenticated: hasAuthenticated) }
-        return LinkSecurity(isEncrypted: true, isAuthenticated: known)
+        guard await isPaired else { return LinkSecurity(isEncrypted: false, isAuthenticated: false) }
+        let bond = await bond
+        if wasPaired {
+            return LinkSecurity(isEncrypted: true, isAuthenticated: bond.flatMap { records?.isAuthenticated($0) })
+        }
+        if let bond { records?.record(bond, isAuthenticated: hasAuthenticated) }
+        return LinkSecurity(isEncrypted: true, isAuthenticated: hasAuthenticated)
     }
 }

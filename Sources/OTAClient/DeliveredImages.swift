@@ -87,7 +87,7 @@ extension DeliveredImages {
     ///
     /// The address of a serial port is not recorded, because the next device at this port may be another one.
     static func record(_ update: VerifiedUpdate, _ result: UpdateResult) {
-        guard case .images(let images) = update, [.confirmed, .alreadyRunning].contains(result.report.outcome),
+        guard case .images(let images) = update, result.report.outcome == .confirmed,
             !result.address.hasPrefix("serial:")
         else { return }
         let now = time(nil)

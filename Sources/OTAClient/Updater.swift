@@ -211,7 +211,7 @@ private struct Run {
             pairing: choice.task.isDryRun ? .refusing : options.pairing,
             requiring: choice.task.isDryRun ? .none : options.requirement, bonds: BondFiles(),
             sharing: options.bluetooth ?? SharedBlueZClient(logger: options.logger, links: options.links),
-            isUrgent: { trial.isSet },
+            findsNewAddress: options.bluetooth == nil, isUrgent: { trial.isSet },
             admits: { device throws(BlueZError) in try await lock.take(device) },
             settles: { await lock.settle($0, isDevice: $1) })
         let session = choice.session(seed: UInt64.random(in: 0 ... .max))

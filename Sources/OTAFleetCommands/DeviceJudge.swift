@@ -29,6 +29,9 @@ struct DeviceJudge {
         let job = signed.job(of: record, at: now)
         let name = record.rollout.map { "\($0)" } ?? ""
         if record.state == .held { return "held: otaflash device release \(record.device)" }
+        if job == .unsigned, let rollout = signed.rollouts.first(where: { $0.value.name == record.rollout }) {
+            return "the record has not the product of the rollout \(name), \(rollout.value.selection.product)"
+        }
         if job == .unsigned { return "no operator has signed the rollout \(name)" }
         if job == .unchecked, record.rollout != nil { return "the rollout \(name) is of an unknown operator" }
         let bounded = record.bounded(by: job)

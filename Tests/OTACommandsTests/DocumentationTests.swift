@@ -108,8 +108,13 @@ import Testing
                     ]),
                 .run(
                     "export OTAFLASH_FLEET_CREDENTIALS",
-                    ["--timeout 5m": "--timeout 5m; kill $gateway $controller; wait $gateway $controller; kill $server"]
-                ),
+                    [:]),
+                .run(
+                    "otaflash fleet devices --gateway attic",
+                    ["device reset --gateway attic": "device reset --gateway desk"]),
+                .run(
+                    "otaflash fleet clean",
+                    ["fleet clean": "fleet clean; kill $gateway $controller; wait $gateway $controller; kill $server"]),
             ]),
         Page(
             name: "docs/mcuboot.md", setup: mcubootImage,

@@ -58,7 +58,7 @@ import Testing
         for (name, reason) in [("lab-1", "rolled-back"), ("lab-2", "rolled-back"), ("lab-3", "holder-gone")] {
             let record =
                 #"{"schema":1,"device":"\#(name)","product":"demo","version":"1.0.0","state":"given-up","#
-                + #""rollout":"winter","rollout_created":"2026-01-02T03:04:05Z","attempt":3,"gateway":"desk","#
+                + #""rollout":"spring","rollout_created":"2026-01-02T03:04:05Z","attempt":3,"gateway":"desk","#
                 + #""life":"4f1c09ab","beat":4,"reason":"\#(reason)","at":"2026-01-02T03:05:00Z"}"#
             let key = RecordKey(.devices, try #require(RecordName(name)))
             _ = try await store.write(Array(record.utf8), at: key, expecting: .absent)

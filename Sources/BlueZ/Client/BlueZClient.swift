@@ -31,6 +31,8 @@ public actor BlueZClient {
     /// The reason for the end of each device's last link. bluetoothd reports the reason since BlueZ 5.83.
     var reasons: [DBusObjectPath: DisconnectReason] = [:]
     var connections: [DBusObjectPath: DeviceConnection] = [:]
+    /// The devices to which this program connects now.
+    var openings: [DBusObjectPath: DeviceConnection.Opening] = [:]
 
     /// The pairing agent, and the value of `tree.generation` when the agent was created. If bluetoothd stops, `tree.generation` increases,
     /// and the client needs a new agent. `agent` is nil if the client has not created an agent.

@@ -46,7 +46,8 @@ extension BlueZClient {
         reasons[device.path] = nil
         let connection = DeviceConnection(
             self, device, tree.table(of: device.path), mtu: tree.mtu(of: device.path),
-            isShared: established.machine.isShared, over: tree.adapters[device.adapter]?.address)
+            isShared: established.machine.isShared, over: tree.adapters[device.adapter]?.address,
+            openings.removeValue(forKey: device.path) ?? .init(wasPaired: device.isPaired))
         connections[device.path] = connection
         logger.debug(
             "connected", metadata: ["object": "\(device.path)", "mtu": "\(connection.mtu)"])
@@ -76,8 +77,12 @@ extension BlueZClient {
     }
 
     func pairingAsked(_ device: DBusObjectPath, wasAnswered: Bool, authenticates: Bool) async {
+        openings[device]?.hasAuthenticated = wasAnswered && authenticates
         await connections[device]?.askedToPair(wasAnswered: wasAnswered, authenticates: authenticates)
     }
+
+    /// Records whether a device has a bond before a call of `Connect`.
+    func opens(_ device: DBusObjectPath) { openings[device] = .init(wasPaired: tree.devices[device]?.isPaired == true) }
 
     private func end(_ connection: DeviceConnection, _ attempt: ConnectionAttempt) async {
         connections[connection.device.path] = nil

@@ -60,6 +60,7 @@ actor ConnectionAttempt {
     private func connect(_ device: DBusObjectPath, _ isShared: Bool) async throws(BlueZError) {
         if let responder, agent == nil { try await register(responder, for: device) }
         if !isShared { own(device) }
+        await client.opens(device)
         // The connection machine ends the attempt before this timeout, because the time limit of the machine is shorter.
         _ = try await client.call("connect to \(target)", device, BlueZName.device, "Connect", timeout: .seconds(60))
         isConnected = true

@@ -16,6 +16,8 @@ public actor DeviceConnection {
     public nonisolated let mtu: Int
     /// True if another program has opened the link. This program then does not end the link.
     public nonisolated let isShared: Bool
+    /// Whether a bond existed before this program connected.
+    package nonisolated let wasPaired: Bool
     /// The address of this machine's adapter; nil if bluetoothd has removed the adapter.
     package nonisolated let adapterAddress: BluetoothAddress?
 
@@ -29,8 +31,9 @@ public actor DeviceConnection {
     private var refused: [Int: BlueZError] = [:]
     /// Whether bluetoothd has asked this program to pair with the device.
     private(set) var wasAskedToPair = false
-    /// Whether this program has answered a passkey request or a comparison on this link. A bond that then exists is authenticated.
-    package private(set) var hasAuthenticated = false
+    /// Whether this program has answered the passkey request or the comparison of the last pairing on this link. A bond that then exists
+    /// is authenticated.
+    package private(set) var hasAuthenticated: Bool
     private var sockets: [GATTCharacteristic: [PacketSocket]] = [:]
     private var notifying: [GATTCharacteristic: Task<Void, Never>] = [:]
 
@@ -40,8 +43,9 @@ public actor DeviceConnection {
 
     init(
         _ client: BlueZClient, _ device: BluetoothDevice, _ services: [GATTService], mtu: Int?, isShared: Bool,
-        over adapterAddress: BluetoothAddress?
+        over adapterAddress: BluetoothAddress?, _ opening: Opening
     ) {
+        (wasPaired, hasAuthenticated) = (opening.wasPaired, opening.hasAuthenticated)
         self.client = client
         self.adapterAddress = adapterAddress
         self.device = device
@@ -49,6 +53,12 @@ public actor DeviceConnection {
         self.mtu = max(23, mtu ?? 23)
         self.isShared = isShared
         executor = client.executor
+    }
+
+    /// The pairing of the device while its link opened. A device can ask for it before its services are known.
+    struct Opening {
+        var wasPaired: Bool
+        var hasAuthenticated = false
     }
 
     /// Returns the first characteristic with this UUID in a service with the UUID `service`. Throws ``BlueZError/Code/noSuchObject``
@@ -96,7 +106,7 @@ public actor DeviceConnection {
     /// call only after 30 s, and then ends the link (BlueZ 5.66).
     func askedToPair(wasAnswered: Bool, authenticates: Bool) {
         wasAskedToPair = true
-        if wasAnswered, authenticates { hasAuthenticated = true }
+        hasAuthenticated = wasAnswered && authenticates
         guard !wasAnswered else { return }
         for (number, call) in calls {
             refused[number] = BlueZError(
@@ -294,6 +304,8 @@ extension DeviceConnection {
         let isPaired = try await call(
             "pair", device.path, BlueZName.properties, "Get", [.string(BlueZName.device), .string("Paired")])
         guard isPaired.first?.unwrapped.boolean != true else { return }
+        // A request that needs a bond comes after the end of an earlier pairing, so its answers do not count for this one.
+        if !authenticated { hasAuthenticated = false }
         // The timeout is longer than the 60 s that bluetoothd gives a person to answer.
         _ = try await call("pair", device.path, BlueZName.device, "Pair", timeout: .seconds(90))
         guard authenticated, !hasAuthenticated else { return }
@@ -305,7 +317,12 @@ extension DeviceConnection {
 
     /// Removes the device from bluetoothd, and with it the bond and the link.
     package func removeBond() async throws(BlueZError) {
-        try await client.removeDevice(device.address, over: device.adapter.lastElement)
+        try await client.removeDevice(await address, over: device.adapter.lastElement)
+    }
+
+    /// The address of the device now. bluetoothd replaces a private address by the identity address when it pairs.
+    package var address: BluetoothAddress {
+        get async { await client.tree.devices[device.path]?.address ?? device.address }
     }
 
     /// Whether bluetoothd has a bond with the device now, as far as it has reported.

@@ -37,7 +37,7 @@ struct Status: DeviceCommand {
     /// the push can send a delta.
     private func resume(_ device: DeviceDescription) -> String {
         var invocation = Invocation(command: "push", file: "BUNDLE", target)
-        if device.largestBase ?? 0 > 0 { invocation.options = ["--base", "RUNNING_BUNDLE"] }
+        if device.largestBase ?? 0 > 0 { invocation.options += ["--base", "RUNNING_BUNDLE"] }
         return invocation.again.line()
     }
 }

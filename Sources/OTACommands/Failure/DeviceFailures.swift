@@ -332,7 +332,7 @@ extension Failure {
     /// Returns the hint for a bond that does not fit the device, or whose authentication is not known.
     private static func bondAdvice(_ invocation: Invocation) -> String {
         "if the device was erased, or another device was paired under its address, remove the bond: bluetoothctl remove "
-            + "\(invocation.bluetoothAddress); then pair with its passkey: \(invocation.line()) --passkey NNNNNN"
+            + "\(invocation.bluetoothAddress); then pair with its passkey: \(withPasskey(invocation.line()))"
     }
 
     /// The hint for a device that pairs without authentication although this is required.
@@ -343,6 +343,10 @@ extension Failure {
 
     /// Returns the hint for a device that requires pairing.
     private static func pairingAdvice(_ again: String) -> String {
-        "the device demands pairing: enter its six-digit passkey at the prompt, or run: \(again) --passkey NNNNNN"
+        "the device demands pairing: enter its six-digit passkey at the prompt, or run: \(withPasskey(again))"
+    }
+
+    private static func withPasskey(_ line: String) -> String {
+        line.contains(" --passkey ") ? line : "\(line) --passkey NNNNNN"
     }
 }

@@ -38,6 +38,7 @@ package struct Invocation: Sendable {
     init(command: String, file: String? = nil, _ target: DeviceOptions, trust: [String] = []) {
         self.init(command: command, file: file, device: target.device, trust: trust)
         adapter = target.radio.adapter
+        options = target.radio.pairing.words
         updateProtocol = target.session.updateProtocol.forced?.rawValue
     }
 

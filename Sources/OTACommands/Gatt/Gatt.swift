@@ -57,9 +57,14 @@ extension GattCommand {
                 try await client.withConnection(request, pairing: pairing) { connection in
                     let bonds = BondFiles()
                     try await connection.secure(requirement, bonds)
-                    let answer = try await body(connection)
-                    _ = await connection.security(bonds)
-                    return answer
+                    do {
+                        let answer = try await body(connection)
+                        _ = await connection.security(bonds)
+                        return answer
+                    } catch {
+                        _ = await connection.security(bonds)
+                        throw error
+                    }
                 }
             }
         } catch {

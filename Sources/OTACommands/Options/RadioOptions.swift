@@ -31,6 +31,9 @@ struct PasskeyOptions: ParsableArguments {
     /// The first of these options that the user gave; nil if the user gave none.
     var given: String? { passkey != nil ? "--passkey" : requireBond ? "--require-bond" : nil }
 
+    /// These options as words of the command line. Hints repeat them. They do not contain the passkey, because a hint can be in a log.
+    var words: [String] { (passkey == nil ? [] : ["--passkey", "NNNNNN"]) + (requireBond ? ["--require-bond"] : []) }
+
     /// The passkey as a number from 0 to 999 999; nil if the option was not given, or if its value is not a passkey.
     var passkeyNumber: UInt32? { passkey.flatMap(Self.passkeyNumber) }
 

@@ -83,7 +83,7 @@ struct Push: DeviceCommand {
 
     var invocation: Invocation {
         var invocation = Invocation(command: Self.name, file: file, target, trust: trust.trust)
-        invocation.options = given.map(\.argument) + base.flatMap { ["--base", $0] }
+        invocation.options += given.map(\.argument) + base.flatMap { ["--base", $0] }
         if targets.areMany {
             invocation.device = nil
             invocation.adapter = nil

@@ -55,6 +55,8 @@ public struct DeviceMachine: Sendable {
     private var isHeard = false
     /// The version that this gateway last read from the device; nil: not read.
     public private(set) var heardVersion: SemanticVersion?
+    /// The product that this gateway last read from the device; nil: not read.
+    private var heardProduct: ProductName?
     /// The waiting time of this gateway before it takes the lease (``Contention``).
     private var delay = Duration.zero
     /// The rollout of the current wish, and the start of its waiting time; nil if there is no wish.
@@ -135,6 +137,7 @@ public struct DeviceMachine: Sendable {
         record.product = product ?? record.product
         record.version = version ?? record.version
         heardVersion = version ?? heardVersion
+        heardProduct = product ?? heardProduct
         isHeard = true
         self.delay = delay
     }
@@ -304,7 +307,7 @@ public struct DeviceMachine: Sendable {
     private mutating func adopt(
         _ stored: DeviceRecord?, _ revision: UInt64, isOwn: Bool = false, at moment: Moment
     ) {
-        let (product, version) = (record.product, record.version)
+        let version = record.version
         if job?.lease != nil, !isOwn, stored?.state != .running || stored?.isSameAttempt(as: record) != true {
             job?.isLost = true
         }
@@ -312,7 +315,7 @@ public struct DeviceMachine: Sendable {
         // This gateway read the product and the version from the device after the record was written, so they replace those in the record.
         // Exception: in the state `done`, the version in the record was written after the update.
         if record.state != .done { record.version = version ?? record.version }
-        record.product = product ?? record.product
+        record.product = heardProduct ?? record.product
         self.revision = revision
         if watch == nil { watch = LeaseWatch(revision: revision, at: moment.now) }
         watch?.see(revision: revision, at: moment.now)

@@ -243,11 +243,18 @@ public struct WishList: Sendable {
         guard let name = record.rollout else { return .unchecked }
         if let rollout = entries[name]?.rollout {
             guard record.product == rollout.value.selection.product else { return .unsigned }
-            return .signed(created: rollout.value.created, version: release(for: rollout)?.value.version)
+            // An abort that replaces a lost rollout is later than the lost rollout, and must not exclude the rollouts between them.
+            let (created, recorded) = (rollout.value.created, record.rolloutCreated ?? rollout.value.created)
+            return .signed(
+                created: rollout.value.replacesLostRollout ? min(created, recorded) : created,
+                version: release(for: rollout)?.value.version)
         }
         // Gateways with different operators would otherwise update the device in turn, to the rollouts of their operators.
         let now = wall?.advanced(by: Rollout.clockTolerance)
-        guard refused.contains(name), let created = record.rolloutCreated, now.map({ created <= $0 }) ?? true else {
+        // The store may have lost a rollout that this machine has accepted. Its devices must not return to older rollouts.
+        guard refused.contains(name) || memory.hasAccepted(name), let created = record.rolloutCreated,
+            now.map({ created <= $0 }) ?? true
+        else {
             return .unsigned
         }
         return .unchecked

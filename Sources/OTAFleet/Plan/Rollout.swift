@@ -113,6 +113,10 @@ public struct Rollout: SignedPayload {
             created.advanced(by: 1))
     }
 
+    /// Whether this is an abort that replaces a rollout which the store has lost. It is later than the lost rollout. `rollout create`
+    /// makes no rollout that expires after 1 s.
+    var replacesLostRollout: Bool { state == .aborted && expires == created.advanced(by: 1) }
+
     private init(
         _ name: RolloutName, _ state: State, serial: Int, _ release: FleetRelease, _ selection: Selection,
         _ stages: [Stage], _ halt: Halt, _ attempts: Int, _ enrolment: Enrolment, _ salt: [UInt8],

@@ -90,10 +90,10 @@ public struct DeviceRecord: Sendable, Hashable {
 
     /// Creates the record of a device after a signed reset. It has no job.
     ///
-    /// - Parameter old: the record before the reset; nil if it is not valid. Its groups, product and version stay.
+    /// - Parameter old: the record before the reset; nil if it is not valid. Its groups, product, version and first time stay.
     public init(of reset: DeviceReset, signed: SignedRecord, replacing old: DeviceRecord?) {
         self.init(device: reset.device)
-        (product, version, groups) = (old?.product, old?.version, old?.groups ?? [])
+        (product, version, groups, since) = (old?.product, old?.version, old?.groups ?? [], old?.since)
         at = reset.at
         fields.set("reset", signed.fields)
     }

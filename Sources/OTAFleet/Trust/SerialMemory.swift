@@ -35,6 +35,9 @@ public struct SerialMemory: Sendable, Hashable {
     /// The highest accepted serial of a rollout's progress; 0 if no progress was accepted. A controller continues from this number.
     public func progressSerial(of rollout: RolloutName) -> Int { entries["progress \(rollout)"]?.serial ?? 0 }
 
+    /// Whether this machine has accepted a record of a rollout, which the store may have lost since.
+    public func hasAccepted(_ rollout: RolloutName) -> Bool { entries["rollout \(rollout)"] != nil }
+
     private mutating func accept(_ key: String, _ serial: Int, _ digest: SHA256Digest) throws(FleetError) -> Bool {
         let known = entries[key]
         if let known {

@@ -16,7 +16,7 @@ enum EnrolmentOption {
     static func devices(in file: String) throws -> [DeviceID] {
         let devices = try DeviceList.list(in: file).map { given in
             // The text of an address is never an ID, because it contains ':'.
-            if let id = DeviceID(given.text) { return id }
+            if let id = id(given.text) { return id }
             do { return try DeviceID(of: DeviceAddress(given.text)) } catch {
                 throw Failure.usage(
                     "\(given.place ?? file): '\(given.text)' is not the ID or the address of a device",
@@ -28,6 +28,18 @@ enum EnrolmentOption {
                 "\(file) has no device", hint: "write one ID on each line; the known IDs: otaflash fleet devices")
         }
         return devices
+    }
+
+    /// Returns nil if a text is not an ID as a gateway makes it, so that a mistyped ID does not enrol nothing.
+    private static func id(_ text: String) -> DeviceID? {
+        guard let dash = text.firstIndex(of: "-") else { return nil }
+        let rest = text[text.index(after: dash)...]
+        switch text[..<dash] {
+        case "ble":
+            return rest.utf8.count == 12 && rest.allSatisfy(\.isHexDigit) ? DeviceID("ble-\(rest.uppercased())") : nil
+        case "udp", "serial", "sim": return DeviceID(text)
+        default: return nil
+        }
     }
 
     /// Returns the list of enrolled devices, which also contains the devices that a stage names.

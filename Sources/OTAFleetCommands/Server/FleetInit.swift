@@ -111,7 +111,6 @@ struct FleetInit: Command {
         func user(_ role: String, _ name: String, _ gateway: String? = nil) throws -> ServerConfiguration.User {
             let path = folder.appending("\(name).nk")
             let isKept = (try? path.stat()) != nil
-            guard force || !isKept else { throw foreign(path) }
             let key = try Credentials.publicKey(at: path)
             users.append(.init(role: role, gateway: gateway, key: key, credentials: path.string, isKept: isKept))
             return .init(name: gateway ?? name, key: key, inboxPrefix: NATSOptions.inboxPrefix(ofUser: key))
@@ -123,6 +122,11 @@ struct FleetInit: Command {
             }
             return name.text
         }
+        guard Set(names).count == names.count else {
+            throw Failure.usage("a gateway is given twice", hint: "give each name once")
+        }
+        let all = (["operator", "controller"] + names.map { "gateway-\($0)" }).map { folder.appending("\($0).nk") }
+        if !force, let existing = all.first(where: { (try? $0.stat()) != nil }) { throw foreign(existing) }
         let text = ServerConfiguration(
             listen: listen, storeFolder: storeDir, operators: [try user("operator", "operator")],
             controllers: [try user("controller", "controller")],

@@ -150,6 +150,7 @@ extension RadioOptions {
     fileprivate static var none: RadioOptions {
         var pairing = PasskeyOptions()
         pairing.passkey = nil
+        pairing.requireBond = false
         return RadioOptions(adapter: nil, pairing)
     }
 }
