@@ -14,15 +14,18 @@ SIZE, VERSION = 128 << 10, "2.0.0"
 
 
 class Fleet:
-    """The store of a fleet, with a rollout of one release to all devices."""
+    """The store of a fleet, with a rollout of one release to all devices. `devices` are enrolled."""
 
-    def __init__(self, lab):
+    def __init__(self, lab, devices):
         self.lab, self.store = lab, lab.folder / "fleet.db"
         lab.make("keygen", lab.folder / "ops")
         self.operators = lab.folder / "ops.pub.pem"
         key = ("--key", lab.folder / "ops.pem", "--store", self.store)
+        enrolled = lab.folder / "enrolled"
+        enrolled.write_text("".join(f"ble:{device.address}\n" for device in devices))
         published = self.json("release", "publish", lab.bundle(SIZE, VERSION), *key, "--trust", lab.public)
-        self.json("rollout", "create", "spring", "--release", published["release"]["id"], "--select", "product=demo", *key)
+        self.json("rollout", "create", "spring", "--release", published["release"]["id"], "--select", "product=demo",
+                  "--enrolled", enrolled, *key)
 
     def json(self, *words, exit_code=0, seconds=30):
         process = Process([self.lab.binary, *words, "--format", "json"], words[0], env=self.lab.environment)
@@ -68,8 +71,8 @@ class Fleet:
 def gateway_finds_devices(lab):
     """A gateway finds four devices with a scan, reads each one once, and updates all of them."""
     lab.need_otaflash()
-    fleet = Fleet(lab)
     devices = lab.bumbles(4)
+    fleet = Fleet(lab, devices)
     gateway = fleet.gateway("desk", "hci0")
     fleet.wait(120)
     fleet.assert_updated_once(devices)
@@ -84,8 +87,8 @@ def gateway_is_killed(lab):
     confirmed once."""
     lab.need_otaflash()
     lab.air("set", "interval", 50)
-    fleet = Fleet(lab)
     devices = lab.bumbles(4, first=2)
+    fleet = Fleet(lab, devices)
     gateways = {"desk": fleet.gateway("desk", "hci0"), "shelf": fleet.gateway("shelf", "hci1")}
 
     record = until(lambda: next((it for it in fleet.devices() if it.get("phase") == "transfer"), None), 60, "a transfer")
