@@ -79,13 +79,16 @@ import Testing
             let published = try await sandbox.run(
                 "release", "publish", "fw.otaf", "--key", "ops.pem", "--trust", "world.pub.pem", "--format", "json")
             let release = try #require(try published.json().release?.id?.string, "\(published.err)")
+            try sandbox.write("mine", Array("ble:00:AA:01:01:00:42\n".utf8))
             let created = try await sandbox.run(
-                "rollout", "create", "spring", "--release", release, "--select", "product=demo", "--key", "ops.pem")
+                "rollout", "create", "spring", "--release", release, "--select", "product=demo", "--enrolled", "mine",
+                "--key",
+                "ops.pem")
             #expect(created.exit == 0, "\(created.err)")
             let run = try await sandbox.shell(
                 """
                 "$0" gateway run --name desk --all --trust world.pub.pem --operators ops.pub.pem --format json >gateway.json & gateway=$!
-                "$0" rollout status spring --operators ops.pub.pem --wait; status=$?
+                "$0" rollout status spring --operators ops.pub.pem --wait --timeout 5m; status=$?
                 kill $gateway; wait $gateway; exit $status
                 """, env: Sandbox.environment(of: world))
             #expect(run.exit == 0, "\(run.err)")
