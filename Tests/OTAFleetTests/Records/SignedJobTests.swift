@@ -105,7 +105,7 @@ import Testing
         #expect(next.selection.includes(product: done.product, version: done.bounded(by: job).version, groups: []))
     }
 
-    @Test("a job of a rollout that the store has lost counts on a machine that has accepted it, unless it is from the future")
+    @Test("a job of a rollout that the store has lost counts where it was accepted, unless it is from the future")
     func lostRollout() throws {
         let rig = try Rig()
         let created = rig.rollout.created
