@@ -100,6 +100,10 @@ import Testing
         #expect(failed.count == 4)
         #expect(
             failed[1] == ["lab-1", "rolled-back", "spring", "1.0.0", "3", "desk", "2026-01-02T03:05:00Z"], "\(failed)")
+        let devices = try await fleet.sandbox.run(["fleet", "devices", "--format", "json"] + trust).json().devices?
+            .array
+        let obstacle = devices?.first { $0.id?.string == "lab-1" }?.no_update_because?.string
+        #expect(obstacle == "given up in spring: create a new rollout")
     }
 
     @Test("texts of a gateway cannot add elements, and the page refers to no other file")
