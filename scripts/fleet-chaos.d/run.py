@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 from checks import Checks, local_events, local_salt, nats_events, nats_salt
-from fleet import Farm, Server, cluster, controller, gateway, hostile, raise_file_limit
+from fleet import Farm, Server, cluster, controller, gateway, raise_file_limit
 
 OLD, NEW = "1.0.0", "1.1.0"
 
@@ -65,7 +65,7 @@ class Run:
         kept = {name: os.environ[name] for name in ("PATH", "LANG", "OTAFLASH_MUTANT") if name in os.environ}
         self.environment = {**kept, "HOME": str(folder), "OTAFLASH_STATE_DIR": str(folder / "state"), "SWIFT_BACKTRACE": "enable=no"}
         self.store = ["--store", folder / "fleet.db"]
-        self.processes, self.gateways, self.controllers, self.hostile = [], [], [], []
+        self.processes, self.gateways, self.controllers = [], [], []
         self.servers = []
         self.checks = Checks()
         self.figures = {}
@@ -133,17 +133,13 @@ class Run:
             self.gateways.append(process)
         if self.servers:
             self.controllers = [controller(self.programs, self.folder, self.environment, number, self.store) for number in range(2)]
-        if self.servers and not chosen.bad:
-            names = [device_id(address).decode() for address in addresses]
-            for number in range(max(1, chosen.gateways // 20)):
-                self.hostile.append(hostile(sys.executable, self.folder, self.environment, number, names, self.urls, chosen.seed))
-        self.processes += self.gateways + self.controllers + self.hostile
+        self.processes += self.gateways + self.controllers
 
     def play(self):
         """Starts the gateways, and plays the faults until almost all devices are confirmed. Then waits for the end of the rollout."""
         chosen = self.chosen
         begun = time.monotonic()
-        for process in self.gateways + self.controllers + self.hostile:
+        for process in self.gateways + self.controllers:
             process.start()
         words = [self.programs / "otaflash-fleet", "rollout", "status", "chaos", "--operators", "ops.pub.pem", "--wait"]
         words += ["--timeout", f"{int(chosen.limit)}s", "--format", "json", *self.store]
@@ -194,9 +190,6 @@ class Run:
                 action()
         finally:
             status.kill()
-            for process in self.hostile:
-                self.checks.demand(not process.poll(), f"{process.name} ended by itself: {self.folder}/{process.name}.log")
-                process.kill()
         self.figures["seconds"] = round(time.monotonic() - begun, 1)
         return status.wait()
 
