@@ -148,7 +148,7 @@ public final class BlueZTransport: Transport {
         let candidate = try await translated { () async throws in
             try await state.shared.client().find(likeness, rejecting: rejected, over: adapter, limit: limit)
         }
-        // The scan has just heard the device, or has taken its whole time.
+        // The scan has just heard the device.
         guard let candidate else { return try await runLink(await state.request, opened, receive) }
         do throws(LinkError) {
             return try await runLink(candidate: candidate, opened: opened, receive: receive)

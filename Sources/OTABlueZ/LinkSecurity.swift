@@ -90,11 +90,6 @@ extension DeviceConnection {
                 "an authenticated link is required, and the device did not pair with a passkey: \(error.context)",
                 bond: .unauthenticated)
         }
-        // The device may have paired while the link opened. `pair` then finds a bond.
-        guard hasAuthenticated else {
-            try? await removeBond()
-            throw BlueZError(.pairingFailed, "the device paired without authentication", bond: .unauthenticated)
-        }
         // Recorded at once: if this program is killed, the next one must know the bond.
         if let bond = await bond { records?.record(bond, isAuthenticated: true) }
     }

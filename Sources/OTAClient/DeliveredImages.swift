@@ -68,16 +68,11 @@ package struct DeliveredImages: Sendable, Equatable {
     /// Replaces the file in the state folder. A failure is ignored: the next push then sends the images again.
     func save() {
         guard let folder = try? Environment.stateFolder() else { return }
-        let path = folder.appending(Self.fileName)
-        let part = folder.appending("\(Self.fileName).\(getpid())")
         do {
             try Folder.create(folder)
-            let file = try FileDescriptor.open(
-                part, .writeOnly, options: [.create, .exclusiveCreate, .noFollow, .closeOnExec],
-                permissions: [.ownerReadWrite])
-            defer { _ = unlink(part.string) }
-            try file.closeAfter { _ = try file.writeAll(text.utf8) }
-            _ = rename(part.string, path.string)
+            let file = try OutputFile(folder.appending(Self.fileName), replaces: true, permissions: .ownerReadWrite)
+            try Array(text.utf8).withUnsafeBytes { try file.write($0, at: 0) }
+            try file.commit()
         } catch {}
     }
 }

@@ -51,7 +51,7 @@ struct DeviceJudge {
         }
     }
 
-    /// Returns the reset in the record of a device; nil if there is none that an operator has signed.
+    /// Returns the reset in the record of a device; nil if no operator has signed one.
     func reset(of record: DeviceRecord) -> FleetDevice.Reset? {
         guard let bytes = record.reset, let reset = try? operators.reset(bytes, of: record.device) else { return nil }
         return FleetDevice.Reset(at: reset.value.at.description, signer: "\(reset.signers[0])")

@@ -73,15 +73,13 @@ struct DeviceResetting: Command {
                 let reset = DeviceReset(device: device, at: now)
                 let signed = try operators.sign(reset, with: signer)
                 var next = DeviceRecord(of: reset, signed: signed, replacing: old.flatMap { try? DeviceRecord($0) })
-                var bytes = try? next.encoded()
-                if bytes == nil {
+                if (try? next.encoded()) == nil {
                     console.warn("\(device): the new record would be too large, so the device has no groups any more")
                     next = DeviceRecord(of: reset, signed: signed, replacing: nil)
-                    bytes = try next.encoded()
                 }
                 do {
                     try await store.put(
-                        bytes ?? [], at: RecordKey(.devices, device.text), expecting: old?.revision ?? .absent)
+                        next.encoded(), at: RecordKey(.devices, device.text), expecting: old?.revision ?? .absent)
                     answer.devices.append(FleetDevice(next, reset: now, by: signer.publicKey.id))
                 } catch let error as FleetError where error.code == .staleRecord {
                     answer.changed.append(device.text)

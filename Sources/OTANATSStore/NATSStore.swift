@@ -294,7 +294,7 @@ extension StoreError {
             case .tooLarge where error.serverCode == nil && error.cause != nil:
                 "increase max_payload in the configuration of the NATS server to at least 256KB, and check it: otaflash fleet check --server URL"
             case .storeFull:
-                "remove foreign records of devices: otaflash fleet clean; if there are none, free space on the server's disk"
+                "remove foreign records of devices: otaflash fleet clean; if it finds no such record, free space on the server's disk"
             default: nil
             }
         self.init(

@@ -84,6 +84,9 @@ extension BlueZClient {
     /// Records whether a device has a bond before a call of `Connect`.
     func opens(_ device: DBusObjectPath) { openings[device] = .init(wasPaired: tree.devices[device]?.isPaired == true) }
 
+    /// Removes the record of ``opens(_:)`` after an attempt that opened no connection.
+    func endOpening(_ device: DBusObjectPath) { openings[device] = nil }
+
     private func end(_ connection: DeviceConnection, _ attempt: ConnectionAttempt) async {
         connections[connection.device.path] = nil
         let isOver = await connection.ended != nil

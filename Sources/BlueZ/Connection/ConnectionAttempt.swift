@@ -18,6 +18,8 @@ actor ConnectionAttempt {
     private var agent: (PairingAgent, ticket: Int)?
     /// The device whose link this program must end; nil if there is no such link. `client.links` contains the record of this link.
     private var opened: DBusObjectPath?
+    /// The device of the last call of `Connect`.
+    private var opening: DBusObjectPath?
     /// The tasks that release resources. These tasks complete even if the attempt is cancelled.
     private var endings: [Task<Void, Never>] = []
 
@@ -60,6 +62,7 @@ actor ConnectionAttempt {
     private func connect(_ device: DBusObjectPath, _ isShared: Bool) async throws(BlueZError) {
         if let responder, agent == nil { try await register(responder, for: device) }
         if !isShared { own(device) }
+        opening = device
         await client.opens(device)
         // The connection machine ends the attempt before this timeout, because the time limit of the machine is shorter.
         _ = try await client.call("connect to \(target)", device, BlueZName.device, "Connect", timeout: .seconds(60))
@@ -114,6 +117,8 @@ actor ConnectionAttempt {
     func close() async {
         if let opened { client.links?.ended(opened) }
         opened = nil
+        if let opening { await client.endOpening(opening) }
+        opening = nil
         if let (agent, ticket) = agent { await agent.remove(ticket) }
         agent = nil
     }

@@ -291,8 +291,8 @@ extension DeviceConnection {
     ///
     /// - Parameter authenticated: true to accept the new bond only if this program has answered a passkey request or a comparison. If the
     ///   device has neither a display nor a keyboard, bluetoothd creates an unauthenticated bond without a request. This method then
-    ///   removes the device, and with it the bond and the link. BlueZ does not report whether an existing bond is authenticated, so an
-    ///   existing bond is accepted.
+    ///   removes the device, and with it the bond and the link. BlueZ does not report whether an existing bond is authenticated, so a
+    ///   bond from before this connection is accepted.
     ///
     /// - Throws: ``BlueZError/Code/pairingFailed`` if this machine or the device refused the pairing, if the passkey was wrong, or if
     ///   `authenticated` is true and the new bond is not authenticated; ``BlueZError/Code/inProgress`` if another pairing is running; the
@@ -303,12 +303,13 @@ extension DeviceConnection {
         // write before it reports the bond that the write has caused.
         let isPaired = try await call(
             "pair", device.path, BlueZName.properties, "Get", [.string(BlueZName.device), .string("Paired")])
-        guard isPaired.first?.unwrapped.boolean != true else { return }
-        // A request that needs a bond comes after the end of an earlier pairing, so its answers do not count for this one.
-        if !authenticated { hasAuthenticated = false }
-        // The timeout is longer than the 60 s that bluetoothd gives a person to answer.
-        _ = try await call("pair", device.path, BlueZName.device, "Pair", timeout: .seconds(90))
-        guard authenticated, !hasAuthenticated else { return }
+        if isPaired.first?.unwrapped.boolean != true {
+            // A request that needs a bond comes after the end of an earlier pairing, so its answers do not count for this one.
+            if !authenticated { hasAuthenticated = false }
+            // The timeout is longer than the 60 s that bluetoothd gives a person to answer.
+            _ = try await call("pair", device.path, BlueZName.device, "Pair", timeout: .seconds(90))
+        }
+        guard authenticated, !wasPaired, !hasAuthenticated else { return }
         try await removeBond()
         throw BlueZError(
             .pairingFailed, "the pairing is not authenticated, because the device has no display and no keyboard",

@@ -1,3 +1,4 @@
+import OTABlueZ
 import OTAClient
 import OTAUpdate
 
@@ -88,6 +89,28 @@ struct DeviceSummary: Encodable, Sendable {
                 + (trialSeconds.map { "within \($0) s of boot" } ?? "before the next restart")
         case DeviceDescription.State.receiving.rawValue: "\(runningVersion); an update is in progress"
         default: "\(runningVersion), confirmed"
+        }
+    }
+}
+
+/// The security of the Bluetooth link over which a result was received.
+struct LinkSummary: Encodable, Sendable {
+    let encrypted: Bool
+    /// Nil if another program made the bond: BlueZ does not report whether it is authenticated.
+    let authenticated: Bool?
+
+    init(_ security: LinkSecurity) {
+        encrypted = security.isEncrypted
+        authenticated = security.isAuthenticated
+    }
+
+    /// The text for the user.
+    var text: String {
+        switch (encrypted, authenticated) {
+        case (false, _): "not encrypted"
+        case (true, true?): "encrypted and authenticated"
+        case (true, false?): "encrypted, but the device is not authenticated"
+        case (true, nil): "encrypted; not known whether the bond is authenticated"
         }
     }
 }

@@ -14,7 +14,7 @@ struct PasskeyOptions: ParsableArguments {
 
     @Flag(
         help: ArgumentHelp(
-            "Require a bond with the Bluetooth device. If there is none, pair, and ask for the passkey on the terminal. An existing bond "
+            "Require a bond with the Bluetooth device. Without a bond, pair, and ask for the passkey on the terminal. An existing bond "
                 + "is accepted, unless otaflash has made it without authentication."))
     var requireBond = false
 

@@ -5,11 +5,11 @@ public import OTAFirmware
 /// Gateways write the records of devices without a signature. A name or a time in such a record must not outrank a rollout that an operator
 /// has signed: otherwise one record of a stolen gateway with the year 9999 excludes its device from all rollouts.
 public enum SignedJob: Sendable, Hashable {
-    /// An operator has signed the rollout of the job. The job counts with this time, and its release has this version; nil if the release is not
-    /// known.
+    /// An operator has signed the rollout of the job. The job counts with this time, and its release has this version; nil if the release is
+    /// not known.
     case signed(created: Timestamp, version: SemanticVersion?)
-    /// The record names no rollout. Or this process does not accept the rollout of this name in the store, for example because another
-    /// operator has signed it, or the store has lost a rollout that this machine has accepted. The job is not from the future. The record counts as it is.
+    /// The record counts as it is. It names no rollout; or its job is not from the future, and this process does not accept the rollout of
+    /// this name, for example because another operator has signed it, or because the store has lost it since this machine accepted it.
     case unchecked
     /// No rollout of this name for the product of the device is in the store. The job does not count.
     case unsigned

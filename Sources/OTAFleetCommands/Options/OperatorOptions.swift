@@ -33,7 +33,7 @@ struct OptionalOperatorOptions: ParsableArguments {
         completion: .file())
     var operators: [String] = []
 
-    /// Loads the keys; nil if there are none.
+    /// Loads the keys; nil without keys.
     ///
     /// - Throws: `KeyError`.
     func keys(_ console: Console) throws -> OperatorKeys? {

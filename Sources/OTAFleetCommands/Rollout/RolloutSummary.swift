@@ -48,7 +48,7 @@ struct RolloutSummary: Encodable, Sendable {
     let enrolled: Enrolled?
     /// The enrolled devices. Nil if the devices could not be counted.
     let devices: Counts?
-    /// The devices that are not enrolled: they get the rollout in its last stage, and have no effect on it. Nil if there are none.
+    /// The devices that are not enrolled: they get the rollout in its last stage, and have no effect on it. Nil without such devices.
     let notEnrolled: Counts?
     /// The number of devices that the started stages admit, but whose last job is from a newer rollout; nil if there are none. They are not
     /// in `devices`.

@@ -115,13 +115,7 @@ struct FleetInit: Command {
             users.append(.init(role: role, gateway: gateway, key: key, credentials: path.string, isKept: isKept))
             return .init(name: gateway ?? name, key: key, inboxPrefix: NATSOptions.inboxPrefix(ofUser: key))
         }
-        let names = try gateways.map { text in
-            guard let name = GatewayName(text) else {
-                throw Failure.usage(
-                    "'\(text)' is not a name for a gateway", hint: "use 1 to 64 letters, digits, _ and -")
-            }
-            return name.text
-        }
+        let names = try gateways.map { try GatewayName(reading: $0).text }
         guard Set(names).count == names.count else {
             throw Failure.usage("a gateway is given twice", hint: "give each name once")
         }
