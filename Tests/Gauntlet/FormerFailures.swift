@@ -33,5 +33,7 @@ extension Gauntlet {
         31_001_145_215,
         // The power failed while the device handled a chunk, and the virtual device ran without power until the chunk's time ended.
         321,
+        // A device had a queue of one chunk and a window of 2047. The host learned the smaller window again on each link.
+        29_906_569_443_019, 29_906_569_455_559,
     ]
 }

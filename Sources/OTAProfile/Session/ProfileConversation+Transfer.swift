@@ -39,6 +39,9 @@ struct Push {
     var undecoded = 0
     /// How many open links in a row were lost after BEGIN of an encoded image, without progress on any of them.
     var fruitlessLinks = 0
+    /// The window at the end of the last transfer of the image; nil before. The next transfer starts with it: a device whose queue is short,
+    /// or a slow link, is the same after a reconnection.
+    var window: WindowSize?
     /// The parts that this session has sent.
     var parts = SentParts()
     /// The offset of the next image chunk, as last recorded by `note(_:)` or at BEGIN. For an encoded image, it is an estimate.
@@ -75,10 +78,11 @@ struct Push {
         encoding = EncodingChoice(imageSize: bundle.image.count, namedBases: namedBases)
     }
 
-    /// Records the current offsets of the image's transfer.
+    /// Records the current offsets and the window of the image's transfer.
     mutating func note(_ transfer: ObjectTransfer) {
         sentOffset = transfer.sentPlainOffset
         acknowledgedOffset = transfer.acknowledgedPlainOffset
+        window = transfer.windowSize
         parts.note(sentOffset: transfer.sentOffset)
     }
 }
@@ -201,9 +205,10 @@ extension ProfileConversation {
         guard let snapshot else { return }
         let chunk = ChunkLength.planned(link: shared.link.maximumValueLength, device: snapshot.info.longestValue)
         let origin = positions == nil ? position : Position(next: position.next, offset: 0, crc: 0)
+        var window = WindowSize(limit: snapshot.info.window)
+        if let last = push?.window, last.limit == window.limit { window = last }
         transfer = ObjectTransfer(
-            object, bytes, from: origin, chunkLength: chunk, window: snapshot.info.window, positions: positions,
-            at: shared.now)
+            object, bytes, from: origin, chunkLength: chunk, window: window, positions: positions, at: shared.now)
         if object == .image { beganImage(at: position.offset, positions, chunkLength: chunk) }
         pump()
     }

@@ -43,7 +43,7 @@ package struct ObjectTransfer {
     private let chunkLength: Int
     /// The device reports its position after each time that it has accepted this number of chunks (docs/ota-profile.md, "Progress").
     private let chunksPerReport: Int
-    private var windowSize: WindowSize
+    package private(set) var windowSize: WindowSize
     private var window: ChunkWindow
     private var flush: Flush?
     private var chunksSinceFlush = 0
@@ -64,18 +64,18 @@ package struct ObjectTransfer {
     /// - Parameters:
     ///   - position: the position in the answer to BEGIN. The caller must check the offset and the CRC-32 before this call.
     ///   - chunkLength: the maximum length of a Data value in bytes, including the sequence number.
-    ///   - window: the window in the device's Info, which is the maximum number of chunks in flight.
+    ///   - window: the number of chunks that may be in flight.
     ///   - positions: converts between offsets in the encoded stream and offsets in the plain image; nil if `bytes` are the plain object.
     package init(
-        _ object: TransferObject, _ bytes: [UInt8], from position: Position, chunkLength: Int, window: Int,
+        _ object: TransferObject, _ bytes: [UInt8], from position: Position, chunkLength: Int, window: WindowSize,
         positions: StreamPositions? = nil, at now: Duration
     ) {
         self.object = object
         self.bytes = bytes
         self.positions = positions
         self.chunkLength = chunkLength
-        chunksPerReport = max(1, window / 4)
-        windowSize = WindowSize(limit: window)
+        chunksPerReport = max(1, window.limit / 4)
+        windowSize = window
         self.window = ChunkWindow(at: position)
         lastFlushAt = now
         lastHeardAt = now
@@ -183,6 +183,10 @@ package struct ObjectTransfer {
         guard verdict == .agreed, let flush, !flush.rewound else { return verdict }
         return window.isAcknowledged(upTo: flush.sequence) ? .agreed : .mismatch
     }
+
+    /// Records that the answer to the last SYNC did not arrive in time. So the window shrinks: the chunks before the SYNC were possibly too
+    /// many for the time limit.
+    package mutating func flushTimedOut() { windowSize.shrink() }
 
     /// Updates the window from a reported position. Returns nil if the position contradicts the sent bytes.
     private mutating func reading(of position: Position) -> Verdict? {

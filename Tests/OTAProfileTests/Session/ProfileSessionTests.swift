@@ -92,6 +92,37 @@ import Testing
         #expect(talk.reports.contains(.gap(offset: 242)))
     }
 
+    @Test("after a SYNC without an answer, the next link starts with a smaller window")
+    func learnsTheWindowOnce() throws {
+        let image = ExampleUpdate.image
+        let device = Device(window: 2)
+        var talk = try push()
+        talk.comeUp(device)
+        acceptEnvelope(&talk)
+        talk.expect(
+            "01 24 02 58 02 00 00 ff ff ff ff db 4f 2a c2 5d 14 03 69",
+            answering: "81 24 00 01 20 00 00 00 00 00 00 00 00")
+        talk.expect(send(data("01 20", image[..<242]), data("02 20", image[242..<484])))
+        talk.waitForDeadline()
+        talk.expect("02 25 03 20")
+        talk.waitForDeadline()
+        talk.expect(.disconnect)
+        talk.tell(.linkDown(LinkError(.lost, "closed")))
+        talk.waitForDeadline()
+        talk.expect(.connect)
+        talk.comeUp(device)
+        talk.expect(
+            "01 26 01 a9 00 00 00 00 00 00 00 2a f6 1d 1f f5 e1 5b 10",
+            answering: "81 26 00 00 10 00 00 00 00 00 00 00 00")
+        talk.forget()
+        talk.notify("82 27 00 01 10 a9 00 00 00 dd 24 0b 38")
+        talk.expect("03 28", answering: "83 28 00")
+        talk.expect(
+            "01 29 02 58 02 00 00 ff ff ff ff db 4f 2a c2 5d 14 03 69",
+            answering: "81 29 00 01 30 00 00 00 00 00 00 00 00")
+        talk.expect(send(data("01 30", image[..<242])))
+    }
+
     @Test("a push of the image that already runs sends nothing")
     func doesNotSendWhatRunsAlready() throws {
         var talk = try push(UpdateOptions())

@@ -8,7 +8,7 @@ import Testing
     private func transfer(window: Int = 64, of count: Int = 100_000, at now: Duration = .zero) -> ObjectTransfer {
         ObjectTransfer(
             .image, Array(bytes.prefix(count)), from: Position(next: 7, offset: 0, crc: 0), chunkLength: 244,
-            window: window, at: now)
+            window: WindowSize(limit: window), at: now)
     }
     /// Returns the position of a device that received this number of 242 byte chunks since sequence 7.
     private func position(_ chunks: Int, of count: Int = 100_000, rewinds: UInt16 = 0) -> Position {

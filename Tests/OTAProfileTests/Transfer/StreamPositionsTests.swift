@@ -72,8 +72,8 @@ import Testing
             chunks: (1...count).map { .init(imageEnd: $0 * 1000, streamEnd: $0 * length) })
         let positions: StreamPositions = try #require(StreamPositions(encoded, imageSize: count * 1000))
         return ObjectTransfer(
-            .image, encoded.bytes, from: Position(next: 0, offset: 0, crc: 0), chunkLength: chunkLength, window: window,
-            positions: positions, at: .zero)
+            .image, encoded.bytes, from: Position(next: 0, offset: 0, crc: 0), chunkLength: chunkLength,
+            window: WindowSize(limit: window), positions: positions, at: .zero)
     }
     private func position(_ values: UInt16, _ offset: Int) -> Position {
         Position(next: values, offset: offset, crc: CRC32.checksum(of: [UInt8](repeating: 7, count: offset)))
