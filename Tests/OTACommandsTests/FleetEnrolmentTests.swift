@@ -95,6 +95,21 @@ import Testing
         #expect(try right.json().rollout?.enrolled?.listed?.number == 2)
     }
 
+    @Test("each percentage of a small fleet has enough devices for the next stage, or a warning says that it cannot")
+    func percentageOfFewDevices() async throws {
+        let fleet = try await Fleet(devices: 1)
+        try fleet.sandbox.write("mine", Array("sim-d1\nsim-d2\nsim-d3\nsim-d4\n".utf8))
+        for number in 1...4 {
+            let run = try await fleet.create(
+                "small-\(number)", "--enrolled", "mine", "--stages", "devices=sim-d1,1%,25%,100%")
+            #expect(!run.err.contains("for the next stage"), "\(run.err)")
+        }
+        let named = "devices=sim-d1+sim-d2+sim-d3+sim-d4,50%,100%"
+        let empty = try await fleet.create("empty", "--enrolled", "mine", "--stages", named)
+        let warning = "stage 2 needs 1 finished device for the next stage, but it admits only 0 of the known devices"
+        #expect(empty.err.contains(warning), "\(empty.err)")
+    }
+
     @Test("a file of --enrolled with a wrong line or without a device is refused with its line (exit 64)")
     func wrongFiles() async throws {
         let fleet = try await Fleet(devices: 1)

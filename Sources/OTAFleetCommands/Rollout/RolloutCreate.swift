@@ -147,11 +147,16 @@ struct RolloutCreate: Command {
             let devices = try await StoredDevices(store)
             let list = try EnrolmentOption.list(
                 enrolled ?? EnrolmentOption.known(devices, of: selection.product, at: created), named: stages)
-            let rollout = try Rollout(
-                name: name, release: release, selection: selection, stages: stages, halt: halt, attempts: attempts,
-                enrolment: Enrolment(enrolled == nil ? .bluetooth : .all, list),
-                salt: (0..<Rollout.saltLength).map { _ in UInt8.random(in: 0...255) }, controllers: controllers,
-                created: created, expires: created.advanced(by: Int64(lifetime)))
+            let create = {
+                try Rollout(
+                    name: name, release: release, selection: selection, stages: stages, halt: halt, attempts: attempts,
+                    enrolment: Enrolment(enrolled == nil ? .bluetooth : .all, list),
+                    salt: (0..<Rollout.saltLength).map { _ in UInt8.random(in: 0...255) }, controllers: controllers,
+                    created: created, expires: created.advanced(by: Int64(lifetime)))
+            }
+            var check = try await StageCheck(try create(), list, devices, in: store)
+            try check.drawPlaces(create)
+            let rollout = check.rollout
             let key = try RecordKey(name)
             guard try await store.read(key) == nil else {
                 throw FleetError(
@@ -159,7 +164,7 @@ struct RolloutCreate: Command {
                     hint: "choose another name; or show the rollout: otaflash rollout status \(name)")
             }
             if !named.isEmpty { try await warnOfAbsent(named, in: store, console) }
-            try await StageCheck(rollout, list, devices, in: store).warn(console)
+            check.warn(console)
             // The list is written before the rollout, so that a gateway that reads the rollout finds the list.
             if let digest = list.digest { try await store.putObject(list.encoded, digest: digest) }
             try await store.put(operators.sign(rollout, with: signer).encoded(), at: key, expecting: .absent)

@@ -5,7 +5,10 @@ import OTAStore
 
 /// The devices that a store knows, for the check of a new rollout: can each stage start the next one?
 struct StageCheck {
-    private let rollout: Rollout
+    /// The maximum number of places (``Stage/place(of:salt:)``) that `drawPlaces(_:)` computes. It takes about a second.
+    private static let mostPlaces = 500_000
+
+    private(set) var rollout: Rollout
     private let list: EnrolledDevices
     private let devices: StoredDevices
     /// The number of devices in range of the gateways.
@@ -80,13 +83,37 @@ struct StageCheck {
         return admitted
     }
 
+    /// True if the store knows how many devices this stage admits, and if these are fewer than it needs to start the next stage.
+    private func isShort(_ index: Int, _ admitted: Admitted) -> Bool {
+        let isPercent = if case .percent = rollout.stages[index].audience { true } else { false }
+        return admitted.count < rollout.stages[index].minimum
+            && (!isEmpty || !isPercent || rollout.enrolment.links == .all)
+    }
+
+    /// Creates the rollout again with other places of its devices, until each percentage admits as many known devices as the stage needs to
+    /// start the next one.
+    ///
+    /// Without this, a percentage of a small fleet often admits no device: 50 % of 3 devices are no device in one of 8 rollouts.
+    ///
+    /// - Parameter create: creates the rollout with a new salt.
+    mutating func drawPlaces(_ create: () throws -> Rollout) rethrows {
+        let percentages = rollout.stages.indices.dropLast().filter {
+            if case .percent = rollout.stages[$0].audience { true } else { false }
+        }
+        let places = (devices.records.count + list.devices.count) * (percentages.count + 1)
+        var draws = places == 0 ? 0 : Self.mostPlaces / places
+        while draws > 0, percentages.contains(where: { isShort($0, admitted(by: $0)) }) {
+            rollout = try create()
+            draws -= 1
+        }
+    }
+
     /// Warns if a stage admits fewer known devices than it needs to start the next stage, or if all stages together admit no known device.
     func warn(_ console: Console) {
         let stages = rollout.stages.indices.map { admitted(by: $0) }
         var isWarned = false
         for (index, stage) in rollout.stages.enumerated().dropLast() {
-            let isPercent = if case .percent = stage.audience { true } else { false }
-            guard stages[index].count < stage.minimum, !isEmpty || !isPercent else { continue }
+            guard isShort(index, stages[index]) else { continue }
             let text =
                 "stage \(index + 1) needs \(Figures.count(stage.minimum, "finished device")) for the next stage, but it admits only "
                 + "\(stages[index].count) of the known devices"
