@@ -65,21 +65,10 @@ struct StoredDevices: Sendable {
         warn(console, except: &known)
     }
 
-    /// Returns the number of enrolled devices in each state for a rollout, and those of the devices that are not enrolled. A device whose
-    /// record is not valid is waiting if a stage until now can admit it: its product and its groups are not known.
-    func counts(
-        of rollout: Rollout, in list: EnrolledDevices, stage current: Int
-    ) -> (enrolled: RolloutProgress.Counts, notEnrolled: RolloutProgress.Counts) {
-        let tally = Tally(records, of: rollout, in: list, stage: current)
-        var counts = tally.all
-        let hasGroups = rollout.stages.enumerated().contains { index, stage in
-            if case .group = stage.audience { index <= current } else { false }
-        }
-        counts.waiting += refused.count { name in
-            guard let device = DeviceID(name.description) else { return false }
-            return hasGroups || rollout.admits(device, groups: [], in: list, upTo: current)
-        }
-        return (counts, tally.notEnrolled)
+    /// Returns the number of devices in each state for a rollout.
+    func tally(of rollout: Rollout, in list: EnrolledDevices, stage current: Int) -> Tally {
+        let damaged = refused.compactMap { DeviceID($0.description) }
+        return Tally(records, damaged: damaged, of: rollout, in: list, stage: current)
     }
 
     /// Returns the number of devices that a started stage admits, but whose last job is from a newer rollout. They are in no count of the

@@ -20,10 +20,10 @@ struct ControllerLoop<C: Clock> where C.Duration == Duration {
     /// The records of the devices, if this controller leads. The other controllers do not need them.
     private var devices: [DeviceID: (record: DeviceRecord, revision: Revision)] = [:]
     /// The devices whose record cannot be read. Only the revision is kept: a gateway can write many such records.
-    private var unreadable: [DeviceID: Revision] = [:]
+    private var damaged: [DeviceID: Revision] = [:]
     /// The devices whose record could not be read, and that were reported: at most `mostReports` and one more.
     private var reported: Set<DeviceID> = []
-    /// The number of unreadable records that are reported one by one.
+    /// The number of damaged records that are reported one by one.
     private static var mostReports: Int { 3 }
     /// Ends the watch of the devices; nil if this controller does not lead.
     private var devicesWatch: AsyncStream<Void>.Continuation?
@@ -157,7 +157,7 @@ struct ControllerLoop<C: Clock> where C.Duration == Duration {
     private mutating func forgetDevices() {
         devicesWatch?.finish()
         devicesWatch = nil
-        (devices, unreadable) = ([:], [:])
+        (devices, damaged) = ([:], [:])
         known.remove(.devices)
     }
 
@@ -177,7 +177,7 @@ struct ControllerLoop<C: Clock> where C.Duration == Duration {
                 machines[name]
                 ?? StageMachine(rollout, progress: wishes.progress(of: name), memory: wishes.memory)
             machine.update(rollout)
-            if let next = machine.step(records, unreadable: unreadable.count, in: list, at: moment) {
+            if let next = machine.step(records, damaged: damaged.keys, in: list, at: moment) {
                 write(next, &group)
             }
             machines[name] = machine
@@ -247,7 +247,7 @@ struct ControllerLoop<C: Clock> where C.Duration == Duration {
     private mutating func forget(_ bucket: Bucket) {
         switch bucket {
         case .progress: (revisions, earlyProgress) = ([:], [:])
-        case .devices: (devices, unreadable) = ([:], [:])
+        case .devices: (devices, damaged) = ([:], [:])
         case .releases, .rollouts, .sightings, .gateways: break
         }
     }
@@ -274,11 +274,11 @@ struct ControllerLoop<C: Clock> where C.Duration == Duration {
                 try accept(progress: stored, of: rollout)
             case .devices:
                 guard let device = DeviceID(name.description),
-                    stored.revision >= devices[device]?.revision ?? unreadable[device] ?? .absent
+                    stored.revision >= devices[device]?.revision ?? damaged[device] ?? .absent
                 else { return }
                 let record = parse(stored, of: device)
                 devices[device] = record.map { ($0, stored.revision) }
-                unreadable[device] = record == nil ? stored.revision : nil
+                damaged[device] = record == nil ? stored.revision : nil
             case .releases, .sightings, .gateways: return
             }
         } catch {

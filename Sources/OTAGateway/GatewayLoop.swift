@@ -310,10 +310,21 @@ struct GatewayLoop<C: Clock, Devices: GatewayDevices> where C.Duration == Durati
         if case .at(let time) = readiness { arm(device, time) }
         guard readiness == .now, busyCount < gateway.settings.slots else { return }
         if let wish {
+            guard hasPlace(for: device, of: wish.rollout.value.name) else { return }
             guard let bundle = shelf.bundle(of: wish.release) else { return load(wish.release, &group) }
             units[device]?.bundle = bundle
         }
         perform(device, &group) { $0.start(wish, at: $1) }
+    }
+
+    /// Returns whether a device may use a place that is free. The last place is only for enrolled devices, because strangers can appear in
+    /// any number, and keep each place for minutes.
+    private func hasPlace(for device: DeviceID, of rollout: RolloutName) -> Bool {
+        guard gateway.settings.slots > 1, !wishes.isEnrolled(device, in: rollout) else { return true }
+        let strangers = units.count { device, unit in
+            unit.machine.isBusy && unit.machine.record.rollout.map { !wishes.isEnrolled(device, in: $0) } == true
+        }
+        return strangers < gateway.settings.slots - 1
     }
 
     private mutating func arm(_ device: DeviceID, _ time: Duration?) {

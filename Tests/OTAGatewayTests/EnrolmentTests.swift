@@ -57,6 +57,31 @@ import Testing
         }
     }
 
+    @Test("strangers that answer nothing leave one place of the gateway for enrolled devices")
+    func lastPlace() throws {
+        let world = try World()
+        let (own, list, _) = try plan(world)
+        let rollout = try world.fleet.rollout(enrolled: list)
+        let strangers = try (1...10).map { try id("ble-C000000000\($0 + 10)") }
+        try world.run {
+            try await world.fleet.publish(in: world.memory)
+            try await world.memory.putObject(list.encoded, digest: #require(list.digest))
+            try await world.fleet.write(rollout, to: world.memory)
+            for stranger in strangers { await world.air.silence(stranger) }
+            let controller = world.controller()
+            var hears = Dictionary(uniqueKeysWithValues: strangers.map { ($0, -30) })
+            for device in own { hears[device] = -80 }
+            let gateway = try world.gateway("a", hears: hears, slots: 2)
+            try await world.wait("both enrolled devices are done") {
+                try await world.records().count { $0.state == .done } == 2
+            }
+            let started = await world.air.started
+            #expect(started.filter { !own.contains($0) }.count <= 3, "\(started)")
+            try await gateway.stop()
+            await controller.kill()
+        }
+    }
+
     @Test(
         "without the list of enrolled devices, the controller counts nothing, and no first stage starts until it is read"
     )

@@ -132,6 +132,33 @@ class Server(Process):
         return found[0] if found else None
 
 
+HOSTILE = """
+import asyncio, itertools, json, nats, random, sys
+url, seed, devices = sys.argv[1], int(sys.argv[2]), open(sys.argv[3]).read().split()
+states = [{"state": "done"}, {"state": "given-up", "reason": "link-lost"}, {"state": "waiting", "retry_after": 2**31 - 1}, {"state": "running"}]
+async def main():
+    chance = random.Random(seed)
+    client = await nats.connect(url.split(","), max_reconnect_attempts=-1)
+    for number in itertools.count():
+        device = chance.choice(devices)
+        lie = {"schema": 1, "device": device, "product": "lamp", "version": "9.9.9", "rollout": "zzz", "rollout_created": "9999-12-31T23:59:59Z",
+               "attempt": 1, "gateway": "evil", "life": "00000000", "beat": 2**31 - 1, **chance.choice(states)}
+        # Only a device without a record: a second update of a device would have a second result in the history.
+        await client.publish(f"$KV.otaflash_devices.{device}", json.dumps(lie).encode(), headers={"Nats-Expected-Last-Subject-Sequence": "0"})
+        await client.publish(f"$KV.otaflash_devices.junk.{number}.x", b"x" * chance.randrange(4000))
+        await client.publish("$KV.otaflash_gateways.evil", b"{}", headers={"Nats-Rollup": "all"})
+        await asyncio.sleep(0.1)
+asyncio.run(main())
+"""
+
+
+def hostile(python, folder, environment, number, devices, urls, seed):
+    """Creates a gateway that writes lies: records of the year 9999, foreign names, and a header that removes other records."""
+    (folder / f"evil{number}.devices").write_text("\n".join(devices) + "\n")
+    words = [python, "-c", HOSTILE, urls, seed + number, f"evil{number}.devices"]
+    return Process(f"evil{number}", words, folder, environment)
+
+
 def cluster(program, folder, environment):
     """Returns three servers of one cluster."""
     routes = {f"server{number}": f"127.0.0.1:{free_port()}" for number in range(3)}

@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 from checks import Checks, local_events, local_salt, nats_events, nats_salt
-from fleet import Farm, Server, cluster, controller, gateway, raise_file_limit
+from fleet import Farm, Server, cluster, controller, gateway, hostile, raise_file_limit
 
 OLD, NEW = "1.0.0", "1.1.0"
 
@@ -65,7 +65,7 @@ class Run:
         kept = {name: os.environ[name] for name in ("PATH", "LANG", "OTAFLASH_MUTANT") if name in os.environ}
         self.environment = {**kept, "HOME": str(folder), "OTAFLASH_STATE_DIR": str(folder / "state"), "SWIFT_BACKTRACE": "enable=no"}
         self.store = ["--store", folder / "fleet.db"]
-        self.processes, self.gateways, self.controllers = [], [], []
+        self.processes, self.gateways, self.controllers, self.hostile = [], [], [], []
         self.servers = []
         self.checks = Checks()
         self.figures = {}
@@ -133,13 +133,18 @@ class Run:
             self.gateways.append(process)
         if self.servers:
             self.controllers = [controller(self.programs, self.folder, self.environment, number, self.store) for number in range(2)]
-        self.processes += self.gateways + self.controllers
+        if self.servers and not chosen.bad:
+            # A lie delays its device by 45 s in the life of a gateway, and the faults end when 95 % of the devices are confirmed.
+            names = [device_id(address) for address in self.random.sample(addresses, chosen.devices // 25)]
+            for number in range(max(1, chosen.gateways // 20)):
+                self.hostile.append(hostile(sys.executable, self.folder, self.environment, number, names, self.urls, chosen.seed))
+        self.processes += self.gateways + self.controllers + self.hostile
 
     def play(self):
         """Starts the gateways, and plays the faults until almost all devices are confirmed. Then waits for the end of the rollout."""
         chosen = self.chosen
         begun = time.monotonic()
-        for process in self.gateways + self.controllers:
+        for process in self.gateways + self.controllers + self.hostile:
             process.start()
         words = [self.programs / "otaflash-fleet", "rollout", "status", "chaos", "--operators", "ops.pub.pem", "--wait"]
         words += ["--timeout", f"{int(chosen.limit)}s", "--format", "json", *self.store]
@@ -190,6 +195,9 @@ class Run:
                 action()
         finally:
             status.kill()
+            for process in self.hostile:
+                self.checks.demand(not process.poll(), f"{process.name} ended by itself: {self.folder}/{process.name}.log")
+                process.kill()
         self.figures["seconds"] = round(time.monotonic() - begun, 1)
         return status.wait()
 

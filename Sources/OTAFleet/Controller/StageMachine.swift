@@ -67,15 +67,16 @@ public struct StageMachine: Sendable {
     /// progress.
     ///
     /// - Parameters:
-    ///   - unreadable: the number of records that cannot be read (``Tally``).
+    ///   - damaged: the devices whose records cannot be read (``Tally``).
     ///   - list: the enrolled devices of the rollout.
     public mutating func step(
-        _ records: some Sequence<DeviceRecord>, unreadable: Int = 0, in list: EnrolledDevices, at moment: Moment
+        _ records: some Sequence<DeviceRecord>, damaged: some Sequence<DeviceID> = [DeviceID](),
+        in list: EnrolledDevices, at moment: Moment
     ) -> RolloutProgress? {
         let plan = rollout.value
         var next = progress
         next.rolloutSerial = max(plan.serial, progress.rolloutSerial)
-        let tally = Tally(records, unreadable: unreadable, of: plan, in: list, stage: next.stage)
+        let tally = Tally(records, damaged: damaged, of: plan, in: list, stage: next.stage)
         next.counts = tally.all
         (counts, notEnrolled) = (tally.all, tally.notEnrolled)
         if next.state != .running, plan.state == .running, plan.serial > progress.rolloutSerial {
@@ -100,7 +101,7 @@ public struct StageMachine: Sendable {
                 advance(&next, tally, at: moment)
                 // The devices of the new stage can already have failed, for example if the store has lost the progress.
                 if next.stage > progress.stage,
-                    shouldHalt(Tally(records, unreadable: unreadable, of: plan, in: list, stage: next.stage), next)
+                    shouldHalt(Tally(records, damaged: damaged, of: plan, in: list, stage: next.stage), next)
                 {
                     next.state = .halted
                 }

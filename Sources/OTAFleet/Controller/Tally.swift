@@ -13,14 +13,20 @@ public struct Tally: Sendable, Hashable {
     public private(set) var notEnrolled = RolloutProgress.Counts()
 
     /// - Parameters:
-    ///   - unreadable: the number of records that cannot be read. Each counts as a waiting device of all stages, because its device can belong
-    ///     to each rollout, and a rollout must not be complete without it.
+    ///   - damaged: the devices whose records cannot be read. Each is waiting if it is enrolled and a stage until now can admit it: its product
+    ///     and its groups are not known, and a rollout must not be complete without it.
     ///   - list: the enrolled devices of the rollout.
     public init(
-        _ records: some Sequence<DeviceRecord>, unreadable: Int = 0, of rollout: Rollout, in list: EnrolledDevices,
-        stage current: Int
+        _ records: some Sequence<DeviceRecord>, damaged: some Sequence<DeviceID> = [DeviceID](), of rollout: Rollout,
+        in list: EnrolledDevices, stage current: Int
     ) {
-        all.waiting = unreadable
+        let hasGroups = rollout.stages.prefix(current + 1).contains { stage in
+            if case .group = stage.audience { true } else { false }
+        }
+        all.waiting = damaged.count { device in
+            rollout.isEnrolled(device, in: list)
+                && (hasGroups || rollout.admits(device, groups: [], in: list, upTo: current))
+        }
         var faults: [Reason: (all: Int, stage: Int)] = [:]
         for record in records {
             guard let count = Self.count(of: record, rollout),
@@ -50,8 +56,10 @@ public struct Tally: Sendable, Hashable {
         of record: DeviceRecord, _ rollout: Rollout
     ) -> WritableKeyPath<RolloutProgress.Counts, Int>? {
         guard record.rollout == rollout.name, record.state != .idle else {
+            // A device whose version is not known can be below the version of the selection.
             let isSelected = rollout.selection.includes(
-                product: record.product, version: record.version, groups: record.groups)
+                product: record.product, version: record.version, groups: record.groups,
+                ignoringVersion: record.version == nil)
             return isSelected && record.state != .held && record.mayFollow(rollout.name, rollout.created)
                 ? \.waiting : nil
         }

@@ -199,7 +199,7 @@ public struct DeviceMachine: Sendable {
         guard readiness(for: wish, at: moment) == .now else { return [] }
         lastEvent = moment.now
         let isTakeover = record.state == .running
-        if let wish { record = record.bounded(by: wish.last, heard: heardVersion) }
+        if let wish { record = record.bounded(by: wish.last, heard: heardVersion ?? record.version) }
         guard let wish, !isTakeover || hasAttempt(for: wish, isInterrupted: true) else {
             return send(.abandon(isLast: wish != nil), at: moment)
         }

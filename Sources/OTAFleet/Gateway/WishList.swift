@@ -224,7 +224,7 @@ public struct WishList: Sendable {
         refusals: (FleetError) -> Void = { _ in }
     ) -> Wish? {
         let last = job(of: record, at: moment.wall)
-        let record = record.bounded(by: last, heard: heard)
+        let record = record.bounded(by: last, heard: heard ?? record.version)
         if record.isOnTrial, let own = record.rollout.flatMap({ entries[$0] }), let release = release(for: own.rollout)
         {
             return newestWish(of: [own], for: record, last, at: moment) { _ in }

@@ -18,8 +18,8 @@ public enum SignedJob: Sendable, Hashable {
 extension DeviceRecord {
     /// Returns the record as it counts for a decision: its job is bounded by the signed rollout of the job.
     ///
-    /// - Parameter heard: the version that this gateway has read from the device. It replaces the version of a record whose job does not
-    ///   count; nil: not read.
+    /// - Parameter heard: the version of a record whose job does not count; nil: not known. A gateway passes the version that it has read from
+    ///   the device. A controller passes nil, because the writer of the job has also written the version.
     public func bounded(by job: SignedJob, heard: SemanticVersion? = nil) -> DeviceRecord {
         var next = self
         switch job {
@@ -30,7 +30,7 @@ extension DeviceRecord {
             if state == .done { next.version = signedVersion ?? version }
         case .unsigned:
             next.forgetJob()
-            next.version = heard ?? version
+            next.version = heard
         }
         return next
     }

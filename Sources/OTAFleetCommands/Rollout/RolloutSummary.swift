@@ -25,15 +25,23 @@ struct RolloutSummary: Encodable, Sendable {
         let links: String
         /// The number of devices in the list.
         let listed: Int
+        /// The number of devices in the list that have no state in this rollout, for example because no gateway has found them. Nil before
+        /// the last stage, if there are none, and if devices count that are not in the list.
+        let uncounted: Int?
 
-        init(_ enrolment: Enrolment, _ list: EnrolledDevices) {
+        /// - Parameter counted: the number of enrolled devices that have a state; nil before the last stage.
+        init(_ enrolment: Enrolment, _ list: EnrolledDevices, counted: Int?) {
             (links, listed) = (enrolment.links.rawValue, list.devices.count)
+            let rest = enrolment.links == .all ? counted.map { list.devices.count - $0 } : nil
+            uncounted = rest.flatMap { $0 > 0 ? $0 : nil }
         }
 
         var text: String {
-            links == Enrolment.Links.all.rawValue
-                ? Figures.count(listed, "listed device")
-                : "\(Figures.count(listed, "Bluetooth device")), and all devices of other links"
+            guard links == Enrolment.Links.all.rawValue else {
+                return "\(Figures.count(listed, "Bluetooth device")), and all devices of other links"
+            }
+            let rest = uncounted.map { "; \($0) without an update: not found, held, or not selected" }
+            return Figures.count(listed, "listed device") + (rest ?? "")
         }
     }
 
@@ -75,7 +83,8 @@ struct RolloutSummary: Encodable, Sendable {
         stages = last
         stage = progress.map { min($0.stage, last - 1) + 1 } ?? 0
         devices = counts.map { Counts($0) }
-        enrolled = list.map { Enrolled(rollout.enrolment, $0) }
+        let counted = stage == last ? counts.map { Counts($0).total + moved } : nil
+        enrolled = list.map { Enrolled(rollout.enrolment, $0, counted: counted) }
         self.notEnrolled = notEnrolled == .init() ? nil : Counts(notEnrolled)
         self.moved = moved == 0 ? nil : moved
         created = rollout.created.description
@@ -144,9 +153,9 @@ extension RolloutSummary {
         guard let progress = progress?.value else {
             return RolloutSummary(rollout.value, in: list, progress: nil, counts: .init())
         }
-        let counts = devices.counts(of: rollout.value, in: list, stage: progress.stage)
+        let tally = devices.tally(of: rollout.value, in: list, stage: progress.stage)
         return RolloutSummary(
-            rollout.value, in: list, progress: progress, counts: counts.enrolled, notEnrolled: counts.notEnrolled,
+            rollout.value, in: list, progress: progress, counts: tally.all, notEnrolled: tally.notEnrolled,
             moved: devices.moved(from: rollout.value, in: list, stage: progress.stage))
     }
 

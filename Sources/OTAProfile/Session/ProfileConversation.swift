@@ -142,7 +142,6 @@ package struct ProfileConversation: Conversation {
         case .pausing(_, let request, let busyEnd): ask(request, busyEnd: busyEnd)
         case .exchanging:
             if let exchange, exchange.due <= shared.now {
-                if case .sync = exchange.request { transfer?.flushTimedOut() }
                 reconnect(afterTimeout: exchange.request.timeLimit, "no answer to \(exchange.request.name)")
             } else if let awaited, awaited.due <= shared.now {
                 stopAwaiting(at: awaited.position)

@@ -184,10 +184,6 @@ package struct ObjectTransfer {
         return window.isAcknowledged(upTo: flush.sequence) ? .agreed : .mismatch
     }
 
-    /// Records that the answer to the last SYNC did not arrive in time. So the window shrinks: the chunks before the SYNC were possibly too
-    /// many for the time limit.
-    package mutating func flushTimedOut() { windowSize.shrink() }
-
     /// Updates the window from a reported position. Returns nil if the position contradicts the sent bytes.
     private mutating func reading(of position: Position) -> Verdict? {
         let sent = sentOffset

@@ -32,13 +32,7 @@ package struct WindowSize: Sendable, Equatable {
 
     /// Records a gap. The size shrinks by a quarter if less than one window was acknowledged since the previous gap.
     package mutating func lost() {
-        if sinceGap < size { shrink() }
-        (sinceGap, sinceChange) = (0, 0)
-    }
-
-    /// Reduces the size by a quarter.
-    package mutating func shrink() {
-        size = max(1, size * 3 / 4)
+        if sinceGap < size { size = max(1, size * 3 / 4) }
         (sinceGap, sinceChange) = (0, 0)
     }
 }

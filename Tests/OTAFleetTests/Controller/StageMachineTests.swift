@@ -264,22 +264,24 @@ import Testing
         #expect(try rig.step(at: 100)?.stage == 0 && rig.step(at: 160)?.stage == 1)
     }
 
-    @Test("a rollout is not complete while the record of a device cannot be read")
+    @Test("a rollout is not complete while the record of an enrolled device cannot be read")
     func unreadable() throws {
         let rig = try Rig()
         try rig.end(rig.records.indices)
-        func step(_ time: Int, unreadable: Int) -> RolloutProgress? {
+        func step(_ time: Int, damaged: [String]) -> RolloutProgress? {
             let moment = Moment(.seconds(time))
-            let progress = rig.machine.step(rig.records, unreadable: unreadable, in: .none, at: moment)
+            let devices = damaged.compactMap { DeviceID($0) }
+            let progress = rig.machine.step(rig.records, damaged: devices, in: .none, at: moment)
             if let progress { rig.machine.wrote(progress, at: moment) }
             return progress
         }
-        for minute in 0..<3000 { _ = step(60 * minute, unreadable: 1) }
+        // A stranger's device is not enrolled, so its record has no effect.
+        for minute in 0..<3000 { _ = step(60 * minute, damaged: ["sim-x", "ble-AABBCCDDEEFF"]) }
         #expect(rig.machine.progress.stage == 2)
         #expect(rig.machine.progress.state == .running)
         #expect((rig.machine.counts.done, rig.machine.counts.waiting) == (100, 1))
-        _ = step(180_000, unreadable: 0)
-        #expect(step(180_000 + 86_400, unreadable: 0)?.state == .complete)
+        _ = step(180_000, damaged: ["ble-AABBCCDDEEFF"])
+        #expect(step(180_000 + 86_400, damaged: ["ble-AABBCCDDEEFF"])?.state == .complete)
     }
 
     @Test(

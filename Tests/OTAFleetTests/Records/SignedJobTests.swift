@@ -89,6 +89,10 @@ import Testing
             return
         }
         #expect(lease.version?.text == "1.3.0")
+        let bounded = record.bounded(by: rig.list.job(of: record, at: nil))
+        let list = try #require(EnrolledDevices([rig.fixtures.device]))
+        let counts = Tally([bounded], of: rig.rollout, in: list, stage: rig.rollout.stages.count - 1).all
+        #expect(counts.waiting == 1, "the rollout is not finished without this device")
     }
 
     @Test("a done device has the version of the signed release, and is selected by the next rollout")

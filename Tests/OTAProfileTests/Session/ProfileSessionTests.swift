@@ -92,7 +92,7 @@ import Testing
         #expect(talk.reports.contains(.gap(offset: 242)))
     }
 
-    @Test("after a SYNC without an answer, the next link starts with a smaller window")
+    @Test("the next link starts with the window that the gaps of the last link left")
     func learnsTheWindowOnce() throws {
         let image = ExampleUpdate.image
         let device = Device(window: 2)
@@ -103,23 +103,21 @@ import Testing
             "01 24 02 58 02 00 00 ff ff ff ff db 4f 2a c2 5d 14 03 69",
             answering: "81 24 00 01 20 00 00 00 00 00 00 00 00")
         talk.expect(send(data("01 20", image[..<242]), data("02 20", image[242..<484])))
-        talk.waitForDeadline()
-        talk.expect("02 25 03 20")
-        talk.waitForDeadline()
-        talk.expect(.disconnect)
-        talk.tell(.linkDown(LinkError(.lost, "closed")))
+        talk.notify("03 00 01 30 00 00 00 00 00 00 00 00", on: ProfileChannel.progress)
+        talk.expect(send(data("01 30", image[..<242])))
+        talk.tell(.linkDown(LinkError(.lost, "gone")))
         talk.waitForDeadline()
         talk.expect(.connect)
         talk.comeUp(device)
         talk.expect(
-            "01 26 01 a9 00 00 00 00 00 00 00 2a f6 1d 1f f5 e1 5b 10",
-            answering: "81 26 00 00 10 00 00 00 00 00 00 00 00")
+            "01 25 01 a9 00 00 00 00 00 00 00 2a f6 1d 1f f5 e1 5b 10",
+            answering: "81 25 00 00 10 00 00 00 00 00 00 00 00")
         talk.forget()
-        talk.notify("82 27 00 01 10 a9 00 00 00 dd 24 0b 38")
-        talk.expect("03 28", answering: "83 28 00")
+        talk.notify("82 26 00 01 10 a9 00 00 00 dd 24 0b 38")
+        talk.expect("03 27", answering: "83 27 00")
         talk.expect(
-            "01 29 02 58 02 00 00 ff ff ff ff db 4f 2a c2 5d 14 03 69",
-            answering: "81 29 00 01 30 00 00 00 00 00 00 00 00")
+            "01 28 02 58 02 00 00 ff ff ff ff db 4f 2a c2 5d 14 03 69",
+            answering: "81 28 00 01 30 00 00 00 00 00 00 00 00")
         talk.expect(send(data("01 30", image[..<242])))
     }
 
