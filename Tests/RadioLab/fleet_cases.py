@@ -16,7 +16,7 @@ SIZE, VERSION = 128 << 10, "2.0.0"
 class Fleet:
     """The store of a fleet, with a rollout of one release to all devices. `devices` are enrolled."""
 
-    def __init__(self, lab, devices):
+    def __init__(self, lab, devices, *options):
         self.lab, self.store = lab, lab.folder / "fleet.db"
         lab.make("keygen", lab.folder / "ops")
         self.operators = lab.folder / "ops.pub.pem"
@@ -25,7 +25,7 @@ class Fleet:
         enrolled.write_text("".join(f"ble:{device.address}\n" for device in devices))
         published = self.json("release", "publish", lab.bundle(SIZE, VERSION), *key, "--trust", lab.public)
         self.json("rollout", "create", "spring", "--release", published["release"]["id"], "--select", "product=demo",
-                  "--enrolled", enrolled, *key)
+                  "--enrolled", enrolled, *options, *key)
 
     def json(self, *words, exit_code=0, seconds=30):
         process = Process([self.lab.binary, *words, "--format", "json"], words[0], env=self.lab.environment)
@@ -96,3 +96,28 @@ def gateway_is_killed(lab):
     gateways[record["gateway"]].signal(signal.SIGKILL)
     fleet.wait(200)
     fleet.assert_updated_once(devices)
+
+
+@case(limit=400)
+def strangers_count_for_nothing(lab):
+    """Four strangers answer wrongly, and three play perfect updates. None is in the first stage, none halts the rollout, and the two
+    enrolled devices are each confirmed once."""
+    lab.need_otaflash()
+    devices = lab.bumbles(2)
+    lab.bumbles(4, "--wrong-answers", first=3)
+    lab.bumbles(3, first=7)
+    fleet = Fleet(lab, devices, "--stages", "50%,100%", "--advance", "100%,min=1", "--halt", "0%,min=1")
+    fleet.gateway("desk", "hci0")
+    own = [f"ble-{device.address.replace(':', '')}" for device in devices]
+    fleet.wait(200)
+
+    def strangers(state):
+        return sum(it["state"] == state and it["device"] not in own for it in fleet.devices())
+
+    until(lambda: strangers("given-up") == 4 and strangers("done") == 3, 200, "the results of the strangers")
+    rollout = fleet.wait(60)["rollout"]
+    assert rollout["state"] == "running" and rollout["devices"] == {"done": 2, "running": 0, "failed": 0, "refused": 0, "waiting": 0}, rollout
+    for device in devices:
+        device.assert_confirmed(VERSION)
+    events = [device for device, kind in fleet.query("SELECT device, kind FROM event ORDER BY rowid") if kind == "updated"]
+    assert events[0] in own and all(events.count(name) == 1 for name in own), events

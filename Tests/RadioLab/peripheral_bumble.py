@@ -293,6 +293,8 @@ class Peripheral:
         if not subscribed[0] & 1:
             raise ATT_Error(NOTIFICATIONS_OFF)
         self.device.write_control(value)
+        if self.options.wrong_answers and value[:1] == bytes([self.states.BEGIN]):
+            self.device.answers = type(self.device.answers)([bytes([0x80 | value[0], value[1], 0])])
         if value[:1] == bytes([self.states.IDENTIFY]):
             say("identify", seconds=self.device.blinking)
         if value[:1] == bytes([self.states.BEGIN]):
@@ -429,6 +431,7 @@ def arguments(words):
     parser.add_argument("--buffers", type=int, help="with --smp: the number of packet buffers, which Zephyr's rules limit (smp_buffers.py)")
     parser.add_argument("--buffer-size", type=int, default=384, help="with --buffers: the size of a buffer in bytes")
     parser.add_argument("--whole-packets", action="store_true", help="with --buffers: each value is one packet")
+    parser.add_argument("--wrong-answers", action="store_true", help="answer BEGIN without a position")
     parser.add_argument("--gone-after", type=int, help="exit when this many bytes of an image have arrived")
     return parser.parse_args(words)
 
