@@ -221,6 +221,10 @@ public struct DeviceDescription: Sendable, Equatable {
     public var state: State
     /// The version of the running image; empty if the device does not report which image runs.
     public var runningVersion: String
+    /// The first 8 bytes of the SHA-256 of the running release's manifest. Two builds with the same version have different manifests.
+    public var manifestDigestPrefix: [UInt8]?
+    /// The IDs of the keys that the device trusts; empty if the protocol does not report them.
+    public var keys: [KeyID] = []
     /// The version that ran at the start of the session; nil if the session did not change the running image.
     public var previousVersion: String?
     /// The time limit of a trial: the time in seconds from boot until the image must be confirmed. 0: the device does not support trials.

@@ -70,11 +70,45 @@ import Testing
         #expect(!sandbox.exists("fw.bin.otaf"))
     }
 
-    @Test("inspect names a manifest without signatures, and says how to attach them")
-    func inspectOfAManifest() async throws {
-        let run = try await signedManifest().run("inspect", "fw.manifest")
-        #expect(run.exit == 65 && run.err.contains("fw.manifest is a manifest without signatures"), "\(run.err)")
-        #expect(run.err.contains("otaflash sign IMAGE --manifest fw.manifest --signature FILE.sig"), "\(run.err)")
+    @Test(
+        "inspect shows the contents of a manifest without signatures; verify and push name it, and say how to attach them"
+    )
+    func manifestAlone() async throws {
+        let sandbox = try await signedManifest()
+        let shown = try await sandbox.run("inspect", "fw.manifest", "--trust", "a.pub.pem", "--format", "json")
+        let bundle = try shown.json().bundle
+        #expect(
+            shown.exit == 0 && bundle?.product?.string == "demo" && bundle?.version?.string == "1.1.0", "\(shown.out)")
+        let digest = try await sandbox.openssl("dgst", "-sha256", "-r", "fw.manifest").prefix(64)
+        #expect(bundle?.manifest_sha256?.string == String(decoding: digest, as: UTF8.self))
+        #expect(try bundle?.signatures?.array?.isEmpty == true && shown.json().verified?.bool == false)
+        let text = try await sandbox.run("inspect", "fw.manifest")
+        #expect(text.out.contains("to sign it: otaflash sign fw.manifest --key KEY.pem"), "\(text.out)")
+        for words in [["verify", "fw.manifest"], ["push", "fw.manifest", "--device", "sim:kitchen"]] {
+            let run = try await sandbox.run(words + ["--trust", "a.pub.pem"])
+            #expect(run.exit == 65 && run.err.contains("fw.manifest is a manifest without signatures"), "\(run.err)")
+            #expect(run.err.contains("otaflash sign IMAGE --manifest fw.manifest --signature FILE.sig"), "\(run.err)")
+        }
+    }
+
+    @Test("sign of a manifest writes the signature that openssl makes, and refuses values of a release")
+    func signatureOfAManifest() async throws {
+        let sandbox = try await signedManifest()
+        let run = try await sandbox.run("sign", "fw.manifest", "--key", "a.pem", "--format", "json")
+        let json = try run.json()
+        #expect(run.exit == 0 && json.signature?.file?.string == "fw.manifest.sig", "\(run.out)")
+        #expect(try sandbox.read("fw.manifest.sig") == sandbox.read("a.sig"))
+        let attached = try await attach(
+            sandbox, "fw.bin", "--manifest", "fw.manifest", "--signature", "fw.manifest.sig", "--public-key",
+            "a.pub.pem",
+            "-o", "alone.otaf")
+        #expect(attached.exit == 0, "\(attached.err)")
+        let counter = try await sandbox.run("sign", "fw.manifest", "--key", "a.pem", "--counter", "1")
+        #expect(counter.exit == 64 && counter.err.contains("contains the value of --counter"), "\(counter.err)")
+        let both = try await sandbox.run("sign", "fw.manifest", "--key", "a.pem", "--key", "b.pem", "--force")
+        #expect(both.exit == 64, "\(both.err)")
+        let again = try await sandbox.run("sign", "fw.manifest", "--key", "a.pem", "--format", "json")
+        #expect(try again.exit == 73 && code(again) == "output-exists")
     }
 
     @Test("a second signer gets the manifest of a bundle, and the signature is added to the bundle")

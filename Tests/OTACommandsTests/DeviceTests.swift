@@ -118,14 +118,32 @@ import Testing
         let device = try #require(json.device)
         #expect(
             device.members == [
-                "address", "battery", "confirmed", "encodings", "given", "hardware", "largest_base", "name", "product",
-                "running_version", "security_counter", "state", "trial_seconds",
+                "address", "battery", "confirmed", "encodings", "given", "hardware", "keys", "largest_base", "name",
+                "product", "running_version", "security_counter", "state", "trial_seconds",
             ])
         #expect(
             device.given?.string == "sim:kitchen?battery=80&pace=virtual" && device.address?.string == "sim:kitchen")
         #expect(device.state?.string == "idle" && device.battery?.number == 80)
         let text = try await sandbox.run("status", "--device", "sim:kitchen?pace=virtual")
         #expect(text.out.contains("1.0.0, confirmed") && text.out.contains("mains"))
+    }
+
+    @Test("status shows the key ids that a device trusts, and the manifest of the release that it runs")
+    func keysAndManifest() async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release()
+        try await sandbox.create()
+        let words = ["push", "fw.otaf", "--device", "sim:kitchen?pace=virtual", "--trust", "release.pub.pem"]
+        #expect(try await sandbox.run(words).exit == 0)
+        let status = ["status", "--device", "sim:kitchen?pace=virtual"]
+        let device = try await sandbox.run(status + ["--format", "json"]).json().device
+        let key = try await sandbox.run("inspect", "release.pub.pem", "--format", "json").json().key?.key_id?.string
+        #expect(key != nil && device?.keys?.array?.map(\.string) == [key])
+        let bundle = try await sandbox.run("inspect", "fw.otaf", "--format", "json").json().bundle
+        let prefix = String(try #require(bundle?.manifest_sha256?.string).prefix(16))
+        #expect(device?.manifest_sha256_prefix?.string == prefix)
+        let text = try await sandbox.run(status)
+        #expect(text.out.contains("manifest SHA-256 \(prefix)…") && text.out.contains(key ?? "-"), "\(text.out)")
     }
 
     @Test("identify blinks for the given time, and discard deletes a partial upload")

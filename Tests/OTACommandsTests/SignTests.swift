@@ -307,7 +307,64 @@ import Testing
                 "otaflash: warning: the security counter 3001 is 1001 higher than 2000 (that of the earlier bundle)."))
         #expect(jump.contains("\notaflash: hint: increase the counter by 1"))
         #expect(try await sign("4294967295", "--force", "--progress", "json").contains("4294964294 higher than 3001"))
-        #expect(try await sign("1", "--force") == "")
+    }
+
+    @Test(
+        "sign --force does not replace a bundle of the product that has a higher version or a higher security counter")
+    func newerOutput() async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release(version: "1.4.0", "--counter", "7")
+        let before = try sandbox.read("fw.otaf")
+        func sign(_ version: String, _ more: String..., product: String = "demo") async throws -> Run {
+            let words = [
+                "sign", "fw.bin", "--key", "release.pem", "--product", product, "--version", version, "--force",
+            ]
+            return try await sandbox.run(words + ["-o", "fw.otaf", "--format", "json"] + more)
+        }
+        let lower = try await sign("1.5.0")
+        let error = try lower.json().error
+        #expect(lower.exit == 73 && error?.code?.string == "output-exists", "\(lower.out)")
+        let text =
+            "fw.otaf has the version 1.4.0 and the security counter 7, and the new bundle would have the version 1.5.0 and "
+        #expect(error?.message?.string?.hasPrefix(text + "the security counter 0") == true, "\(lower.out)")
+        #expect(
+            error?.hint?.string?.contains("give --counter 7; or remove the file: rm fw.otaf") == true, "\(lower.out)")
+        #expect(try await sign("1.3.9", "--counter", "8").exit == 73)
+        #expect(try sandbox.read("fw.otaf") == before)
+        #expect(try await sign("1.4.0", "--counter", "7").exit == 0, "the same release again")
+        #expect(try await sign("1.0.0", product: "other").exit == 0, "another product")
+    }
+
+    @Test("sign --previous takes the security counter, and refuses an image that cannot follow the previous release")
+    func previous() async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release(version: "1.4.0", as: "old.otaf", "--counter", "7")
+        func sign(_ version: String, _ more: String..., product: String = "demo") async throws -> Run {
+            let words = [
+                "sign", "fw.bin", "--key", "release.pem", "--product", product, "--version", version, "--previous",
+            ]
+            return try await sandbox.run(words + ["old.otaf", "-o", "new.otaf", "--format", "json"] + more)
+        }
+        for (run, code) in [
+            (try await sign("1.4.0"), "version-not-raised"), (try await sign("1.3.9"), "version-not-raised"),
+            (try await sign("1.5.0", "--counter", "6"), "counter-lowered"),
+            (try await sign("1.5.0", product: "other"), "wrong-product"),
+            (try await sign("1.5.0", "--requires", "1.4.1"), "requires-newer"),
+        ] {
+            #expect(try run.exit == 77 && run.json().error?.code?.string == code, "\(run.out)")
+        }
+        #expect(!sandbox.exists("new.otaf"))
+        let taken = try await sign("1.5.0")
+        #expect(try taken.exit == 0 && taken.json().bundle?.security_counter?.number == 7, "\(taken.out)")
+        let raised = try await sign("1.5.0", "--counter", "8", "--force")
+        #expect(try raised.json().bundle?.security_counter?.number == 8, "\(raised.out)")
+        let image = try await sandbox.run(
+            "sign", "fw.bin", "--as", "mcuboot", "--key", "release.pem", "--version", "1.5.0", "--header-size", "0x20",
+            "--pad-header", "--previous", "old.otaf")
+        #expect(image.exit == 64 && image.err.contains("--previous is for bundles"), "\(image.err)")
+        let manifest = try await sandbox.run(
+            "sign", "fw.bin", "--to-sign", "m", "--product", "demo", "--version", "1.4.0", "--previous", "old.otaf")
+        #expect(manifest.exit == 77, "\(manifest.err)")
     }
 
     @Test(

@@ -1,5 +1,6 @@
 import OTABlueZ
 import OTAClient
+import OTAFirmware
 import OTAUpdate
 
 /// The identity and status of a device.
@@ -19,6 +20,10 @@ struct DeviceSummary: Encodable, Sendable {
     let previousVersion: String?
     /// Nil if the device does not report which image runs.
     let runningVersion: String?
+    /// The first 8 bytes of the SHA-256 of the running release's manifest, as hex digits; nil if the device does not report it.
+    let manifestSha256Prefix: String?
+    /// The IDs of the keys that the device trusts; nil if the device does not report them.
+    let keys: [String]?
     /// True if the running image is confirmed, that is, not on trial. Nil if the device does not report it.
     let confirmed: Bool?
     let state: String
@@ -46,6 +51,8 @@ struct DeviceSummary: Encodable, Sendable {
         securityCounter = device.securityCounter
         previousVersion = device.previousVersion
         runningVersion = device.runningVersion.isEmpty ? nil : device.runningVersion
+        manifestSha256Prefix = device.manifestDigestPrefix.map { Hex.encode($0) }
+        keys = device.keys.isEmpty ? nil : device.keys.map(\.description)
         confirmed = device.state == .unknown ? nil : device.state != .trial
         state = device.state.rawValue
         trialSeconds = device.trialSeconds
@@ -63,6 +70,8 @@ struct DeviceSummary: Encodable, Sendable {
         var rows = [("Device", title)]
         if let product { rows.append(("Product", product + (hardware.map { ", hardware revision \($0)" } ?? ""))) }
         rows.append(("Runs", running))
+        if let manifestSha256Prefix { rows.append(("Release", "manifest SHA-256 \(manifestSha256Prefix)…")) }
+        if let keys { rows.append(("Trusted keys", keys.joined(separator: ", "))) }
         if let link { rows.append(("Link", link.text)) }
         if let securityCounter { rows.append(("Security counter", "\(securityCounter)")) }
         if let packetLength { rows.append(("Packets", "\(packetLength) bytes at most")) }

@@ -8,9 +8,11 @@ extension Failure {
     /// Creates the failure for a parse error of a bundle.
     init(_ error: BundleError, in invocation: Invocation) {
         let file = invocation.title(or: "the bundle")
+        let problem =
+            error.code == .unsignedManifest
+            ? "a manifest without signatures, as sign --to-sign writes it" : "not a valid bundle: \(error.description)"
         self.init(
-            error.code.rawValue, .malformed, "\(file) is not a valid bundle: \(error.description)",
-            hint: Self.advice(for: error.code, file))
+            error.code.rawValue, .malformed, "\(file) is \(problem)", hint: Self.advice(for: error.code, file))
         if error.code == .badMagic, invocation.command == "push" {
             hints.append(
                 "for a device that uses SMP, sign the binary as an MCUboot image: "
@@ -36,6 +38,9 @@ extension Failure {
         case .badCreationTime: "set SOURCE_DATE_EPOCH to Unix seconds, or unset it"
         case .badSignatureCount:
             "a bundle has at most four signatures: sign the image again with the keys that are needed"
+        case .unsignedManifest:
+            "show it: otaflash inspect \(Shell.quoted(file)); or attach its signatures: otaflash sign IMAGE --manifest "
+                + "\(Shell.quoted(file)) --signature FILE.sig --public-key KEY.pub.pem"
         case .signatureOrder: "a key signs a bundle only once: omit the key that has already signed it"
         case .badManifestLength, .badImageSize, .notZero, .fieldOverrun, .fieldOrder:
             "the file is damaged, or otaflash sign did not create it: create or fetch it again"

@@ -43,20 +43,7 @@ struct BundleSummary: Encodable, Sendable {
     ///
     /// - Parameter reports: the results of the signature verification; nil if the signatures were not verified.
     init(_ envelope: Envelope, reports: [SignatureReport]? = nil) {
-        let manifest = envelope.manifest
-        product = manifest.product.text
-        version = manifest.version.text
-        hardware = manifest.hardware?.ranges.map { [$0.lowerBound, $0.upperBound] }
-        securityCounter = manifest.securityCounter
-        requires = manifest.requires?.description
-        minimumBattery = manifest.minimumBattery
-        source = manifest.source
-        imageFormat = manifest.imageFormat.name
-        imageSize = manifest.imageSize
-        imageSha256 = manifest.imageDigest.description
-        created = Date(timeIntervalSince1970: Double(manifest.created)).formatted(.iso8601)
-        manifestSha256 = SHA256.digest(of: envelope.manifestBytes).description
-        signatures =
+        let signatures =
             if let reports {
                 reports.map {
                     Signature(
@@ -68,6 +55,24 @@ struct BundleSummary: Encodable, Sendable {
                     Signature(keyID: $0.keyID.description, algorithm: $0.algorithm.name)
                 }
             }
+        self.init(envelope.manifest, signatures: signatures)
+    }
+
+    /// Creates the summary of a manifest.
+    init(_ manifest: Manifest, signatures: [Signature] = []) {
+        product = manifest.product.text
+        version = manifest.version.text
+        hardware = manifest.hardware?.ranges.map { [$0.lowerBound, $0.upperBound] }
+        securityCounter = manifest.securityCounter
+        requires = manifest.requires?.description
+        minimumBattery = manifest.minimumBattery
+        source = manifest.source
+        imageFormat = manifest.imageFormat.name
+        imageSize = manifest.imageSize
+        imageSha256 = manifest.imageDigest.description
+        created = Date(timeIntervalSince1970: Double(manifest.created)).formatted(.iso8601)
+        manifestSha256 = SHA256.digest(of: manifest.bytes).description
+        self.signatures = signatures
         let unknown = manifest.unknownFields.map {
             Field(
                 type: Hex.encode([UInt8($0.type >> 8), UInt8($0.type & 0xFF)]), critical: $0.isCritical,

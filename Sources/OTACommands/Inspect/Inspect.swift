@@ -55,7 +55,7 @@ struct Inspect: Command {
     private func describe(_ bytes: [UInt8], _ console: Console) throws -> InspectAnswer {
         switch FirmwareFileKind.detect(file: bytes) {
         case .bundle:
-            guard (try? Manifest(parsing: bytes)) == nil else { throw unsignedManifest() }
+            if let manifest = try? Manifest(parsing: bytes) { return self.manifest(manifest) }
             return try bundle(SignedBundle(parsing: bytes), console)
         case .hexText(let format):
             let image = try HexImage(parsing: bytes, as: format)
@@ -114,14 +114,15 @@ struct Inspect: Command {
         console.note("the base \(title) is for the product \(other), the bundle is for \(product)")
     }
 
-    /// Returns the failure for a file that contains only a manifest. For such a file, `detect(prefix:)` returns `bundle`, because a bundle
-    /// begins with its manifest.
-    private func unsignedManifest() -> Failure {
-        Failure(
-            BundleError.Code.truncated.rawValue, .malformed,
-            "\(StandardFile.title(of: file)) is a manifest without signatures, as sign --to-sign writes it",
-            hint: "attach its signatures: otaflash sign IMAGE --manifest \(Shell.quoted(file)) --signature FILE.sig "
-                + "--public-key KEY.pub.pem")
+    /// Describes a file that contains only a manifest, so that a signer sees what the signature is for. For such a file, `detect(prefix:)`
+    /// returns `bundle`, because a bundle begins with its manifest.
+    private func manifest(_ manifest: Manifest) -> InspectAnswer {
+        var answer = InspectAnswer(file: StandardFile.title(of: file))
+        answer.container = "manifest without signatures, as sign --to-sign writes it"
+        answer.bundle = BundleSummary(manifest)
+        let sign = "otaflash sign \(Shell.quoted(file)) --key KEY.pem"
+        answer.refuse("the manifest has no signature; to sign it: \(sign)")
+        return answer
     }
 
     private func bundle(_ signed: SignedBundle, _ console: Console) throws -> InspectAnswer {

@@ -82,7 +82,8 @@ struct PushAnswer: CommandAnswer {
     }
 
     private var verdict: String {
-        let before = device.previousVersion.map { " (before: \($0))" } ?? ""
+        let same = "another image with this version"
+        let before = device.previousVersion.map { " (before: \($0 == device.runningVersion ? same : $0))" } ?? ""
         switch outcome {
         case "would-update": return intention
         case "on-trial": return "\(device.title) runs \(device.version), on trial\(before)."

@@ -162,13 +162,41 @@ struct DetachedOptions: ParsableArguments {
 extension Sign {
     /// Writes the manifest of a new or existing bundle to a file. A key on another machine must sign this manifest.
     func manifest(to path: String, _ console: Console) throws -> SignAnswer {
-        let release = try release()
-        let known = Self.counter(ofBundleIn: target)
+        let input = try input()
+        let earlier = try earlierRelease()
         let manifest = try BundleSigner.manifest(
-            for: input(), named: FilePath(image), as: release, created: CreationTime.now(), note: console.note)
+            for: input, named: FilePath(image), as: release(for: input, after: earlier), created: CreationTime.now(),
+            note: console.note)
+        // Without --previous, the bundle at the default path is only the one that the next step probably replaces.
+        if previous != nil { try earlier?.check(manifest) }
         let answer = try write(manifest.bytes, to: path)
-        warn(ofCounter: manifest.securityCounter, after: known, in: ("bundle", "--counter"), console)
+        warn(ofCounter: manifest.securityCounter, after: earlier, console)
         return answer
+    }
+
+    /// Returns the manifest if the input is a file that `--to-sign` wrote; nil for an image or a bundle.
+    func unsignedManifest() throws -> Manifest? {
+        guard image != StandardFile.name else { return nil }
+        let file = try InputFile(FilePath(image))
+        guard file.size <= UInt64(Manifest.maximumLength) else { return nil }
+        return try? Manifest(parsing: file.prefix(Manifest.maximumLength))
+    }
+
+    /// Signs a manifest without its image: writes the signature to a file of its own.
+    func signature(of manifest: Manifest, _ console: Console) throws -> SignAnswer {
+        if let name = (bundleOptions + (version == nil ? [] : ["--version"])).first {
+            throw Failure.usage(
+                "\(image) is a manifest, which contains the value of \(name)", hint: "remove \(name)")
+        }
+        try previous.map { try EarlierRelease(previous: $0) }?.check(manifest)
+        let keys = try signers(console)
+        guard keys.count == 1, let signature = try BundleSigner(keys: keys).signatures(of: manifest).first else {
+            throw Failure.usage("a file has one signature", hint: "give --key once, and sign again with each other key")
+        }
+        let path = output ?? image + ".sig"
+        _ = try write(signature, to: path)
+        let title = path == StandardFile.name ? StandardFile.outputTitle : path
+        return SignAnswer(signature: title, of: manifest, at: image, by: keys[0].publicKey.id)
     }
 
     /// Writes the bytes that a key must sign for a new MCUboot image. Without `--pure`, these bytes are the digest. With `--pure`, they are
@@ -200,14 +228,15 @@ extension Sign {
         let manifest = try given ?? manifest(ofBundleIn: input)
         let signers = try detached.signers(of: manifest)
         for signer in signers { Self.warn(ofKey: signer.publicKey.id, console) }
-        let known = target == StandardFile.name ? nil : Self.counter(ofBundleIn: target)
+        let earlier = try earlierRelease()
+        try earlier?.check(manifest)
         let signer = try BundleSigner(keys: signers)
         let output = try outputFile(at: target)
         let file =
             given == nil
             ? try signer.sign(input, named: FilePath(image), as: release(), created: 0, to: output)
             : try signer.sign(input, under: manifest, isRaw: raw, to: output, note: console.note)
-        warn(ofCounter: manifest.securityCounter, after: known, in: ("bundle", "--counter"), console)
+        warn(ofCounter: manifest.securityCounter, after: earlier, console)
         return SignAnswer(file)
     }
 

@@ -1,5 +1,4 @@
 import ArgumentParser
-import Glibc
 import OTAFirmware
 import OTASigning
 import SystemPackage
@@ -83,6 +82,14 @@ struct Sign: Command {
 
     @Option(
         help: ArgumentHelp(
+            "The bundle of the previous release. sign refuses an image that cannot follow it: another product, a version that is not newer, "
+                + "or a lower security counter. Without --counter, the new bundle gets its security counter. Default: no comparison.",
+            valueName: "bundle"),
+        completion: .file())
+    var previous: String?
+
+    @Option(
+        help: ArgumentHelp(
             "The lowest version that may run on the device before the update (example: 1.2.0); default: any.",
             valueName: "version"))
     var requires: String?
@@ -146,6 +153,7 @@ struct Sign: Command {
             try mcuboot.refuse("it requires --as mcuboot")
             if let path = detached.toSign { return try manifest(to: path, console) }
             if detached.attaches { return try bundleWithDetachedSignatures(console) }
+            if let manifest = try unsignedManifest() { return try signature(of: manifest, console) }
             return try bundle(signedWith: signers(console), console)
         case .mcuboot:
             try refuseBundleOptions()
@@ -156,14 +164,34 @@ struct Sign: Command {
     }
 
     private func bundle(signedWith keys: [any Signer], _ console: Console) throws -> SignAnswer {
-        let release = try release()
-        let created = try CreationTime.now()
-        let known = target == StandardFile.name ? nil : Self.counter(ofBundleIn: target)
+        let (input, created) = (try input(), try CreationTime.now())
+        let earlier = try earlierRelease()
+        let release = try release(for: input, after: earlier)
+        if let earlier {
+            try earlier.check(BundleSigner.manifest(for: input, named: FilePath(image), as: release, created: created))
+        }
         let file = try BundleSigner(keys: keys).sign(
-            input(), named: FilePath(image), as: release, created: created, to: outputFile(at: target),
+            input, named: FilePath(image), as: release, created: created, to: outputFile(at: target),
             note: console.note)
-        warn(ofCounter: file.envelope.manifest.securityCounter, after: known, in: ("bundle", "--counter"), console)
+        warn(ofCounter: file.envelope.manifest.securityCounter, after: earlier, console)
         return SignAnswer(file)
+    }
+
+    /// The release to compare the new bundle with: the bundle of `--previous`, or the bundle that the output replaces.
+    func earlierRelease() throws -> EarlierRelease? {
+        try previous.map { try EarlierRelease(previous: $0) } ?? EarlierRelease(replacedAt: target)
+    }
+
+    /// Returns the values of the manifest for an input. A new bundle has the security counter of `--previous` if `--counter` is omitted.
+    func release(for input: InputFile, after earlier: EarlierRelease?) throws -> Release {
+        var release = try release()
+        let isBundle = try FirmwareFileKind.detect(prefix: input.prefix(FirmwareFileKind.prefixLength)) == .bundle
+        if previous != nil, counter == nil, !isBundle { release.securityCounter = earlier?.manifest.securityCounter }
+        return release
+    }
+
+    func warn(ofCounter counter: UInt32, after earlier: EarlierRelease?, _ console: Console) {
+        warn(ofCounter: counter, after: earlier?.manifest.securityCounter, in: ("bundle", "--counter"), console)
     }
 
     private static let largestUsualCounterStep: UInt32 = 1000
@@ -185,12 +213,6 @@ struct Sign: Command {
             "the security counter \(counter) is \(counter - before) higher than \(before) (\(origin)). A device that "
                 + "confirms this \(file.kind) refuses all lower counters permanently.",
             hint: "increase the counter by 1 for each release, or sign again with a lower \(file.option)")
-    }
-
-    /// Returns the security counter of a bundle. Returns nil if the file does not exist or is not a bundle.
-    static func counter(ofBundleIn path: String) -> UInt32? {
-        guard let prefix = try? InputFile(FilePath(path)).prefix(Envelope.maximumLength) else { return nil }
-        return (try? Envelope(parsingPrefix: prefix))?.manifest.securityCounter
     }
 
     /// Returns the security counter of an MCUboot image. Returns nil if the file does not exist, is not an MCUboot image, or does not have
@@ -238,7 +260,7 @@ struct Sign: Command {
         return try keys.imageKey(at: name)
     }
 
-    private func signers(_ console: Console) throws -> [any Signer] {
+    func signers(_ console: Console) throws -> [any Signer] {
         var keys = SigningKeys(passphrases: passphrase.source, pins: pin.source(console))
         let signers = try key.map { try keys.key(at: $0) }
         for signer in signers { Self.warn(ofKey: signer.publicKey.id, console) }
@@ -336,7 +358,7 @@ struct Sign: Command {
 
     /// Refuses the options that apply only to bundles.
     private func refuseBundleOptions() throws(Failure) {
-        guard let name = bundleOptions.first else { return }
+        guard let name = (bundleOptions + (previous == nil ? [] : ["--previous"])).first else { return }
         let instead = name == "--counter" ? "use --security-counter" : "remove \(name), or remove --as mcuboot"
         throw Failure.usage("\(name) is for bundles: an MCUboot image has no such field", hint: instead)
     }
@@ -363,24 +385,4 @@ struct Sign: Command {
 /// The output format of `sign`.
 enum SignedKind: String, ExpressibleByArgument, CaseIterable {
     case bundle, mcuboot
-}
-
-/// The creation time of a bundle: the value of `SOURCE_DATE_EPOCH`, or the current time if this variable is not set. With
-/// `SOURCE_DATE_EPOCH`, the same image, options and keys result in the same bundle (https://reproducible-builds.org).
-enum CreationTime {
-    /// Returns the creation time as Unix seconds.
-    ///
-    /// - Throws: `Failure` with the code `usage` for an invalid `SOURCE_DATE_EPOCH`.
-    static func now() throws(Failure) -> UInt64 {
-        guard let value = getenv("SOURCE_DATE_EPOCH") else { return UInt64(clamping: time(nil)) }
-        let text = String(cString: value)
-        // `UInt64(_:)` also accepts a plus sign. Therefore this check accepts only digits.
-        let isNumber = !text.isEmpty && text.utf8.allSatisfy((UInt8(ascii: "0")...UInt8(ascii: "9")).contains)
-        guard isNumber, let seconds = UInt64(text), seconds <= Manifest.latestCreationTime else {
-            throw Failure.usage(
-                "SOURCE_DATE_EPOCH is '\(text)'; expected Unix seconds from 0 to \(Manifest.latestCreationTime)",
-                hint: "use export SOURCE_DATE_EPOCH=$(git log -1 --format=%ct), or unset it")
-        }
-        return seconds
-    }
 }

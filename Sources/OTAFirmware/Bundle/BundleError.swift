@@ -31,6 +31,8 @@ public struct BundleError: Error, Sendable, Equatable, CustomStringConvertible {
         case missingVersion = "missing-version"
         case missingProduct = "missing-product"
         case badSignatureCount = "bad-signature-count"
+        /// The file is a manifest, as `sign --to-sign` writes it. A bundle also has signatures and an image.
+        case unsignedManifest = "unsigned-manifest"
         case unsupportedAlgorithm = "unsupported-algorithm"
         /// The signatures are not in strictly ascending order of key id.
         case signatureOrder = "signature-order"

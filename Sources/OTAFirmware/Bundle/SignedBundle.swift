@@ -17,9 +17,16 @@ public struct SignedBundle: Sendable, Hashable {
         self.image = image
     }
 
-    /// Parses a whole file. To avoid a copy of the image, pass the array with `consume`: `image` then reuses the array's memory.
+    /// Parses a whole file.
+    ///
+    /// To avoid a copy of the image, pass the array with `consume`: `image` then reuses the array's memory.
     public init(parsing bytes: consuming [UInt8]) throws(BundleError) {
         var file = consume bytes
+        if file.count <= Manifest.maximumLength, (try? Manifest(parsing: file)) != nil {
+            throw BundleError(
+                .unsignedManifest, offset: file.count, expected: "signatures and an image after the manifest",
+                found: "the end of the file")
+        }
         let envelope = try Envelope(parsingPrefix: Array(file.prefix(Envelope.maximumLength)))
         let found = UInt64(file.count)
         guard found <= envelope.bundleLength else {

@@ -96,7 +96,7 @@ struct DeviceSnapshot {
 
     /// The device's status in the form that the session reports to the user.
     var description: DeviceDescription {
-        DeviceDescription(
+        var description = DeviceDescription(
             product: info.product,
             hardware: Int(info.hardware),
             securityCounter: info.securityCounter,
@@ -109,5 +109,8 @@ struct DeviceSnapshot {
             },
             encodings: info.largestBase == nil ? [] : [.lzma2],
             largestBase: info.largestBase.map { Int($0) })
+        description.manifestDigestPrefix = info.running
+        description.keys = info.keys
+        return description
     }
 }

@@ -148,6 +148,13 @@ public struct BundleSigner: Sendable {
         return try draft.manifest(format: image.format, digest: hash.finish())
     }
 
+    /// Signs a manifest without its image. The signatures have 64 bytes each, in the order of the keys.
+    package func signatures(of manifest: Manifest) throws(SigningError) -> [[UInt8]] {
+        try Self.check(manifest)
+        let sign = signature(over: manifest)
+        return try keys.map { (key) throws(SigningError) in try sign(key) }
+    }
+
     /// Reads the envelope of a bundle. This method does not check the image's digest, so the caller must check the digest.
     ///
     /// - Throws: `malformed-bundle`, `unknown-critical-field`; the errors of `Envelope`.

@@ -37,33 +37,13 @@ public struct VerifiedBundle: Sendable {
 extension VerifiedBundle {
     /// Checks that a device that runs the release in `previous` can install this bundle.
     ///
-    /// - Throws: `wrong-product` for another product; `version-not-raised` if the version is not newer; `counter-lowered` if the security
-    ///   counter is lower; `no-common-signer` if no trusted key signed both bundles; `requires-newer` if this bundle requires a newer
-    ///   version than the version of `previous`.
+    /// - Throws: the errors of ``Manifest/check(after:)``; `no-common-signer` if no trusted key signed both bundles.
     public func check(after previous: VerifiedBundle) throws(VerificationError) {
-        let old = previous.manifest
-        guard manifest.product == old.product else {
-            throw VerificationError(
-                .wrongProduct, "the bundle is for \(manifest.product), and the previous one is for \(old.product)")
-        }
-        guard manifest.version.takesPrecedence(over: old.version) else {
-            throw VerificationError(
-                .versionNotRaised, "version \(manifest.version) is not newer than the previous version \(old.version)")
-        }
-        guard manifest.securityCounter >= old.securityCounter else {
-            throw VerificationError(
-                .counterLowered,
-                "the security counter is \(manifest.securityCounter), and the previous one is \(old.securityCounter)")
-        }
+        try manifest.check(after: previous.manifest)
         guard !Set(signers).isDisjoint(with: previous.signers) else {
             let signed = previous.signers.map(\.description).joined(separator: ", ")
             throw VerificationError(
                 .noCommonSigner, "not signed by a key that signed the previous bundle (\(signed))")
-        }
-        if let required = manifest.requires, !required.isSatisfied(by: old.version) {
-            throw VerificationError(
-                .requiresNewer,
-                "the bundle requires version \(required) or later; the previous version is \(old.version)")
         }
     }
 
@@ -71,6 +51,33 @@ extension VerifiedBundle {
     public func keepsHardware(of previous: VerifiedBundle) -> Bool {
         guard let revisions = manifest.hardware else { return true }
         return previous.manifest.hardware.map(revisions.contains) ?? revisions.contains(0...UInt16.max)
+    }
+}
+
+extension Manifest {
+    /// Checks that this release can follow the release of another manifest.
+    ///
+    /// - Throws: `wrong-product` for another product; `version-not-raised` if the version is not newer; `counter-lowered` if the security
+    ///   counter is lower; `requires-newer` if this release requires a newer version than the version of `old`.
+    package func check(after old: Manifest) throws(VerificationError) {
+        guard product == old.product else {
+            throw VerificationError(
+                .wrongProduct, "the bundle is for \(product), and the previous one is for \(old.product)")
+        }
+        guard version.takesPrecedence(over: old.version) else {
+            throw VerificationError(
+                .versionNotRaised, "version \(version) is not newer than the previous version \(old.version)")
+        }
+        guard securityCounter >= old.securityCounter else {
+            throw VerificationError(
+                .counterLowered,
+                "the security counter is \(securityCounter), and the previous one is \(old.securityCounter)")
+        }
+        if let requires, !requires.isSatisfied(by: old.version) {
+            throw VerificationError(
+                .requiresNewer,
+                "the bundle requires version \(requires) or later; the previous version is \(old.version)")
+        }
     }
 }
 
