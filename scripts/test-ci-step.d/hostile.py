@@ -28,6 +28,7 @@ def hostile_file_names_are_names_and_nothing_else(job):
         for suffix in (".otaf", ".otaf.sha256"):
             os.remove(job.checkout / (name + suffix))
         require_failure(job, before, result, 77, "untrusted-key", "verify", file=name)
+    shutil.copy(job.checkout / "fw.bin", job.checkout / "\udcff.bin")
     fails(job, 64, "usage", "sign", image="\udcff.bin")
 
 

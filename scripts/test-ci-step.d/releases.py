@@ -171,6 +171,89 @@ def a_file_at_the_output_that_is_not_from_an_earlier_run_is_kept(job):
 
 
 @test
+def a_file_that_another_program_writes_to_the_output_during_the_step_is_kept(job):
+    # The wrapper writes a file to the output after the step has searched the output for files.
+    for suffix in ("", ".sha256"):
+        mine = job.checkout / f"mine.otaf{suffix}"
+        path = job.wrap(f'[ "$1" != verify ] || echo mine >{mine}; exec "$otaflash" "$@"')
+        result = job.run(path=path, output="mine.otaf")
+        require(mine.read_text() == "mine\n", "replaced")
+        require_failure(job, job.files(), result, 73, "output-exists", "publish")
+        require([path.name for path in job.checkout.glob("mine.otaf*")] == [mine.name], job.files())
+        mine.unlink()
+
+
+@test
+def a_file_that_git_tracks_is_kept(job):
+    before = (job.checkout / "previous.otaf").read_bytes()
+    fails(job, 73, "output-exists", "inputs", image="missing.bin", output="previous.otaf")
+    require((job.checkout / "previous.otaf").read_bytes() == before, "changed")
+
+
+@test
+def a_tag_with_a_leading_v_is_a_version(job):
+    result = job.run(version="v1.4.0")
+    require(result.exit == 0 and result.outputs["version"] == "1.4.0", result)
+    result = job.run(version="v1.4.0", image="fw.bin.otaf", output="two.otaf", signed_image="true", key="other.pem")
+    require(result.exit == 0 and result.outputs["version"] == "1.4.0", result)
+    for version in ("vv1.4.0", "v", "version-1.4.0"):
+        result = job.run(version=version, output="other.otaf")
+        require(result.exit == 64 and f"'{version}' is not a valid value for the input version" in result.log, result)
+
+
+@test
+def a_bundle_from_changed_files_of_the_commit_names_them_as_its_source(job):
+    commit = head(job)
+    os.utime(job.checkout / "fw.bin")
+    (job.checkout / "build").mkdir()
+    (job.checkout / "build/new").write_text("not in the commit")
+    require(job.run().exit == 0 and job.inspect("fw.bin.otaf")["source"] == commit, "not the commit")
+    with open(job.checkout / "fw.bin", "ab") as file:
+        file.write(b"x")
+    for folder in ("", "build"):
+        result = job.run(github=False, script=f"cd ./{folder} && {job.step}", output=f"{job.checkout}/dirty{folder}.otaf",
+                         image=f"{job.checkout}/fw.bin", key=f"{job.checkout}/release.pem", trust=f"{job.checkout}/release.pub.pem")
+        require(result.exit == 0 and "files of the commit are changed" in result.log, result)
+        require(job.inspect(f"dirty{folder}.otaf")["source"] == f"{commit}-dirty", result)
+    fails(job, 77, "wrong-commit", "attest", attest="true", env=GITHUB | {"GITHUB_SHA": commit}, output="attested.otaf")
+
+
+@test
+def a_failure_names_the_stage_and_the_inputs_and_no_file_of_the_run(job):
+    hints = {
+        "sign": ({"product": None}, "give the input product: NAME"),
+        "verify": ({"trust": "other.pub.pem"}, "the input trust"),
+        "previous": ({"version": "0.1.0", "previous": "previous.otaf"}, "raise the input version"),
+        "inputs": ({"sbom": "nothing.json"}, "check the path in the input sbom"),
+    }
+    for stage, (inputs, hint) in hints.items():
+        result = job.run(github=False, **inputs)
+        lines = result.err.splitlines()
+        require(result.exit != 0 and not result.out, result)
+        require(any(line.startswith("release-step: hint: ") and hint in line for line in lines), result)
+        require(lines[-1].startswith(f"release-step: stage {stage} failed: ") and f"(exit code {result.exit})" in lines[-1], result)
+        require(str(job.temporary) not in result.log and " --" not in result.log, result)
+    for inputs, hint in (({"version": None}, "input version"), ({"counter": "x"}, "input counter"), ({"signatures": "x"}, "input signatures"),
+                         ({"key": None}, "input key"), ({"counter": "3", "previous": "previous.otaf"}, "input counter"),
+                         ({"product": "other", "previous": "previous.otaf"}, "input product"), ({"signatures": "2"}, "input key"),
+                         ({"previous": "fw.bin"}, "input previous"), ({"attest": "true"}, "input attest")):
+        result = job.run(github=False, **inputs)
+        require(result.exit != 0 and hint in result.err and str(job.temporary) not in result.log and " --" not in
+                result.log.replace("release-step --help", ""), result)
+
+
+@test
+def the_help_lists_the_inputs_and_other_arguments_are_refused(job):
+    result = job.run(github=False, script=f"{job.step} --help")
+    listed = set(re.findall(r"^  ([a-z-]+)  ", result.out, re.MULTILINE))
+    step = set(re.findall(r"\bINPUT_([A-Z_]+)", job.step.read_text()))
+    require(result.exit == 0 and {name.upper().replace("-", "_") for name in listed} == step, result)
+    before = job.files()
+    result = job.run(github=False, script=f"{job.step} fw.bin")
+    require(result.exit == 64 and "release-step --help" in result.err and job.files() == before, result)
+
+
+@test
 def an_attestation_that_cannot_be_signed_or_verified_is_refused(job):
     sbom = job.checkout / "app.spdx.json"
     sbom.write_text(SPDX)
@@ -179,7 +262,7 @@ def an_attestation_that_cannot_be_signed_or_verified_is_refused(job):
     fails(job, 77, "wrong-commit", "attest", attest="true", env=GITHUB | {"GITHUB_SHA": "0" * 40})
     fails(job, 77, "wrong-commit", "attest", attest="true", env={"CI_JOB_URL": "https://gitlab.com/x", "CI_COMMIT_SHA": "0" * 40})
     os.mkfifo(job.checkout / "pipe.json")
-    fails(job, 66, "no-such-file", "attest", sbom="nothing.json")
+    fails(job, 66, "no-such-file", "inputs", sbom="nothing.json")
     for name in ("pipe.json", "."):
         fails(job, 66, "not-a-file", "inputs", sbom=name)
     fails(job, 64, "usage", "inputs", sbom=sbom.name, sign_options="--passphrase-fd 3")
@@ -211,17 +294,18 @@ def a_bundle_that_cannot_follow_the_previous_one_is_refused(job):
     fails(job, 77, "counter-lowered", "previous", previous="previous.otaf", counter="3")
     fails(job, 77, "version-not-raised", "previous", previous="previous.otaf", version="1.0.0")
     fails(job, 77, "too-few-signatures", "verify", signatures="2")
-    fails(job, 66, "no-such-file", "previous", previous="nothing.otaf")
+    fails(job, 66, "no-such-file", "inputs", previous="nothing.otaf")
+    fails(job, 65, "bad-magic", "previous", previous="fw.bin")
 
 
 @test
 def missing_files_and_keys_are_reported(job):
-    fails(job, 66, "no-such-file", "sign", image="nothing.bin")
-    fails(job, 66, "no-such-file", "sign", key="nothing.pem")
+    fails(job, 66, "no-such-file", "inputs", image="nothing.bin")
+    fails(job, 66, "no-such-file", "inputs", key="nothing.pem")
     before = job.files()
     result = job.run(key=None)
     require(result.exit != 0 and "OTAFLASH_KEY" in result.log and job.files() == before, result)
-    fails(job, 66, "no-such-file", "verify", trust="nothing.pub.pem")
+    fails(job, 66, "no-such-file", "inputs", trust="nothing.pub.pem")
     fails(job, 64, "usage", "inputs", trust="\n")
 
 
