@@ -323,6 +323,34 @@ import Testing
         #expect(try await fleet.status("spring").json().rollout?.serial?.number == 1)
     }
 
+    @Test("a rollout installs no older version than the running one, except with --allow-downgrade")
+    func downgrade() async throws {
+        let fleet = try await Fleet(devices: 1)
+        try await fleet.create("spring")
+        #expect(try await fleet.withGateway { try await fleet.status("spring", "--wait") }.exit == 0)
+        try await fleet.sandbox.release(version: "1.1.0-rc.1", as: "old.otaf")
+        let published = try await fleet.json(
+            "release", "publish", "old.otaf", "--key", "ops.pem", "--trust", "release.pub.pem")
+        let old = try #require(published.release?.id?.string)
+        func create(_ name: String, _ options: String...) async throws -> Run {
+            try await fleet.run(
+                ["rollout", "create", name, "--release", old, "--select", "product=demo", "--key", "ops.pem"] + options)
+        }
+        let back = try await create("back")
+        #expect(back.exit == 0, "\(back.err)")
+        #expect(back.err.contains("does not select 1 device with a newer version than 1.1.0-rc.1"), "\(back.err)")
+        #expect(back.err.contains("create another rollout with --allow-downgrade"), "\(back.err)")
+        _ = try await fleet.withGateway { try await fleet.status("back", "--wait", "--timeout", "3s") }
+        func version() async throws -> String? {
+            try await fleet.json("status", "--device", "sim:d1?pace=virtual").device?.running_version?.string
+        }
+        #expect(try await version() == "1.1.0")
+        let down = try await create("down", "--allow-downgrade")
+        #expect(down.exit == 0 && !down.err.contains("newer version"), "\(down.err)")
+        #expect(try await fleet.withGateway { try await fleet.status("down", "--wait") }.exit == 0)
+        #expect(try await version() == "1.1.0-rc.1")
+    }
+
     @Test("a stage that can never reach its minimum causes a warning")
     func minimum() async throws {
         let fleet = try await Fleet(devices: 1)

@@ -1,6 +1,6 @@
 public import OTAFirmware
 
-/// The devices that a rollout can update: their product, and optionally their running version and groups.
+/// The devices that a rollout can update: their product, their running version, and optionally their groups.
 public struct Selection: Sendable, Hashable {
     /// A condition for the running version, such as `<1.4.0`.
     public struct VersionCondition: Sendable, Hashable, CustomStringConvertible {
@@ -40,13 +40,24 @@ public struct Selection: Sendable, Hashable {
 
     public let product: ProductName
     public let running: VersionCondition?
+    /// A device that runs a newer version than this one is not selected. It is the version of the release, so that the rollout installs no
+    /// older version than the running one. Nil: the operator has permitted a downgrade.
+    public let newest: SemanticVersion?
     /// The device must be in at least one of these groups. An empty list means all devices.
     public let groups: [GroupName]
 
-    public init(product: ProductName, running: VersionCondition? = nil, groups: [GroupName] = []) {
+    public init(
+        product: ProductName, running: VersionCondition? = nil, newest: SemanticVersion? = nil, groups: [GroupName] = []
+    ) {
         self.product = product
         self.running = running
+        self.newest = newest
         self.groups = groups
+    }
+
+    /// Returns the selection without the devices that run a newer version.
+    public func notAbove(_ version: SemanticVersion) -> Selection {
+        Selection(product: product, running: running, newest: version, groups: groups)
     }
 
     /// Returns whether the selection includes a device. A device whose product is unknown is never selected. A device whose version is
@@ -60,12 +71,14 @@ public struct Selection: Sendable, Hashable {
         if let running, !ignoringVersion {
             guard let version, running.isSatisfied(by: version) else { return false }
         }
+        if let newest, let version, !ignoringVersion, version.takesPrecedence(over: newest) { return false }
         return self.groups.isEmpty || !Set(self.groups).isDisjoint(with: groups)
     }
 
     init(_ fields: RecordFields) throws(FleetError) {
         product = try fields.required("product", fields.value("product") { ProductName($0) })
         running = try fields.value("running") { VersionCondition($0) }
+        newest = try fields.value("newest") { SemanticVersion($0) }
         groups = try fields.list("groups") { GroupName($0) } ?? []
     }
 
@@ -73,6 +86,7 @@ public struct Selection: Sendable, Hashable {
         var fields = RecordFields.nested("the selection")
         fields.set("product", product.text)
         fields.set("running", running?.description)
+        fields.set("newest", newest?.text)
         fields.set("groups", groups.map(\.text))
         return fields
     }

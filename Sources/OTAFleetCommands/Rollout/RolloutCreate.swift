@@ -75,6 +75,11 @@ struct RolloutCreate: Command {
         completion: .file())
     var enrolled: String?
 
+    @Flag(
+        help:
+            "Also update devices that run a newer version than the release. Default: the rollout does not select them.")
+    var allowDowngrade = false
+
     @Option(
         help: ArgumentHelp(
             "The conditions for the next stage: the lowest percentage of done devices among the finished devices, the lowest "
@@ -128,7 +133,7 @@ struct RolloutCreate: Command {
         guard let id = ReleaseID(release) else {
             throw RolloutPlan.wrong(release, "--release", "the 16 hex digits that 'otaflash release publish' prints")
         }
-        let selection = try RolloutPlan.selection(select)
+        let selected = try RolloutPlan.selection(select)
         let stages = try RolloutPlan.stages(stages, advance: advance)
         let halt = try RolloutPlan.halt(halt)
         let enrolled = try self.enrolled.map { try EnrolmentOption.devices(in: $0) }
@@ -141,6 +146,7 @@ struct RolloutCreate: Command {
         return try await self.store.withStore { store in
             let controllers = named.isEmpty ? [try await defaultController(in: store)] : named
             let release = try await signedRelease(id, by: signer, isAlone, operators, in: store)
+            let selection = allowDowngrade ? selected : selected.notAbove(release.value.version)
             let created = try Self.created(
                 after: try await store.rollouts(operators).filter { $0.selection.product == selection.product }, now,
                 console)

@@ -1,4 +1,5 @@
 import OTACommands
+import OTAFirmware
 import OTAFleet
 import OTAGateway
 import OTAStore
@@ -53,10 +54,16 @@ struct StageCheck {
         }
     }
 
+    /// Returns whether a device runs a newer version than the release, and the rollout may not install an older one.
+    private func isNewer(_ record: DeviceRecord) -> Bool {
+        guard record.product == rollout.selection.product, let newest = rollout.selection.newest else { return false }
+        return record.version?.takesPrecedence(over: newest) == true
+    }
+
     private func admitted(by index: Int) -> Admitted {
         var admitted = Admitted()
         for record in devices.records
-        where rollout.isEnrolled(record.device, in: list)
+        where rollout.isEnrolled(record.device, in: list) && !isNewer(record)
             && rollout.firstStage(for: record.device, groups: record.groups, in: list) == index
             && rollout.selection.includes(
                 product: rollout.selection.product, version: nil, groups: record.groups, ignoringVersion: true)
@@ -127,6 +134,12 @@ struct StageCheck {
                 ? "the rollout admits none of the known devices"
                 : "the rollout cannot be complete, and nothing halts it"
             warn(text, last, hint, console)
+        }
+        let newer = devices.records.count { isNewer($0) }
+        if let newest = rollout.selection.newest, newer > 0 {
+            console.warn(
+                "the rollout does not select \(Figures.count(newer, "device")) with a newer version than \(newest)",
+                hint: "to install \(newest) on all devices, create another rollout with --allow-downgrade")
         }
         if rollout.enrolment.links == .bluetooth, list.devices.isEmpty, unknown > 0 {
             console.note(

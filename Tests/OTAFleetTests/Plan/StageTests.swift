@@ -108,4 +108,17 @@ import Testing
         #expect(!selection.includes(product: nil, version: SemanticVersion(version), groups: []))
         #expect(!selection.includes(product: fixtures.product, version: nil, groups: []))
     }
+
+    @Test(
+        "a selection without downgrades contains no device with a newer version",
+        arguments: [
+            ("1.4.0-rc.1", true), ("1.4.0", true), ("1.4.0+build", true), ("1.4.1-a", false), ("2.0.0", false),
+        ])
+    func newest(version: String, isSelected: Bool) throws {
+        let product = try Fixtures().product
+        let selection = Selection(product: product, newest: SemanticVersion("1.4.0"))
+        #expect(selection.includes(product: product, version: SemanticVersion(version), groups: []) == isSelected)
+        #expect(selection.includes(product: product, version: nil, groups: []))
+        #expect(Selection(product: product).includes(product: product, version: SemanticVersion(version), groups: []))
+    }
 }
