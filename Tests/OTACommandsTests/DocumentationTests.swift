@@ -10,7 +10,8 @@ import Testing
     /// A page, and what happens to each of its blocks.
     struct Page: Sendable, CustomTestStringConvertible {
         let name: String
-        /// A shell script that makes what the page requires.
+        /// A shell script that makes devices, tokens and other programs in place of hardware and services. The page itself makes its keys,
+        /// images and bundles: its first block starts in an empty folder with the firmware samples.
         var setup = ""
         var blocks: [Block]
 
@@ -55,14 +56,7 @@ import Testing
         Page(name: "docs/architecture.md", blocks: [.notRun("firmware file → SignedBundle", .noCommand)]),
         Page(
             name: "docs/bundle-format.md",
-            setup: """
-                otaflash keygen release
-                otaflash sign "$samples/acme-thermostat-1.1.0.bin" --key release.pem -o fw.otaf
-                M=$(od -An -tu2 -j6 -N2 fw.otaf | tr -d ' ')
-                """,
-            blocks: [
-                .run("head -c M fw.otaf", ["head -c M": #"head -c "$M""#]), .notRun("0000  4f544146", .noCommand),
-            ]),
+            blocks: [.run("otaflash keygen release"), .notRun("0000  4f544146", .noCommand)]),
         Page(
             name: "docs/command-line.md",
             blocks: [
@@ -72,14 +66,13 @@ import Testing
                 .synopsis("otaflash gatt services"),
             ]),
         Page(
-            name: "docs/device-integration.md", setup: "otaflash keygen release",
-            blocks: [.run("openssl pkey -pubin", ["head -c 16": "head -c 16 | grep -Ex '[0-9a-f]{16}'"])]),
+            name: "docs/device-integration.md",
+            blocks: [.run("otaflash keygen release", ["head -c 16": "head -c 16 | grep -Ex '[0-9a-f]{16}'"])]),
         Page(
-            name: "docs/first-device.md", setup: mcubootImage,
+            name: "docs/first-device.md",
             blocks: [
-                .notRun("otaflash doctor", .radioLab),
+                .notRun("otaflash doctor", .radioLab), .run("{ head -c 512 /dev/zero"),
                 .run("otaflash push zephyr.signed.bin", ["ble:AA:BB:CC:DD:EE:FF": "'sim:?pace=virtual'"]),
-                .run("otaflash sign --as mcuboot zephyr.bin", ["otaflash sign": "rm zephyr.signed.bin; otaflash sign"]),
             ]),
         Page(
             name: "docs/fleet.md",
@@ -117,18 +110,11 @@ import Testing
                     ["fleet clean": "fleet clean; kill $gateway $controller; wait $gateway $controller; kill $server"]),
             ]),
         Page(
-            name: "docs/mcuboot.md", setup: mcubootImage,
+            name: "docs/mcuboot.md",
             blocks: [
-                .run("otaflash inspect zephyr.signed.bin", ["otaflash sign": "rm zephyr.signed.bin; otaflash sign"]),
+                .run("{ head -c 512 /dev/zero"), .run("otaflash keygen release"),
                 .run("imgtool getpub", ["imgtool": imgtool]),
-                .run("otaflash sign --as mcuboot zephyr.bin"),
-                .run(
-                    "openssl pkeyutl -sign -inkey ecdsa.pem",
-                    [
-                        "openssl pkeyutl -sign -inkey ecdsa.pem":
-                            "openssl genpkey -quiet -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out ecdsa.pem; "
-                            + "openssl genpkey -quiet -algorithm RSA -out rsa.pem; openssl pkeyutl -sign -inkey ecdsa.pem"
-                    ]),
+                .run("otaflash sign --as mcuboot zephyr.bin"), .run("openssl genpkey -algorithm EC"),
             ]),
         Page(name: "docs/ota-profile.md", blocks: [.notRun("Control  > 01", .noCommand)]),
         Page(
@@ -149,15 +135,12 @@ import Testing
         Page(
             name: "docs/provenance.md",
             setup: """
-                otaflash keygen release
-                otaflash sign "$samples/acme-thermostat-1.1.0.bin" --key release.pem -o firmware.otaf
                 echo '{"spdxVersion": "SPDX-2.3"}' >app.spdx.json
                 export CI_JOB_URL=https://gitlab.example/acme/lamp/-/jobs/12 CI_RUNNER_ID=3
                 export CI_PROJECT_URL=https://gitlab.example/acme/lamp CI_COMMIT_SHA=0123456789012345678901234567890123456789
                 """,
             blocks: [
-                .run("otaflash attest firmware.otaf --key release.pem"),
-                .run("otaflash attest firmware.otaf --key release.pem --predicate"),
+                .run("otaflash keygen release"), .run("otaflash attest firmware.otaf --key release.pem --predicate"),
                 .run("otaflash verify firmware.otaf"),
             ]),
         Page(name: "docs/radio-lab.md", blocks: [.scripts("scripts/radio-lab"), .notRun("@case", .noCommand)]),
@@ -211,44 +194,23 @@ import Testing
             ]),
         Page(
             name: "docs/smaller-updates.md",
-            setup: """
-                otaflash keygen release
-                mkdir releases
-                for version in 1.0.0 1.1.0; do
-                    otaflash sign "$samples/acme-gateway-$version.bin" --key release.pem --product acme-gateway \\
-                        --version $version -o gateway-$version.otaf
-                done
-                mv gateway-1.0.0.otaf releases
-                export OTAFLASH_TRUST=$PWD/release.pub.pem
-                """,
             blocks: [
-                .run(
-                    "otaflash push gateway-1.1.0.otaf",
-                    ["ble:AA:BB:CC:DD:EE:FF": "'sim:?pace=virtual'"]),
-                .run("otaflash inspect gateway-1.1.0.otaf", ["otaflash": "mv releases/* .; otaflash"]),
+                .run("otaflash keygen release"),
+                .run("otaflash push releases/gateway-1.1.0.otaf", ["ble:AA:BB:CC:DD:EE:FF": "'sim:?pace=virtual'"]),
+                .run("otaflash inspect releases/gateway-1.1.0.otaf"),
                 .notRun("Compressed", .noCommand),
-                .run("otaflash inspect gateway-1.1.0.otaf --base gateway-1.0.0.otaf"),
-                .run(
-                    "for version in 1.0.0 1.0.1",
-                    [
-                        "for version": "rm gateway-1.0.0.otaf; for version", "firmware-samples/": "$samples/",
-                        "sim:gateway": "'sim:gateway?pace=virtual'",
-                    ]),
+                .run("otaflash inspect releases/gateway-1.1.0.otaf --base releases/gateway-1.0.0.otaf"),
+                .run("otaflash simulate create gateway", ["sim:gateway": "'sim:gateway?pace=virtual'"]),
             ]),
         Page(
             name: "docs/smp.md",
-            setup: mcubootImage + """
-                for device in radio network line; do
-                    otaflash simulate create $device --protocol smp --product nrf52840dk --version 1.0.0
-                done
-                otaflash simulate create recovery --protocol smp --product nrf52840dk --version 1.0.0 --without marks
-                cp zephyr.signed.bin fw.signed.bin
-                """,
             blocks: [
+                .run("{ head -c 512 /dev/zero"),
                 .run(
                     "otaflash push zephyr.signed.bin --device ble:",
                     [
-                        "ble:AA:BB:CC:DD:EE:FF": "'sim:radio?pace=virtual'",
+                        "otaflash push zephyr.signed.bin --device ble:AA:BB:CC:DD:EE:FF":
+                            devicesWithSMP + "otaflash push zephyr.signed.bin --device 'sim:radio?pace=virtual'",
                         "udp:192.168.1.5": "'sim:network?pace=virtual'",
                         "serial:/dev/ttyACM0": "'sim:line?pace=virtual'",
                     ]),
@@ -273,12 +235,12 @@ import Testing
     /// The imgtool that scripts/setup installs.
     private static let imgtool = FilePath(PythonEnvironment.python).removingLastComponent().appending("imgtool").string
 
-    /// Makes zephyr.bin and zephyr.signed.bin, and trusts their key.
-    private static let mcubootImage = """
-        otaflash keygen release
-        export OTAFLASH_TRUST=$PWD/release.pub.pem
-        { head -c 512 /dev/zero; head -c 20000 /dev/urandom; } >zephyr.bin
-        otaflash sign --as mcuboot zephyr.bin --key release.pem --version 1.3.0 --header-size 0x200
+    /// Creates the virtual devices in place of the devices of docs/smp.md.
+    private static let devicesWithSMP = """
+        for device in radio network line; do
+            otaflash simulate create $device --protocol smp --product nrf52840dk --version 1.0.0
+        done
+        otaflash simulate create recovery --protocol smp --product nrf52840dk --version 1.0.0 --without marks
 
         """
 
