@@ -9,15 +9,17 @@ import OTAUpdate
 /// transports.
 ///
 /// The start and the end of each link are logged at level `debug`. Each frame is logged at level `trace`, with its channel and its bytes
-/// as hex digits. The sign `>` marks a frame to the device, `<` a frame from the device. The log contains no passkey, because the session
-/// does not receive the frames of the pairing.
+/// as hex digits. The sign `>` marks a frame to the device, `<` a frame from the device. The bytes of the update are left out, unless
+/// `LoggedData` is `bytes`. The log contains no passkey, because the session does not receive the frames of the pairing.
 struct LoggedSession<Session: UpdateLogic>: UpdateLogic {
     private var session: Session
     private let logger: Logger
+    private let data: LoggedData
 
-    init(_ session: Session, _ logger: Logger) {
+    init(_ session: Session, _ logger: Logger, _ data: LoggedData) {
         self.session = session
         self.logger = logger
+        self.data = data
     }
 
     var deadline: Duration? { session.deadline }
@@ -68,8 +70,8 @@ struct LoggedSession<Session: UpdateLogic>: UpdateLogic {
             logger.debug("\(now.logText) > encode from byte \(request.offset), \(request.logName)")
         case .link(.subscribe(let channel)): frame("> subscribe", channel, now)
         case .link(.read(let channel)): frame("> read", channel, now)
-        case .link(.write(let bytes, let channel)): frame("> write", channel, now, bytes)
-        case .link(.send(let values, let channel)): for bytes in values { frame("> send", channel, now, bytes) }
+        case .link(.write(let bytes, let channel)): frames("> write", channel, now, [bytes])
+        case .link(.send(let values, let channel)): frames("> send", channel, now, values)
         // These actions are not logged here, because they go to the caller, which shows the progress and the result to the user.
         case .report, .finish, .fail: break
         }
@@ -77,6 +79,16 @@ struct LoggedSession<Session: UpdateLogic>: UpdateLogic {
 
     private func log(_ error: LinkError, _ what: String, _ now: Duration) {
         logger.debug("\(now.logText) < \(what): \(error.code.rawValue): \(error.detail)")
+    }
+
+    /// Logs the values of one packet to the device, with or without the bytes of the update.
+    private func frames(_ direction: String, _ channel: Channel, _ now: Duration, _ values: [[UInt8]]) {
+        guard logger.logLevel <= .trace else { return }
+        for value in data.logged(values, on: channel) {
+            let hidden = value.hidden > 0 ? " and \(value.hidden) bytes of the update" : ""
+            logger.trace(
+                "\(now.logText) \(direction) \(channel.logName) \(Hex.encode(value.bytes))\(hidden)")
+        }
     }
 
     private func frame(_ direction: String, _ channel: Channel, _ now: Duration, _ bytes: [UInt8] = []) {

@@ -48,8 +48,10 @@ public struct Updater: Sendable {
         /// The security that each Bluetooth link must have before its first request. A dry run does not pair, so it has no requirement.
         public var requirement = LinkRequirement.none
         /// The logger for the links and frames. The start and the end of a link are logged at level `debug`. Each frame is logged at level
-        /// `trace`, as hex digits.
+        /// `trace`, as hex digits, without the bytes of the update.
         public var logger = Logger(label: "ota.client")
+        /// The part of the frames with bytes of the update that `logger` gets.
+        package var loggedData = LoggedData.lengths
         /// The record of the open Bluetooth links. If this process is killed, another process can close the links in the record. Nil: no
         /// record, so the links of a killed process stay open.
         public var links: (any LinkAccount)?
@@ -275,7 +277,7 @@ private struct Run {
             return try await runner.run(session, over: transport, interrupts: interrupts)
         }
         return try await runner.run(
-            LoggedSession(session, options.logger), over: transport, interrupts: interrupts)
+            LoggedSession(session, options.logger, options.loggedData), over: transport, interrupts: interrupts)
     }
 
     /// The function that encodes the image of a push; nil: the task has no image that can be encoded.

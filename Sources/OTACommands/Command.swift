@@ -38,12 +38,17 @@ extension Command {
         settings.device = device
         var console = Console(settings)
         var report: ReportFile?
+        var recent: RecentLog?
         do throws(Failure) {
             if let path = options.log {
                 let file = try LogFile(path) { [console] error in
                     console.warn("cannot write the log \(path): \(error). The command continues without it.")
                 }
                 console = Console(settings, log: file)
+            } else if Self.hasPhases {
+                let log = RecentLog()
+                console = Console(settings, log: log)
+                recent = log
             }
             if let path = options.report { report = try ReportFile(path, hasPhases: Self.hasPhases) }
         } catch {
@@ -53,22 +58,31 @@ extension Command {
         console.debug(LoggedArguments.text(arguments))
         console.debug("versions: \(PartVersions().text)")
         console.debug("environment: \(LoggedArguments.environment)")
-        let status = await perform(console, reportingTo: report)
+        let status = await perform(console, reportingTo: report, recent)
         console.ended(status)
         return status
     }
 
-    private func perform(_ console: Console, reportingTo report: ReportFile?) async -> ExitStatus {
+    /// - Parameter recent: the log to save after a failure; nil: none.
+    private func perform(
+        _ console: Console, reportingTo report: ReportFile?, _ recent: RecentLog?
+    ) async -> ExitStatus {
         let answer: Answer
         do { answer = try await self.answer(console) } catch {
-            let failure = Failure(error, in: invocation)
+            var failure = Failure(error, in: invocation)
+            // Before the session, the failure has no log of its own: the message is complete.
+            if console.phases.isInSession { recent?.save(after: &failure) }
             if let unwritten = write(report, failure, console) { console.warn(unwritten.message, hint: unwritten.hint) }
             console.fail(failure, of: Self.name)
             return failure.exit
         }
         var failure = answer.failure
+        if var failed = failure {
+            recent?.save(after: &failed)
+            failure = failed
+        }
         // If the report cannot be written, the command has failed.
-        if let unwritten = write(report, answer, console) {
+        if let unwritten = write(report, answer, failure, console) {
             if failure == nil { failure = unwritten } else { console.warn(unwritten.message, hint: unwritten.hint) }
         }
         do {
@@ -87,17 +101,22 @@ extension Command {
 
     /// Writes the result to the file of `--report`. Returns a failure if the report cannot be written. Returns nil if the report was
     /// written or the option was not given.
-    private func write(_ report: ReportFile?, _ answer: Answer, _ console: Console) -> Failure? {
-        let cases = answer.testCases ?? JUnitReport.cases(console.phases, failure: answer.failure, lines: answer.lines)
-        return write(report, console, exit: answer.failure?.exit, cases) {
-            try console.object(answer, to: Self.name, failure: answer.failure)
+    private func write(
+        _ report: ReportFile?, _ answer: Answer, _ failure: Failure?, _ console: Console
+    ) -> Failure? {
+        let cases =
+            answer.testCases
+            ?? JUnitReport.cases(
+                console.phases, failure: failure, lines: answer.lines, warnings: console.warnings)
+        return write(report, console, exit: failure?.exit, cases) {
+            try console.object(answer, to: Self.name, failure: failure)
         }
     }
 
     /// Writes the failure of the command to the file of `--report`. Returns another failure if the report cannot be written. Returns nil if
     /// the report was written or the option was not given.
     private func write(_ report: ReportFile?, _ failure: Failure, _ console: Console) -> Failure? {
-        let cases = JUnitReport.cases(console.phases, failure: failure, lines: [])
+        let cases = JUnitReport.cases(console.phases, failure: failure, lines: [], warnings: console.warnings)
         return write(report, console, exit: failure.exit, cases) { try console.object(failure, of: Self.name) }
     }
 
@@ -113,6 +132,7 @@ extension Command {
                 var properties = [("device", console.device), ("file", invocation.file)].compactMap { name, value in
                     value.map { (name: name, value: $0) }
                 }
+                properties += (console.warnings.texts ?? []).map { ("warning", $0) }
                 properties.append(("exit", "\((exit ?? .done).rawValue)"))
                 try report.write(JUnitReport(command: Self.name, cases: cases, properties: properties).text)
             }

@@ -29,6 +29,7 @@ struct Wiring {
         options.pairing = target.radio.pairing.responder(console)
         options.requirement = target.radio.pairing.requirement
         options.logger = console.logger
+        options.loggedData = console.loggedData
         options.links = links
         options.keysOfNewDevice = trust
         options.bases = bases

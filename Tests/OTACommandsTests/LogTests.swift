@@ -2,6 +2,8 @@ import FakeBlueZ
 import FoundationEssentials
 import Glibc
 import OTACommands
+import OTAFirmware
+import SystemPackage
 import Testing
 
 @Suite("Option --log") struct LogTests {
@@ -36,11 +38,11 @@ import Testing
     }
 
     /// A Data value is a sequence number of 2 bytes and a chunk (docs/ota-profile.md).
-    @Test("the log of a push has each frame in both directions, the versions and the arguments")
+    @Test("with --log-data, the log of a push has each frame in both directions, the versions and the arguments")
     func everyFrame() async throws {
         let sandbox = try await released()
         let run = try await sandbox.run(
-            push.map { $0.replacing("&drop-at=0.5", with: "") } + ["--quiet"])
+            push.map { $0.replacing("&drop-at=0.5", with: "") } + ["--quiet", "--log-data"])
         #expect(run.exit == 0 && run.err.isEmpty, "\(run.err)")
         let log = try text(sandbox)
         let sent = frames(" > send data ", in: log).flatMap { $0.dropFirst(2) }
@@ -52,7 +54,7 @@ import Testing
         for part in [
             " > write control 0", " < notified control 8", " < value info ", " < value version ",
             "link open: values of at most 244 bytes (MTU 247); channels: control, data",
-            "debug: otaflash push fw.otaf --device 'sim:?pace=virtual' --trust release.pub.pem --log push.log --quiet\n",
+            "debug: otaflash push fw.otaf --device 'sim:?pace=virtual' --trust release.pub.pem --log push.log --quiet --log-data\n",
             "versions: otaflash ", "; libcrypto ", ", libdbus ", ", Linux ", "note: created the virtual device demo",
             "result: demo (sim:demo) now runs 1.1.0", "exit: 0\n",
         ] { #expect(log.contains(part), "\(part)") }
@@ -61,6 +63,132 @@ import Testing
         }
         var status = stat()
         #expect(stat(sandbox.path("push.log"), &status) == 0 && status.st_mode & 0o777 == 0o600)
+    }
+
+    /// The pieces of 16 bytes of a file that the log has as hex digits.
+    private func pieces(of file: [UInt8], in log: String) -> Int {
+        stride(from: 0, to: file.count - 16, by: 100).count { log.contains(Hex.encode(file[$0..<$0 + 16])) }
+    }
+
+    @Test("without --log-data, the log has each frame, and no bytes of the firmware", arguments: ["ota", "smp"])
+    func withoutFirmware(of updateProtocol: String) async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.mcuboot()
+        try await sandbox.create("--protocol", updateProtocol)
+        let signed = try await sandbox.run(
+            "sign", "fw.signed.bin", "--key", "release.pem", "-o", "fw.otaf", "--product", "demo")
+        #expect(signed.exit == 0, "\(signed.err)")
+        let words =
+            [
+                "push", "fw.otaf", "--device", "sim:kitchen?pace=virtual", "--trust", "release.pub.pem", "--plain",
+            ] + (updateProtocol == "smp" ? ["--unchecked-target"] : [])
+        #expect(try await sandbox.run(words + ["--log", "push.log", "--dry-run"]).exit == 0)
+        let run = try await sandbox.run(words + ["--log", "push.log"])
+        #expect(run.exit == 0, "\(run.err)")
+        let image = try sandbox.read("fw.signed.bin")
+        let log = try text(sandbox)
+        #expect(pieces(of: image, in: log) == 0)
+        let hidden = log.matches(of: #/> send (?:data|smp) [0-9a-f]+ and (\d+) bytes of the update\n/#)
+            .reduce(0) { $0 + (Int($1.1) ?? 0) }
+        #expect(hidden >= image.count, "\(log.prefix(4000))")
+
+        let again = try await sandbox.run(words + ["--log", "all.log", "--log-data", "--dry-run"])
+        #expect(again.exit == 0)
+        let alone = try await sandbox.run(words + ["--log-data"])
+        #expect(alone.exit == 64 && alone.err.contains("--log-data requires --log."), "\(alone.err)")
+    }
+
+    @Test("in the log of several devices, each line about a device begins with its address, also with --verbose")
+    func severalDevices() async throws {
+        let sandbox = try await released()
+        for name in ["a", "b"] {
+            let made = try await sandbox.run(
+                "simulate", "create", name, "--product", "demo", "--version", "1.0.0", "--trust", "release.pub.pem")
+            #expect(made.exit == 0, "\(made.err)")
+        }
+        let run = try await sandbox.run(
+            "push", "fw.otaf", "--device", "sim:a?pace=virtual", "--device", "sim:b?pace=virtual", "--device", "sim:x",
+            "--trust", "release.pub.pem", "--log", "push.log", "--verbose")
+        #expect(run.exit == 69, "\(run.err)")
+        let lines = try text(sandbox).split(separator: "\n").dropFirst()
+        let texts = lines.compactMap { line in line.firstRange(of: ": ").map { line[$0.upperBound...] } }
+        let ofAll = [
+            "otaflash push", "trusted: ", "versions: ", "environment: ", "bases: ", "links are ",
+            "devices-not-updated: ",
+        ]
+        let kinds = [" result: ", " hint: ", " exit: "]
+        for (line, text) in zip(lines, texts) where !kinds.contains(where: line.contains) {
+            #expect(
+                text.hasPrefix("sim:a?pace=virtual: ") || text.hasPrefix("sim:b?pace=virtual: ")
+                    || text.hasPrefix("sim:x: ") || ofAll.contains(where: text.hasPrefix), "\(line)")
+        }
+        #expect(texts.count == lines.count && texts.contains { $0.contains(" > write control ") })
+        let shown = run.err.split(separator: "\n").filter { $0.hasPrefix("otaflash: debug: ") }.map { $0.dropFirst(17) }
+        #expect(shown == zip(lines, texts).filter { $0.0.contains(" debug: ") }.map(\.1))
+    }
+
+    @Test("a failed push without --log leaves its log in the state folder, and the hint names it")
+    func failedPush() async throws {
+        let sandbox = try await released()
+        let file = sandbox.state.appending("failed-push.log")
+        let words = ["push", "fw.otaf", "--trust", "release.pub.pem", "--format", "json", "--device"]
+        #expect(try await sandbox.run(words + ["sim:?pace=virtual&gone-at=0.5", "--log", "push.log"]).exit == 75)
+        #expect(access(file.string, F_OK) != 0)
+        // The file is never written through a link.
+        try sandbox.write("other", Array("other\n".utf8))
+        #expect(symlink(sandbox.path("other"), file.string) == 0)
+        let failed = try await sandbox.run(words + ["sim:?pace=virtual&gone-at=0.6"])
+        #expect(failed.exit == 75)
+        let hint = "for a bug report, attach the log of this push: \(file)"
+        #expect(failed.err.contains("otaflash: hint: \(hint)\n"), "\(failed.err)")
+        #expect(try failed.json().error?.hint?.string?.hasSuffix("\n\(hint)") == true)
+        #expect(try sandbox.read("other") == Array("other\n".utf8))
+        var status = stat()
+        #expect(lstat(file.string, &status) == 0 && status.st_mode == S_IFREG | 0o600)
+        let log = String(decoding: try sandbox.read(file), as: UTF8.self)
+        for part in [
+            "# otaflash log", "debug: otaflash push fw.otaf", "debug: versions: ", " > write control ",
+            " error: link-lost: ", " exit: 75\n",
+        ] { #expect(log.contains(part), "\(part)") }
+        #expect(pieces(of: try sandbox.read("fw.bin"), in: log) == 0)
+
+        // A failure before the session needs no log, and keeps the earlier one. A push that succeeds also keeps it.
+        let refused = try await sandbox.run("push", "none.otaf", "--device", "sim:", "--trust", "release.pub.pem")
+        #expect(refused.exit == 66 && !refused.err.contains("failed-push.log"), "\(refused.err)")
+        #expect(try await sandbox.run(words + ["sim:?pace=virtual"]).exit == 0)
+        #expect(String(decoding: try sandbox.read(file), as: UTF8.self) == log)
+
+        let several = try await sandbox.run(words + ["sim:?pace=virtual", "--device", "sim:x"])
+        #expect(several.exit == 69 && several.err.contains(hint), "\(several.err)")
+        let own = String(decoding: try sandbox.read(file), as: UTF8.self)
+        #expect(own.contains(" sim:x: no-such-device: ") && !own.contains("debug: sim:?pace=virtual: "), "\(own)")
+    }
+
+    @Test("the log of a failed push keeps the arguments and the last lines of each device, at most 2 MiB")
+    func bounded() {
+        let recent = RecentLog()
+        recent.write(LogEntry(level: "debug", device: nil, text: "the arguments"))
+        for number in 0..<40_000 {
+            let text = "line \(number) \(String(repeating: "x", count: 100))"
+            recent.write(LogEntry(level: "trace", device: nil, text: text))
+            for device in ["a", "b"] where number < 5000 {
+                recent.write(LogEntry(level: "trace", device: device, text: text))
+            }
+        }
+        let lines = recent.text.split(separator: "\n")
+        #expect(lines.first?.hasSuffix(" debug: the arguments") == true && lines.last?.contains(" line 39999 ") == true)
+        #expect(lines.contains { $0.contains(" a: line 4999 ") } && !lines.contains { $0.contains(" a: line 0 ") })
+        #expect(recent.text.utf8.count < 3 * 257 << 10, "\(recent.text.utf8.count)")
+        recent.remove("a")
+        #expect(!recent.text.contains(" a: "))
+        for device in 0..<100 {
+            for number in 0..<300 {
+                let text = "line \(number) \(String(repeating: "x", count: 100))"
+                recent.write(LogEntry(level: "trace", device: "d\(device)", text: text))
+            }
+        }
+        #expect(recent.text.utf8.count < 21 << 17, "\(recent.text.utf8.count)")
+        #expect((0..<100).allSatisfy { recent.text.contains(" d\($0): line 299 ") })
     }
 
     @Test("a second command appends to the log, with its failure")

@@ -150,7 +150,7 @@ import Testing
         #expect(try all.json().summary?.confirmed?.number == 3)
     }
 
-    @Test("the text result is a table with one line for each device, a sum and the failures with hints")
+    @Test("the text result is a table with the reason and the hint below each failed device, and a sum")
     func table() async throws {
         let sandbox = try await Self.sandbox(["a", "b"])
         let run = try await sandbox.run(
@@ -160,8 +160,10 @@ import Testing
         #expect(run.exit == 69 && lines[0].hasPrefix("DEVICE "), "\(run.out)")
         #expect(lines[1].hasPrefix("a (sim:a)  confirmed "), "\(lines[1])")
         #expect(lines[3].hasPrefix("sim:x      no-such-device (exit 69)"), "\(lines[3])")
-        #expect(lines[4].hasPrefix("3 devices: 2 confirmed, 1 failed; "), "\(lines[4])")
-        #expect(lines[5].hasPrefix("sim:x: ") && lines[6].hasPrefix("  hint: "))
+        #expect(lines[4].hasPrefix("  no virtual device x"), "\(lines[4])")
+        #expect(lines[5].hasPrefix("  hint: ") && lines[1].contains("  1.0.0 → 1.1.0  "), "\(run.out)")
+        #expect(lines[6].hasPrefix("3 devices: 2 confirmed, 1 failed; "), "\(lines[6])")
+        #expect(run.err.contains("otaflash: error: sim:x: no virtual device x"), "\(run.err)")
         #expect(run.err.contains("otaflash: error: not updated: 1 of 3 devices"))
         #expect(run.err.contains("--device 'sim:b?pace=virtual' --device sim:x"), "\(run.err)")
         #expect(run.err.contains("hint: correct the causes, then run the same command again"), "\(run.err)")
@@ -188,6 +190,57 @@ import Testing
         #expect(events.allSatisfy { $0.device != nil })
         let lines = try await sandbox.run(words).err.split(separator: "\n")
         #expect(!lines.isEmpty && lines.allSatisfy { $0.hasPrefix("sim:a: ") || $0.hasPrefix("sim:b: ") }, "\(lines)")
+    }
+
+    @Test("a downgrade is a warning of its device in the table and in JSON, and the table has the previous version")
+    func downgrade() async throws {
+        let sandbox = try await Self.sandbox(["a"])
+        for name in ["b", "c"] {
+            let made = try await sandbox.run(
+                "simulate", "create", name, "--product", "demo", "--version", "1.3.9", "--trust", "release.pub.pem")
+            #expect(made.exit == 0, "\(made.err)")
+        }
+        let warning = "version 1.1.0 is lower than 1.3.9, the running version"
+        let json = try await Self.push(sandbox, ["sim:a?pace=virtual", "sim:b?pace=virtual"]).json()
+        #expect(json.devices?[0]?.warnings == nil && json.warnings == nil)
+        #expect(json.devices?[1]?.warnings?.array?.map(\.string) == [warning])
+        let text = try await sandbox.run(
+            "push", "fw.otaf", "--device", "sim:b?pace=virtual", "--device", "sim:c?pace=virtual", "--trust",
+            "release.pub.pem", "--progress", "lines")
+        #expect(text.exit == 0 && text.out.contains("  1.3.9 → 1.1.0  "), "\(text.out)")
+        #expect(text.out.hasSuffix("\nwarning: \(warning): sim:c?pace=virtual\n"), "\(text.out)")
+        let made = try await sandbox.run(
+            "simulate", "create", "d", "--product", "demo", "--version", "1.3.9", "--trust", "release.pub.pem")
+        #expect(made.exit == 0, "\(made.err)")
+        let single = try await Self.push(sandbox, ["sim:d?pace=virtual"])
+        #expect(try single.json().warnings?.array?.map(\.string) == [warning], "\(single.out)")
+    }
+
+    @Test("the progress reports a failed device at once, before the other devices", arguments: ["json", "lines"])
+    func failureAtOnce(_ style: String) async throws {
+        let sandbox = try await Self.sandbox(["b"])
+        let other = try await sandbox.run(
+            "simulate", "create", "lamp", "--product", "lamp", "--version", "1.0.0", "--trust", "release.pub.pem")
+        #expect(other.exit == 0, "\(other.err)")
+        let run = try await sandbox.run(
+            "push", "fw.otaf", "--device", "sim:lamp?pace=virtual", "--device", "sim:b?pace=virtual", "--trust",
+            "release.pub.pem", "--at-once", "1", "--progress", style)
+        #expect(run.exit == 77, "\(run.err)")
+        let message = "the bundle is for demo, the device is lamp"
+        guard style == "json" else {
+            let lines = run.err.split(separator: "\n")
+            let failure = lines.firstIndex { $0 == "otaflash: error: sim:lamp?pace=virtual: \(message)" }
+            let next = lines.firstIndex { $0.hasPrefix("sim:b: ") }
+            #expect(try #require(failure) < #require(next), "\(run.err)")
+            return
+        }
+        let events = try run.events()
+        let failure = events.firstIndex {
+            $0.event?.string == "error" && $0.device?.given?.string == "sim:lamp?pace=virtual"
+                && $0.code?.string == "wrong-product" && $0.exit?.number == 77 && $0.message?.string == message
+        }
+        let next = events.firstIndex { $0.device?.given?.string == "sim:b?pace=virtual" }
+        #expect(try #require(failure) < #require(next), "\(run.err)")
     }
 
     @Test("with 4 devices, the first device is updated before the others start; --first 0 starts all of them")
@@ -252,7 +305,7 @@ import Testing
         }
     }
 
-    @Test("if all devices are missing, each has its failure, and the push ends with 69 and one hint")
+    @Test("if all devices are missing, each has its failure, and the push ends with 69 and one next step")
     func allMissing() async throws {
         let sandbox = try await Self.mixedSandbox([])
         let port = try Self.closedPort()
@@ -260,7 +313,8 @@ import Testing
         let run = try await Self.push(sandbox, devices)
         #expect(run.exit == 69, "\(run.err)")
         #expect(try run.json().summary?.failed?.number == 4)
-        #expect(run.err.split(separator: "hint:", omittingEmptySubsequences: false).count == 2, "\(run.err)")
+        let hints = run.err.split(separator: "\n").filter { $0.contains("hint:") }
+        #expect(hints.count == 2 && hints[1].contains("failed-push.log"), "\(run.err)")
     }
 
     @Test("a dry run of several devices reports each plan and changes nothing")

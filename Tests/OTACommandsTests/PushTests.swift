@@ -97,7 +97,7 @@ import Testing
         let error = try #require(try lost.json().error)
         #expect(error.code?.string == "link-lost")
         #expect(error.hint?.string?.contains("otaflash push fw.otaf --device 'sim:?pace=virtual' --trust") == true)
-        #expect(error.hint?.string?.hasSuffix(" --trust release.pub.pem") == true)
+        #expect(error.hint?.firstLine?.hasSuffix(" --trust release.pub.pem") == true)
 
         let status = try await sandbox.run("status", "--device", "sim:?pace=virtual", "--format", "json").json()
         let offset = try #require(status.transfer?.offset?.number)
@@ -117,7 +117,7 @@ import Testing
         func push(_ device: String, _ options: [String]) async throws -> (exit: Int32?, hint: String) {
             let run = try await sandbox.run(
                 ["push", "fw.otaf", "--device", device, "--trust", "release.pub.pem", "--format", "json"] + options)
-            return (run.exit, try run.json().error?.hint?.string ?? "")
+            return (run.exit, try run.json().error?.hint?.firstLine ?? "")
         }
         let line = "otaflash push fw.otaf --device 'sim:?pace=virtual' --trust release.pub.pem"
         let lost = try await push("sim:?gone-at=0.6&pace=virtual", options)
@@ -341,7 +341,7 @@ import Testing
         try await sandbox.release(version: "1.2.0", options: options)
         try await sandbox.create("--product", "kettle")
         let refused = try await sandbox.push("sim:kitchen?pace=virtual")
-        let hint = try #require(try refused.json().error?.hint?.string)
+        let hint = try #require(try refused.json().error?.hint?.firstLine)
         let commands =
             "otaflash simulate remove kitchen; otaflash simulate create kitchen \(device) --trust release.pub.pem"
         #expect(hint.hasSuffix("; or create the virtual device again: \(commands)"), "\(hint)")

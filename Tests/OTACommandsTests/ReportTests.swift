@@ -23,7 +23,7 @@ import Testing
             suites = list(xml)
             assert len(suites) == 1
             suite = suites[0]
-            cases = [{"name": case.name, "class": case.classname, "time": case.time, "output": case.system_out,
+            cases = [{"name": case.name, "class": case.classname, "time": case.time, "output": case.system_out, "warnings": case.system_err,
                       "failures": [{"type": r.type, "message": r.message, "text": r.text} for r in case.result
                                    if isinstance(r, Failure)],
                       "skipped": [r.message for r in case.result if isinstance(r, Skipped)]} for case in suite]
@@ -111,6 +111,27 @@ import Testing
             ["push", "fw.otaf", "--report", "r.xml", "--trust", "other.pub.pem"] + slow.flatMap { ["--device", $0] })
         #expect(untrusted.exit != 0)
         #expect(try await names(self.suite(sandbox, "r.xml")) == ["prepare"])
+    }
+
+    @Test("the JUnit report has the warnings of each device in its case, and the warnings of the command as properties")
+    func warnings() async throws {
+        let sandbox = try await released()
+        for name in ["new", "newer"] {
+            let made = try await sandbox.run(
+                "simulate", "create", name, "--product", "demo", "--version", "1.3.9", "--trust", "release.pub.pem")
+            #expect(made.exit == 0, "\(made.err)")
+        }
+        let words = ["push", "fw.otaf", "--trust", "release.pub.pem", "--report", "r.xml", "--device"]
+        let warning = "warning: version 1.1.0 is lower than 1.3.9, the running version"
+        let both = try await sandbox.run(words + ["sim:kitchen?pace=virtual", "--device", "sim:new?pace=virtual"])
+        #expect(both.exit == 0, "\(both.err)")
+        var suite = try await suite(sandbox, "r.xml")
+        #expect(suite.cases?[0]?.warnings?.string == nil && suite.cases?[1]?.warnings?.string == warning)
+        #expect(suite.properties?.warning == nil)
+        #expect(try await sandbox.run(words + ["sim:newer?pace=virtual"]).exit == 0)
+        suite = try await self.suite(sandbox, "r.xml")
+        #expect("warning: \(suite.properties?.warning?.string ?? "")" == warning)
+        #expect(suite.cases?.array?.last?.warnings?.string == warning && suite.cases?[1]?.warnings?.string == nil)
     }
 
     static let failures: [(options: [String], phase: String, exit: Int32, code: String)] = [

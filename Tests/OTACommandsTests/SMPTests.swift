@@ -275,7 +275,7 @@ import Testing
     func makesTheDeviceAgain() async throws {
         let sandbox = try await Self.sandbox()
         let refused = try await pushBundle(sandbox, ["--product", "toaster"])
-        let hint = try #require(try refused.json().error?.hint?.string)
+        let hint = try #require(try refused.json().error?.hint?.firstLine)
         let commands =
             "otaflash simulate remove kitchen; otaflash simulate create kitchen --protocol smp --product toaster "
             + "--version 0.0.0 --trust release.pub.pem"
@@ -330,7 +330,7 @@ import Testing
         #expect(run.exit == 77)
         #expect(try run.json().error?.code?.string == "wrong-image-format")
         #expect(
-            try run.json().error?.hint?.string?.hasSuffix(
+            try run.json().error?.hint?.firstLine?.hasSuffix(
                 "otaflash simulate remove kitchen; otaflash simulate create kitchen --protocol smp --product demo --version 0.0.0 "
                     + "--trust release.pub.pem") == true, "\(run.err)")
         let status = try await sandbox.run("status", "--device", Self.device, "--format", "json")

@@ -154,7 +154,9 @@ extension BlueZClient {
             // If this task is cancelled, the stream ends and returns nil.
             let event = await events.next(isolation: self) ?? .cancelled
             for action in machine.handle(event, tree, at: start.duration(to: .now)) {
-                logger.trace("connecting", metadata: ["event": "\(event)", "action": "\(action)"])
+                logger.trace(
+                    "connecting",
+                    metadata: ["target": "\(machine.request.target)", "event": "\(event)", "action": "\(action)"])
                 switch action {
                 case .call(let call):
                     let isShared = machine.isShared

@@ -12,7 +12,10 @@ package struct PushPool<Value: Sendable>: Sendable {
         case progress(Int, UpdateProgress, Duration)
         /// The device could not be reached. Its push starts again later, unless the queue halts before.
         case postponed(Int, any Error)
+        /// The device was updated.
         case ended(Int)
+        /// The push to the device failed, and does not start again.
+        case failed(Int, any Error)
         /// The push has ended before its first change on the device, because other devices are updated first, or because the queue has
         /// halted. Unless the queue has halted, the push starts again later.
         case heldBack(Int)
@@ -119,6 +122,7 @@ package struct PushPool<Value: Sendable>: Sendable {
                     switch (next, result) {
                     case (.heldBack, _): report(.heldBack(index))
                     case (.again, .failure(let error)): report(.postponed(index, error))
+                    case (_, .failure(let error)): report(.failed(index, error))
                     default: report(.ended(index))
                     }
                     if hasHalted { report(.halted(index)) }

@@ -86,6 +86,11 @@ struct DeviceSummary: Encodable, Sendable {
         return rows
     }
 
+    /// The running version, after the version at the start of the session if it is another one. Nil if the running version is unknown.
+    var versions: String? {
+        runningVersion.map { running in previousVersion.map { "\($0) → \(running)" } ?? running }
+    }
+
     /// The version of the running image, or "an unknown version", as text for messages.
     var version: String { runningVersion ?? "an unknown version" }
 

@@ -46,7 +46,7 @@ package struct OutputOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
             "Append a log to this file, for a bug report. The log contains the versions of otaflash and its libraries, the arguments, "
-                + "and every packet. The packets contain the firmware. The log contains no private keys, passphrases, PINs or passkeys.",
+                + "and every packet without the firmware's bytes. The log contains no private keys, passphrases, PINs or passkeys.",
             valueName: "file"),
         completion: .file())
     var log: String?

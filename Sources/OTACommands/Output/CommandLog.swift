@@ -1,7 +1,7 @@
 import Logging
 import OTAClient
 
-/// The log of a command. `--verbose` writes the log to stderr. `--log` writes the log and each frame to a file.
+/// The log of a command. `--verbose` writes the log to stderr. `output` gets the log and each frame.
 struct CommandLog: LogHandler {
     var logLevel: Logger.Level
     var metadata = Logger.Metadata()
@@ -11,14 +11,17 @@ struct CommandLog: LogHandler {
     let asEvents: Bool
     /// The address of the device in each JSON object; nil if the command has no device or several devices.
     let device: String?
-    let file: LogFile?
+    let output: (any LogOutput)?
 
-    init(_ settings: OutputSettings, asEvents: Bool, file: LogFile?) {
-        logLevel = file == nil ? .debug : .trace
+    /// The key of the metadata with the device of an entry, if the command has several devices. The entry then names the device first.
+    static let deviceKey = "device"
+
+    init(_ settings: OutputSettings, asEvents: Bool, output: (any LogOutput)?) {
+        logLevel = output == nil ? .debug : .trace
         isVerbose = settings.isVerbose
         self.asEvents = asEvents
         device = settings.device
-        self.file = file
+        self.output = output
     }
 
     subscript(metadataKey key: String) -> Logger.Metadata.Value? {
@@ -27,17 +30,19 @@ struct CommandLog: LogHandler {
     }
 
     func log(event: LogEvent) {
-        let details = metadata.merging(event.metadata ?? [:]) { $1 }.sorted { $0.key < $1.key }
-        let text = details.reduce(event.message.description) { "\($0) \($1.key)=\($1.value)" }
-        file?.write(event.level.rawValue, text)
+        var details = metadata.merging(event.metadata ?? [:]) { $1 }
+        let named = details.removeValue(forKey: Self.deviceKey)?.description
+        let text = details.sorted { $0.key < $1.key }
+            .reduce(event.message.description) { "\($0) \($1.key)=\($1.value)" }
+        output?.write(LogEntry(level: event.level.rawValue, device: named, text: text))
         guard isVerbose, event.level >= .debug else { return }
         let writer = StandardStream.error.writer
         guard asEvents else {
-            try? writer.write(.line("otaflash: \(event.level): \(text)"))
+            try? writer.write(.line("otaflash: \(event.level): \(named.map { "\($0): " } ?? "")\(text)"))
             return
         }
         var object = ProgressEvent(.log, message: text)
-        object.device = device.map { GivenDevice(given: $0) }
+        object.device = (named ?? device).map { GivenDevice(given: $0) }
         object.level = event.level.rawValue
         if let line = try? JSONLine(object) { try? writer.write(line) }
     }

@@ -1,4 +1,5 @@
 package import Logging
+import OTAClient
 import OTAFirmware
 import SystemPackage
 
@@ -16,13 +17,17 @@ package struct Console: Sendable {
     private var isForOneOfSeveral = false
     let terminal: TerminalCapabilities
     /// The log of `--verbose` and `--log`.
-    package let logger: Logger
+    package private(set) var logger: Logger
+    /// The part of the frames with bytes of the update that the log has.
+    var loggedData: LoggedData
     /// The durations of the phases, for a JUnit report.
     private(set) var phases = PhaseTimes()
-    /// The file of `--log`; nil if the option was not given.
-    private let file: LogFile?
+    /// The warnings so far, each once, for the result.
+    private(set) var warnings = Warnings()
+    /// The destination of the log; nil if the command has no log, or only the log of `--verbose`.
+    private let log: (any LogOutput)?
 
-    init(_ settings: OutputSettings, log file: LogFile? = nil) {
+    init(_ settings: OutputSettings, log: (any LogOutput)? = nil) {
         let isTerminal = StandardStream.error.isTerminal
         format = settings.format
         let auto = settings.progress.resolved(
@@ -31,11 +36,13 @@ package struct Console: Sendable {
         self.style = style
         isQuiet = settings.isQuiet
         device = settings.device
-        self.file = file
+        self.log = log
+        // The memory of a push has no place for the frames with the image: the lines before them would be lost.
+        loggedData = log is LogFile ? .lengths : .nothing
         terminal = TerminalCapabilities(ofTerminal: isTerminal)
         logger = Logger(label: "otaflash") { _ -> any LogHandler in
-            settings.isVerbose || file != nil
-                ? CommandLog(settings, asEvents: style == .json, file: file)
+            settings.isVerbose || log != nil
+                ? CommandLog(settings, asEvents: style == .json, output: log)
                 : SwiftLogNoOpLogHandler() as any LogHandler
         }
     }
@@ -46,6 +53,8 @@ package struct Console: Sendable {
         console.device = device
         console.isForOneOfSeveral = true
         console.phases = PhaseTimes()
+        console.warnings = Warnings()
+        console.logger[metadataKey: CommandLog.deviceKey] = "\(device)"
         return console
     }
 
@@ -54,7 +63,7 @@ package struct Console: Sendable {
     /// - Parameter failure: the failure to report with the result; nil if the command succeeded.
     /// - Throws: `Failure` with the code `write-failed`.
     func answer(_ answer: some CommandAnswer, to command: String, failure: Failure?) throws {
-        answer.lines.forEach { file?.write("result", $0.rendered(hasColours: false)) }
+        answer.lines.forEach { record("result", $0.rendered(hasColours: false)) }
         switch format {
         case .text: try printLines(answer.lines)
         case .json:
@@ -70,13 +79,15 @@ package struct Console: Sendable {
         try JSONLine(
             JSONObject(
                 command: command, device: answer.describesDevice ? nil : device, exit: failure?.exit ?? .done,
-                members: answer, failure: failure.map { JSONFailure($0) }))
+                warnings: warnings.texts, members: answer, failure: failure.map { JSONFailure($0) }))
     }
 
     /// Returns the JSON object of a failure without a result.
     func object(_ failure: Failure, of command: String) throws -> JSONLine {
         try JSONLine(
-            JSONObject(command: command, device: device, exit: failure.exit, members: JSONFailure(failure)))
+            JSONObject(
+                command: command, device: device, exit: failure.exit, warnings: warnings.texts,
+                members: JSONFailure(failure)))
     }
 
     /// Writes lines to stdout.
@@ -108,17 +119,24 @@ package struct Console: Sendable {
 
     /// Reports a failure on stderr, as text or as a JSON event.
     func report(_ failure: Failure) {
-        file?.write("error", "\(failure.code): \(failure.message)")
-        failure.hints.forEach { file?.write("hint", $0) }
+        record("error", "\(failure.code): \(failure.message)")
+        failure.hints.forEach { record("hint", $0) }
         if style == .json { return write(ProgressEvent(failure)) }
         writeLine(TerminalLine("error:", .red), failure.message)
         failure.usage.forEach { write(TerminalLine($0)) }
         failure.hints.forEach { writeLine(TerminalLine("hint:", .cyan), $0) }
     }
 
+    /// Reports at once that the push to this device failed. The result repeats the failure, with the next steps.
+    func reportDevice(_ failure: Failure) {
+        record("error", "\(failure.code): \(failure.message)")
+        if style == .json { return write(ProgressEvent(failure)) }
+        writeLine(TerminalLine("error:", .red), named(failure.message))
+    }
+
     /// Writes a note to stderr, as text or as a JSON event. `--quiet` suppresses notes.
     package func note(_ text: String) {
-        file?.write("note", named(text))
+        record("note", text)
         guard !isQuiet else { return }
         if style == .json {
             write(ProgressEvent(.note, message: text))
@@ -129,8 +147,9 @@ package struct Console: Sendable {
 
     /// Writes a warning to stderr, as text or as a JSON event. `--quiet` does not suppress warnings.
     package func warn(_ text: String, hint: String? = nil) {
-        file?.write("warning", named(text))
-        if let hint { file?.write("hint", hint) }
+        warnings.add(text)
+        record("warning", text)
+        if let hint { record("hint", hint) }
         if style == .json {
             var event = ProgressEvent(.warning, message: text)
             event.hint = hint
@@ -150,13 +169,23 @@ package struct Console: Sendable {
     /// Writes a line to the log of `--verbose` and `--log`.
     package func debug(_ text: @autoclosure () -> String) { logger.debug("\(text())") }
 
-    /// Writes a value of a characteristic to the file of `--log`.
+    /// Writes a value of a characteristic to the log.
     func frame(_ direction: String, _ channel: String, _ value: [UInt8]) {
         logger.trace("\(direction) \(channel) \(Hex.encode(value))")
     }
 
-    /// Writes the exit status to the file of `--log`.
-    func ended(_ status: ExitStatus) { file?.write("exit", "\(status.rawValue)") }
+    /// Writes the exit status to the log.
+    func ended(_ status: ExitStatus) { record("exit", "\(status.rawValue)") }
+
+    /// Removes the lines about this device from the log of a push without `--log`, because the device was updated.
+    func removeRecentLog() {
+        if let device { (log as? RecentLog)?.remove(device) }
+    }
+
+    /// Writes an output of the command to the log.
+    private func record(_ level: String, _ text: String) {
+        log?.write(LogEntry(level: level, device: isForOneOfSeveral ? device : nil, text: text))
+    }
 
     private func writeLine(_ label: TerminalLine, _ text: String) {
         let line = "otaflash: " + label + TerminalLine(" " + text)

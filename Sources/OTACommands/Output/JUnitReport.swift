@@ -18,6 +18,7 @@ package struct JUnitReport {
         let name: String
         let seconds: Double
         var outcome = Outcome.passed([])
+        var warnings: [String] = []
     }
 
     /// The full name of the command, such as `push`.
@@ -25,16 +26,21 @@ package struct JUnitReport {
     let cases: [Case]
     /// Names and values that describe the run, such as the device.
     let properties: [(name: String, value: String)]
-
     /// Returns the test cases of the phases of a command.
     ///
     /// - Parameters:
     ///   - failure: the failure in the current phase; nil if the command succeeded.
     ///   - lines: the result for the user.
-    static func cases(_ phases: PhaseTimes, failure: Failure?, lines: [TerminalLine]) -> [Case] {
+    ///   - warnings: the warnings of the command.
+    static func cases(
+        _ phases: PhaseTimes, failure: Failure?, lines: [TerminalLine], warnings: Warnings
+    ) -> [Case] {
         phases.ended().enumerated().map { index, phase in
             var phaseCase = Case(name: phase.name, seconds: phase.duration.seconds)
-            if index == phases.current { phaseCase.outcome = failure.map { .failed($0) } ?? .passed(lines) }
+            if index == phases.current {
+                phaseCase.outcome = failure.map { .failed($0) } ?? .passed(lines)
+                phaseCase.warnings = warnings.texts ?? []
+            }
             return phaseCase
         }
     }
@@ -63,7 +69,7 @@ package struct JUnitReport {
                 + Self.attributes([
                     ("classname", "otaflash.\(command)"), ("name", one.name), ("time", Self.seconds(one.seconds)),
                 ])
-            let contents = Self.element(one.outcome)
+            let contents = Self.element(one.outcome) + Self.element(one.warnings)
             text += contents.isEmpty ? "/>\n" : ">\n\(contents)    </testcase>\n"
         }
         return text + "  </testsuite>\n</testsuites>"
@@ -81,6 +87,12 @@ package struct JUnitReport {
                 + "\(escaped(hints))</failure>\n"
         case .skipped(let reason): return "      <skipped\(attributes([("message", reason)]))/>\n"
         }
+    }
+
+    /// Returns the element with the warnings; empty if there are none.
+    private static func element(_ warnings: [String]) -> String {
+        guard !warnings.isEmpty else { return "" }
+        return "      <system-err>\(escaped(warnings.map { "warning: \($0)" }))</system-err>\n"
     }
 
     private static func seconds(_ seconds: Double) -> String { Figures.decimal(seconds, places: 3) }
@@ -128,7 +140,7 @@ final class PhaseTimes: @unchecked Sendable {
     private var last = Duration.zero
     /// The time on the real clock at which the preparation began. After `beginSession()`, the time at which the session began.
     private var start = ContinuousClock.now
-    private var isInSession = false
+    private(set) var isInSession = false
 
     init() { phases = [Phase(name: Self.preparation)] }
 

@@ -1,4 +1,3 @@
-import FoundationEssentials
 import Glibc
 import OTASigning
 import Synchronization
@@ -9,12 +8,11 @@ import SystemPackage
 /// The file is created with mode 0600. A later run of otaflash appends to the file, so that the file contains all attempts. A file that is
 /// not a log is refused, because an appended line would damage the file. A link is refused, because the log has text of other people, such
 /// as the source in a bundle: with a link in the folder, that text could become a file that the user's shell executes.
-final class LogFile: Sendable {
+final class LogFile: LogOutput {
     /// The first line of each log file.
-    private static let heading = "# otaflash log: time (UTC), process, level, text\n"
+    static let heading = "# otaflash log: time (UTC), process, level, text\n"
 
     private let file: FileDescriptor
-    private let process = getpid()
     private let hasFailed = Atomic(false)
     private let onFailure: @Sendable (Errno) -> Void
 
@@ -55,11 +53,7 @@ final class LogFile: Sendable {
 
     deinit { try? file.close() }
 
-    /// Writes an entry. Unprintable characters are escaped.
-    func write(_ level: String, _ text: String) {
-        let time = Date.now.formatted(Date.ISO8601FormatStyle(includingFractionalSeconds: true))
-        append(TerminalLine("\(time) \(process) \(level): \(text)").rendered(hasColours: false) + "\n")
-    }
+    func write(_ entry: LogEntry) { append(entry.line) }
 
     /// Returns nil if the file is `/dev/null`, a log, or a new file, and writes the heading to a new file.
     private func reasonToRefuse() -> String? {

@@ -43,6 +43,7 @@ final class ProgressReporter: @unchecked Sendable {
 
     func report(_ progress: UpdateProgress, at time: Duration) {
         console.phases.record(progress, at: time)
+        if let text = ProgressText.warning(for: progress) { console.warnings.add(text) }
         console.debug("\(Figures.decimal(time.seconds, places: 3)) s: \(ProgressText.logLine(for: progress))")
         guard renderer != nil else {
             // Without a renderer (`--quiet`, `--progress none`) the user still needs the warnings, and with `--progress none` the notes.

@@ -64,10 +64,14 @@ struct Push: DeviceCommand {
 
     @OptionGroup(title: "Output options") var options: OutputOptions
 
+    @Flag(help: "With --log: also write the firmware's bytes to the log.")
+    var logData = false
+
     var target: DeviceOptions { targets.one }
     var device: String? { targets.areMany ? nil : target.device }
 
     func validate() throws {
+        guard !logData || options.log != nil else { throw ValidationError("--log-data requires --log.") }
         let endings = given.filter { $0.ending != nil }.map { "'\($0.argument)'" }
         let resumes = given.filter { $0.resume != nil }.map { "'\($0.argument)'" }
         for words in [endings, resumes] where words.count > 1 {
@@ -93,6 +97,8 @@ struct Push: DeviceCommand {
     }
 
     func answer(_ console: Console) async throws -> PushResult {
+        var console = console
+        if logData { console.loggedData = .bytes }
         let begun = ContinuousClock.now
         let usedTime: @Sendable () -> Duration = { begun.duration(to: .now) }
         let addresses = try targets.areMany ? targets.addresses() : [target.address()]

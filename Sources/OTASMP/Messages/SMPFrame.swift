@@ -80,6 +80,19 @@ package struct SMPFrame: Sendable, Equatable {
         return writer.bytes
     }
 
+    /// Returns the offset of the image bytes in a request that uploads a part of an image; nil for another packet.
+    ///
+    /// In an encoded map, the member `data` is after the members with shorter keys, such as `off`, and before `image`. So everything from
+    /// the value of `data` on counts as image bytes.
+    package static func imageDataOffset(inUpload bytes: [UInt8]) -> Int? {
+        let upload = SMPRequest.upload(SMPChunk(offset: 0, data: []))
+        guard bytes.count > headerLength, bytes[0] & 7 == upload.operation.rawValue,
+            UInt16(bytes[4]) << 8 | UInt16(bytes[5]) == upload.group, bytes[7] == upload.command
+        else { return nil }
+        let key = CBOREncoder.encode(.text("data"))
+        return bytes.firstRange(of: key)?.upperBound ?? headerLength
+    }
+
     /// Returns the length of a packet in bytes, including the header, from the length field in the header.
     ///
     /// - Parameter header: the first four bytes of the packet, or more.

@@ -60,6 +60,7 @@ import Testing
                 case .started(let index): events.append("start \(index)")
                 case .postponed(let index, _): events.append("postpone \(index)")
                 case .ended(let index): events.append("end \(index)")
+                case .failed(let index, _): events.append("fail \(index)")
                 case .progress, .limited, .halted, .heldBack: break
                 }
             }
@@ -86,7 +87,7 @@ import Testing
     @Test("a device that cannot be reached is tried 3 times and keeps its last error")
     func unreachable() throws {
         let (outcomes, _, events) = try run(2, atOnce: 1, failing: [0])
-        #expect(events == ["start 0", "postpone 0", "start 1", "start 0", "postpone 0", "start 0", "end 0", "end 1"])
+        #expect(events == ["start 0", "postpone 0", "start 1", "start 0", "postpone 0", "start 0", "fail 0", "end 1"])
         guard case .ended(.failure(is Fault), _) = outcomes[0], case .ended(.success(1), _) = outcomes[1] else {
             Issue.record("\(outcomes)")
             return
@@ -96,7 +97,7 @@ import Testing
     @Test("an interrupt stops the running pushes, and no further push starts")
     func interrupt() throws {
         let (outcomes, duration, events) = try run(3, atOnce: 1, interruptAt: .seconds(3))
-        #expect(events == ["start 0", "end 0"] && duration == .seconds(3))
+        #expect(events == ["start 0", "fail 0"] && duration == .seconds(3))
         guard case .ended(.failure(is Fault), _) = outcomes[0], case .notStarted = outcomes[1] else {
             Issue.record("\(outcomes)")
             return
@@ -155,6 +156,7 @@ import Testing
                 case .started(let index): events.append("start \(index)")
                 case .heldBack(let index): events.append("hold back \(index)")
                 case .ended(let index): events.append("end \(index)")
+                case .failed(let index, _): events.append("fail \(index)")
                 case .progress, .limited, .halted, .postponed: break
                 }
             }
@@ -224,7 +226,7 @@ import Testing
                     tries[index] += 1
                     running += 1
                     most = max(most, running)
-                case .postponed, .ended: running -= 1
+                case .postponed, .ended, .failed: running -= 1
                 case .progress, .limited, .halted, .heldBack: break
                 }
             }

@@ -34,6 +34,8 @@ enum JSONValue: Decodable, Equatable {
     }
 
     var string: String? { if case .string(let value) = self { value } else { nil } }
+    /// The first line of a string, such as the next step of a hint.
+    var firstLine: String? { string?.split(separator: "\n").first.map(String.init) }
     var number: Double? { if case .number(let value) = self { value } else { nil } }
     var bool: Bool? { if case .bool(let value) = self { value } else { nil } }
     var array: [JSONValue]? { if case .array(let value) = self { value } else { nil } }

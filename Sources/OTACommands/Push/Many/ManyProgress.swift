@@ -8,22 +8,26 @@ import OTAUpdate
 final class ManyProgress {
     private let console: Console
     private let devices: [String]
+    /// The console of each device.
+    private let consoles: [Console]
     private var renderers: [(any ProgressRenderer)?] = []
     private var rows: [Row]
     private var throttle = Throttle()
     private var drawnLines = 0
 
-    init(_ console: Console, _ devices: [String]) {
+    init(_ console: Console, _ devices: [String], _ consoles: [Console]) {
         self.console = console
         self.devices = devices
+        self.consoles = consoles
         rows = devices.map { _ in Row() }
-        if console.style != .bar { renderers = devices.map { console.of($0).renderer } }
+        if console.style != .bar { renderers = consoles.map(\.renderer) }
         draw()
     }
 
     func show(_ progress: UpdateProgress, at time: Duration, of index: Int) {
-        console.debug(
-            "\(devices[index]): \(Figures.decimal(time.seconds, places: 3)) s: \(ProgressText.logLine(for: progress))")
+        consoles[index].debug(
+            "\(Figures.decimal(time.seconds, places: 3)) s: \(ProgressText.logLine(for: progress))")
+        if let text = ProgressText.warning(for: progress) { consoles[index].warnings.add(text) }
         if console.style == .bar {
             rows[index].note(progress, at: time)
             if let text = message(in: progress) {
@@ -53,10 +57,9 @@ final class ManyProgress {
     }
 
     private func write(_ message: Message, of index: Int) {
-        let console = console.of(devices[index])
         switch message {
-        case .note(let text): console.note(text)
-        case .warning(let text): console.warn(text)
+        case .note(let text): consoles[index].note(text)
+        case .warning(let text): consoles[index].warn(text)
         }
     }
 
@@ -66,9 +69,25 @@ final class ManyProgress {
         draw()
     }
 
-    func note(_ text: String) {
+    /// Shows that a device was updated. The log of a failed push then does not need its lines.
+    func setUpdated(_ index: Int) {
+        consoles[index].removeRecentLog()
+        set("Ended", of: index)
+    }
+
+    /// Shows at once that the push to a device failed. After a signal, all running pushes end, so their failures are not news.
+    func setFailed(_ failure: Failure, of index: Int) {
+        if failure.exit != .interrupted {
+            erase()
+            consoles[index].reportDevice(failure)
+        }
+        set("Failed: \(failure.code)", of: index)
+    }
+
+    /// Shows a note, which is about a device if `index` is not nil.
+    func note(_ text: String, of index: Int? = nil) {
         erase()
-        console.note(text)
+        (index.map { consoles[$0] } ?? console).note(text)
         draw()
     }
 

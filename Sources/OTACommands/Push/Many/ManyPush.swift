@@ -56,7 +56,7 @@ struct ManyPush {
         // refused.
         shared.pairing = targets.pairing.passkeyNumber.map { .passkey($0) } ?? .unattended
         shared.requirement = targets.pairing.requirement
-        shared.logger = console.logger
+        shared.loggedData = console.loggedData
         shared.links = links
         shared.bluetooth = client
         shared.holdsAdapter = !locks.isEmpty
@@ -65,9 +65,14 @@ struct ManyPush {
         shared.timeLimit = targets.session.timeout?.duration
         shared.usedTime = usedTime
 
-        let outcomes = await push(devices, queue(devices), shared)
+        let consoles = devices.map { console.of($0.address.text) }
+        let outcomes = await push(devices, queue(devices), shared, consoles)
         withExtendedLifetime(locks) {}
-        let entries = zip(devices, outcomes).map { entry($0, $1) }
+        let entries = zip(devices, outcomes).enumerated().map { index, pair in
+            var result = entry(pair.0, pair.1)
+            result.warnings = consoles[index].warnings.texts
+            return result
+        }
         let signal = Interrupts.signal
         return ManyPushAnswer(
             update, entries, seconds: begun.duration(to: .now).seconds, invocation,
@@ -120,16 +125,16 @@ struct ManyPush {
     }
 
     private func push(
-        _ devices: [Device], _ queue: PushQueue, _ shared: Updater.Options
+        _ devices: [Device], _ queue: PushQueue, _ shared: Updater.Options, _ consoles: [Console]
     ) async -> [PushPool<UpdateResult>.Outcome] {
-        let names = devices.map(\.address.text)
-        let display = ManyProgress(console, names)
+        let display = ManyProgress(console, devices.map(\.address.text), consoles)
         defer { display.finish() }
         let (update, options) = (update, options)
         let pool = PushPool<UpdateResult>(end: { PushQueue.End($0) }) { index, interrupts, admits, report in
             var own = shared
             own.admits = admits
             own.adapter = devices[index].adapter
+            own.logger = consoles[index].logger
             own.note = { report(.note($0), .zero) }
             return try await Updater(devices[index].address, own)
                 .perform(.push(update, options), interrupts: interrupts, report: report)
@@ -145,9 +150,11 @@ struct ManyPush {
                 case .postponed(let index, let error):
                     let failure = Failure(error, in: single(devices[index]))
                     display.set("Waiting", of: index)
-                    display.note("\(names[index]): \(failure.message); trying again later")
+                    display.note("\(failure.message); trying again later", of: index)
                 case .heldBack(let index): display.set("Waiting", of: index)
-                case .ended(let index): display.set("Ended", of: index)
+                case .ended(let index): display.setUpdated(index)
+                case .failed(let index, let error):
+                    display.setFailed(Failure(error, in: single(devices[index])), of: index)
                 case .limited(let lane, let number):
                     var place = ""
                     if targets.adapter.count > 1, case .bluetooth(let adapter?) = lane { place = " over \(adapter)" }
@@ -157,8 +164,7 @@ struct ManyPush {
                 case .halted(let index):
                     guard !targets.order.keepGoing else { return }
                     display.note(
-                        "\(names[index]) does not run the new image: no further device is started (--keep-going)"
-                    )
+                        "the device does not run the new image: no further device is started (--keep-going)", of: index)
                 }
             }
         }

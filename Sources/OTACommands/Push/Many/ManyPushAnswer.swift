@@ -14,13 +14,15 @@ struct ManyPushAnswer: CommandAnswer {
         var answer: PushAnswer?
         /// The failure of the push; nil if the push succeeded or did not start.
         var failure: Failure?
+        /// The warnings about the device; nil if there are none.
+        var warnings: [String]?
         /// The duration of the push in seconds; nil if the push did not start.
         var seconds: Double?
 
         init(_ given: String) { self.given = given }
 
         private enum CodingKeys: String, CodingKey {
-            case device, adapter, transfer, plan, outcome, unchecked, ok, exit, seconds
+            case device, adapter, transfer, plan, outcome, unchecked, ok, exit, seconds, warnings
             case updateProtocol = "protocol"
         }
 
@@ -30,6 +32,7 @@ struct ManyPushAnswer: CommandAnswer {
             try container.encodeIfPresent(seconds.map(Figures.rounded), forKey: .seconds)
             try container.encode(outcome, forKey: .outcome)
             try container.encodeIfPresent(adapter, forKey: .adapter)
+            try container.encodeIfPresent(warnings, forKey: .warnings)
             if seconds != nil { try container.encode((failure?.exit ?? .done).rawValue, forKey: .exit) }
             guard let answer else {
                 try container.encode(GivenDevice(given: given), forKey: .device)
@@ -101,13 +104,13 @@ struct ManyPushAnswer: CommandAnswer {
 
     var lines: [TerminalLine] {
         let hasAdapters = devices.contains { $0.adapter != nil }
-        let table = TextTable.rows(
+        var table = TextTable.rows(
             ["DEVICE"] + (hasAdapters ? ["ADAPTER"] : []) + ["RESULT", "VERSION", "TIME", "SENT", "FORM", "RATE"],
             devices.map { entry in
                 let transfer = entry.answer?.transfer.flatMap { $0.sentBytes > 0 ? $0 : nil }
                 return [entry.answer?.device.title ?? entry.given] + (hasAdapters ? [entry.adapter ?? "–"] : []) + [
                     entry.failure.map { "\($0.code) (exit \($0.exit.rawValue))" } ?? entry.outcome,
-                    entry.answer?.device.runningVersion ?? "–",
+                    entry.answer?.device.versions ?? "–",
                     entry.seconds.map(Figures.time) ?? "–",
                     (transfer?.sentBytes).map(Figures.bytes) ?? "–",
                     transfer?.form ?? "–",
@@ -115,8 +118,21 @@ struct ManyPushAnswer: CommandAnswer {
                 ]
             })
         let sum = "\(Self.number(devices.count)): \(summary.text); \(Figures.time(seconds))."
-        return table + [TerminalLine(sum)]
-            + devices.flatMap(Self.details)
+        let headings = table.removeFirst()
+        return [headings] + zip(table, devices).flatMap { [$0] + Self.details($1) } + [TerminalLine(sum)] + warningLines
+    }
+
+    /// The warnings about the devices: a line for each text, with the devices that have it.
+    private var warningLines: [TerminalLine] {
+        var texts: [String] = []
+        var names: [String: [String]] = [:]
+        for entry in devices {
+            for text in entry.warnings ?? [] {
+                if names[text] == nil { texts.append(text) }
+                names[text, default: []].append(entry.given)
+            }
+        }
+        return texts.map { TerminalLine("warning: \($0): \((names[$0] ?? []).joined(separator: ", "))") }
     }
 
     var testCases: [JUnitReport.Case]? {
@@ -129,17 +145,17 @@ struct ManyPushAnswer: CommandAnswer {
                 } else {
                     .skipped("the update was not started")
                 }
-            return JUnitReport.Case(name: entry.given, seconds: entry.seconds ?? 0, outcome: outcome)
+            return JUnitReport.Case(
+                name: entry.given, seconds: entry.seconds ?? 0, outcome: outcome, warnings: entry.warnings ?? [])
         }
     }
 
     private static func number(_ devices: Int) -> String { devices == 1 ? "1 device" : "\(devices) devices" }
 
-    /// The lines with the failure of a device and the next steps.
+    /// The lines below the row of a failed device: the reason and the next steps.
     private static func details(_ entry: Entry) -> [TerminalLine] {
         guard let failure = entry.failure else { return [] }
-        return [TerminalLine("\(entry.given): \(failure.message)")]
-            + failure.hints.map { TerminalLine("  hint: \($0)") }
+        return [TerminalLine("  \(failure.message)")] + failure.hints.map { TerminalLine("  hint: \($0)") }
     }
 
     /// The exit statuses of failed devices, from the most important to the least important. If devices failed with different exit statuses,
