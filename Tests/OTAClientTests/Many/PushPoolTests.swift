@@ -165,7 +165,7 @@ import Testing
         }
         #expect(
             events.prefix(6) == ["start 0", "start 1", "start 2", "start 3", "hold back 2", "hold back 3"]
-                && events.suffix(2).sorted() == ["end 0", "end 1"] && events.count == 8, "\(events)")
+                && events.suffix(2).sorted() == ["fail 0", "fail 1"] && events.count == 8, "\(events)")
         for (index, outcome) in outcomes.enumerated() {
             switch outcome {
             case .ended: #expect(index < 2)
