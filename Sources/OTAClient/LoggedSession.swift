@@ -85,9 +85,9 @@ struct LoggedSession<Session: UpdateLogic>: UpdateLogic {
     private func frames(_ direction: String, _ channel: Channel, _ now: Duration, _ values: [[UInt8]]) {
         guard logger.logLevel <= .trace else { return }
         for value in data.logged(values, on: channel) {
-            let hidden = value.hidden > 0 ? " and \(value.hidden) bytes of the update" : ""
-            logger.trace(
-                "\(now.logText) \(direction) \(channel.logName) \(Hex.encode(value.bytes))\(hidden)")
+            let hidden = value.hidden > 0 ? "\(value.hidden) bytes of the update" : ""
+            let text = [Hex.encode(value.bytes), hidden].filter { !$0.isEmpty }.joined(separator: " and ")
+            logger.trace("\(now.logText) \(direction) \(channel.logName) \(text)")
         }
     }
 

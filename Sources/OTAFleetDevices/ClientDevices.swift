@@ -63,10 +63,13 @@ public struct ClientDevices<C: Clock>: GatewayDevices where C.Duration == Durati
     }
 
     public func push(
-        _ bundle: VerifiedBundle, to device: DeviceID, onlyConfirms: Bool, interrupts: AsyncStream<Void>,
+        _ bundle: VerifiedBundle, to device: DeviceID, onlyConfirms: Bool, refusesDowngrade: Bool,
+        interrupts: AsyncStream<Void>,
         report: @escaping @Sendable (PushStep) -> Void
     ) async -> PushEnd {
-        let task = UpdateTask.push(VerifiedUpdate.bundle(bundle), UpdateOptions(onlyConfirms: onlyConfirms))
+        let task = UpdateTask.push(
+            VerifiedUpdate.bundle(bundle),
+            UpdateOptions(refusesDowngrade: refusesDowngrade, onlyConfirms: onlyConfirms))
         return await PushBridge.run(interrupts, report) { accepted, progress in
             if let address = addresses[device] {
                 return await perform(task, with: Updater(address, options), accepted, report: progress)

@@ -19,13 +19,15 @@ public protocol GatewayDevices: Sendable {
     /// - Parameters:
     ///   - onlyConfirms: true if the push may only confirm the image on trial. If the device does not run the image, the push must end with
     ///     `.retry(.notInTrial)` before the first change on the device.
+    ///   - refusesDowngrade: true if the push must end with `.refused` before the first change on a device that runs a newer version.
     ///   - interrupts: an element asks the push to end within 2 s. The device keeps the received bytes. From the report of the phase
     ///     `trial` on, the push ignores interrupts.
     ///   - report: called with each step of the progress, in order, before this method returns. A push reports the phase `connect` when the
     ///     device has answered for the first time. Then it reports the phase `transfer`, even if the device already has all bytes. It
     ///     reports `trial` before it marks the image for boot. If a push finds the device on trial, it does not report `transfer`.
     func push(
-        _ bundle: VerifiedBundle, to device: DeviceID, onlyConfirms: Bool, interrupts: AsyncStream<Void>,
+        _ bundle: VerifiedBundle, to device: DeviceID, onlyConfirms: Bool, refusesDowngrade: Bool,
+        interrupts: AsyncStream<Void>,
         report: @escaping @Sendable (PushStep) -> Void
     ) async -> PushEnd
 }

@@ -77,9 +77,12 @@ extension GatewayLoop {
         if !device.isBluetooth { awaitAnswer(of: device, until: timer.moment.now + .seconds(10)) }
         gateway.report(.pushing(device, wish.rollout.value.name, attempt: attempt))
         let (devices, post) = (gateway.devices, post)
+        // The version in the record can be old, for example after an update by hand. So the push compares the version of the device.
+        let refusesDowngrade = wish.rollout.value.selection.newest != nil
         group.addTask {
             let end = await devices.push(
-                bundle, to: device, onlyConfirms: wish.onlyConfirms, interrupts: interrupts
+                bundle, to: device, onlyConfirms: wish.onlyConfirms, refusesDowngrade: refusesDowngrade,
+                interrupts: interrupts
             ) { post.yield(.step(device, $0)) }
             post.yield(.pushed(device, end))
         }

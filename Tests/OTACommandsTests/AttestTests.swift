@@ -263,7 +263,7 @@ import Testing
         #expect(try await attest().exit == 0)
         #expect(try code(await verify("--attestation-trust", "other.pub.pem")) == "attestation-untrusted")
 
-        try await sandbox.release(size: 600, "--force")
+        try await sandbox.release(size: 600, "--force", "--counter", "4")
         let differs = try await verify()
         #expect(differs.exit == 77)
         #expect(try code(differs) == "attestation-differs")

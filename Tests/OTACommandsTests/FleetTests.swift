@@ -349,6 +349,31 @@ import Testing
         #expect(down.exit == 0 && !down.err.contains("newer version"), "\(down.err)")
         #expect(try await fleet.withGateway { try await fleet.status("down", "--wait") }.exit == 0)
         #expect(try await version() == "1.1.0-rc.1")
+        let words = ["rollout", "create", "no", "--release", old, "--select", "product=demo,running=>1.1.0-rc.1"]
+        let empty = try await fleet.run(words + ["--key", "ops.pem"])
+        #expect(empty.exit == 64 && empty.err.contains("add --allow-downgrade"), "\(empty.err)")
+    }
+
+    @Test(
+        "a device that was updated by hand is not downgraded, although its record has the version of its last rollout")
+    func updatedByHand() async throws {
+        let fleet = try await Fleet(devices: 1)
+        try await fleet.create("spring")
+        #expect(try await fleet.withGateway { try await fleet.status("spring", "--wait") }.exit == 0)
+        try await fleet.sandbox.release(version: "3.0.0", as: "new.otaf")
+        let push = ["push", "new.otaf", "--device", "sim:d1?pace=virtual", "--trust", "release.pub.pem"]
+        #expect(try await fleet.sandbox.run(push).exit == 0)
+        try await fleet.sandbox.release(version: "1.2.0", as: "later.otaf")
+        let published = try await fleet.json(
+            "release", "publish", "later.otaf", "--key", "ops.pem", "--trust", "release.pub.pem")
+        let later = try #require(published.release?.id?.string)
+        let created = try await fleet.run(
+            ["rollout", "create", "later", "--release", later, "--select", "product=demo", "--key", "ops.pem"])
+        #expect(created.exit == 0, "\(created.err)")
+        let ended = try await fleet.withGateway { try await fleet.status("later", "--wait", "--timeout", "20s") }
+        #expect(try ended.json().rollout?.devices?.refused?.number == 1, "\(ended.out)")
+        let device = try await fleet.json("status", "--device", "sim:d1?pace=virtual").device
+        #expect(device?.running_version?.string == "3.0.0")
     }
 
     @Test("a stage that can never reach its minimum causes a warning")

@@ -88,7 +88,7 @@ import Testing
         let image = try sandbox.read("fw.signed.bin")
         let log = try text(sandbox)
         #expect(pieces(of: image, in: log) == 0)
-        let hidden = log.matches(of: #/> send (?:data|smp) [0-9a-f]* and (\d+) bytes of the update\n/#)
+        let hidden = log.matches(of: #/> send (?:data|smp) (?:[0-9a-f]+ and )?(\d+) bytes of the update\n/#)
             .reduce(0) { $0 + (Int($1.1) ?? 0) }
         #expect(hidden >= image.count, "\(log.prefix(4000))")
 

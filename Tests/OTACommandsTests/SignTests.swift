@@ -330,6 +330,12 @@ import Testing
         #expect(
             error?.hint?.string?.contains("give --counter 7; or remove the file: rm fw.otaf") == true, "\(lower.out)")
         #expect(try await sign("1.3.9", "--counter", "8").exit == 73)
+        try await sandbox.release(version: "1.0.0", as: "first.otaf")
+        #expect(try await sign("1.3.9", "--previous", "first.otaf").exit == 73)
+        let manifest = ["sign", "fw.bin", "--product", "demo", "--version", "1.5.0", "--to-sign"]
+        #expect(try await sandbox.run(manifest + ["fw.otaf", "--force"]).exit == 73)
+        #expect(try await sandbox.run(manifest + ["m"]).exit == 0)
+        #expect(try await sandbox.run("sign", "m", "--key", "release.pem", "-o", "fw.otaf", "--force").exit == 73)
         #expect(try sandbox.read("fw.otaf") == before)
         #expect(try await sign("1.4.0", "--counter", "7").exit == 0, "the same release again")
         #expect(try await sign("1.0.0", product: "other").exit == 0, "another product")
@@ -354,6 +360,16 @@ import Testing
             #expect(try run.exit == 77 && run.json().error?.code?.string == code, "\(run.out)")
         }
         #expect(!sandbox.exists("new.otaf"))
+        #expect(try await sandbox.run("keygen", "foreign").exit == 0)
+        let forged = [
+            "sign", "fw.bin", "--key", "foreign.pem", "--product", "demo", "--version", "1.0.0", "--counter",
+            "4294967295", "-o", "forged.otaf",
+        ]
+        #expect(try await sandbox.run(forged).exit == 0)
+        let victim = try await sandbox.run(
+            "sign", "fw.bin", "--key", "release.pem", "--product", "demo", "--version", "1.5.0", "--previous",
+            "forged.otaf", "-o", "victim.otaf")
+        #expect(victim.exit == 64 && victim.err.contains("its security counter is not taken"), "\(victim.err)")
         let taken = try await sign("1.5.0")
         #expect(try taken.exit == 0 && taken.json().bundle?.security_counter?.number == 7, "\(taken.out)")
         let raised = try await sign("1.5.0", "--counter", "8", "--force")

@@ -24,11 +24,13 @@ import Testing
         }
 
         func push(
-            _ bundle: VerifiedBundle, to device: DeviceID, onlyConfirms: Bool, interrupts: AsyncStream<Void>,
+            _ bundle: VerifiedBundle, to device: DeviceID, onlyConfirms: Bool, refusesDowngrade: Bool,
+            interrupts: AsyncStream<Void>,
             report: @escaping @Sendable (PushStep) -> Void
         ) async -> PushEnd {
             await radio.push(
-                bundle, to: device, onlyConfirms: onlyConfirms, interrupts: interrupts, report: report)
+                bundle, to: device, onlyConfirms: onlyConfirms, refusesDowngrade: refusesDowngrade,
+                interrupts: interrupts, report: report)
         }
     }
 
@@ -205,11 +207,13 @@ import Testing
         }
 
         func push(
-            _ bundle: VerifiedBundle, to device: DeviceID, onlyConfirms: Bool, interrupts: AsyncStream<Void>,
+            _ bundle: VerifiedBundle, to device: DeviceID, onlyConfirms: Bool, refusesDowngrade: Bool,
+            interrupts: AsyncStream<Void>,
             report: @escaping @Sendable (PushStep) -> Void
         ) async -> PushEnd {
             await radio.push(
-                bundle, to: device, onlyConfirms: onlyConfirms, interrupts: interrupts, report: report)
+                bundle, to: device, onlyConfirms: onlyConfirms, refusesDowngrade: refusesDowngrade,
+                interrupts: interrupts, report: report)
         }
     }
 }

@@ -75,6 +75,8 @@ package struct PushPool<Value: Sendable>: Sendable {
         let queue = Guarded(queue)
         var outcomes = [Outcome](repeating: .notStarted, count: count)
         var stops: [Int: AsyncStream<Void>.Continuation] = [:]
+        // The failures of the devices whose push starts again later.
+        var postponed: [Int: any Error] = [:]
         let (mailbox, post) = AsyncStream.makeStream(of: Message.self)
         await withDiscardingTaskGroup { group in
             group.addTask { for await _ in interrupts { post.yield(.interrupted) } }
@@ -121,10 +123,13 @@ package struct PushPool<Value: Sendable>: Sendable {
                     outcomes[index] = next == .heldBack ? .notStarted : .ended(result, duration)
                     switch (next, result) {
                     case (.heldBack, _): report(.heldBack(index))
-                    case (.again, .failure(let error)): report(.postponed(index, error))
+                    case (.again, .failure(let error)):
+                        postponed[index] = error
+                        report(.postponed(index, error))
                     case (_, .failure(let error)): report(.failed(index, error))
                     default: report(.ended(index))
                     }
+                    if next != .again { postponed[index] = nil }
                     if hasHalted { report(.halted(index)) }
                 case .interrupted:
                     queue.with { $0.halt() }
@@ -134,6 +139,8 @@ package struct PushPool<Value: Sendable>: Sendable {
                 startNext()
                 if queue.with({ $0.isFinished }) { break }
             }
+            // After a halt, these pushes do not start again, so their failures are final.
+            for (index, error) in postponed.sorted(by: { $0.key < $1.key }) { report(.failed(index, error)) }
             group.cancelAll()
         }
         return outcomes

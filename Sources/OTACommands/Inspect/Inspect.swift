@@ -120,7 +120,7 @@ struct Inspect: Command {
         var answer = InspectAnswer(file: StandardFile.title(of: file))
         answer.container = "manifest without signatures, as sign --to-sign writes it"
         answer.bundle = BundleSummary(manifest)
-        let sign = "otaflash sign \(Shell.quoted(file)) --key KEY.pem"
+        let sign = "otaflash sign \(file == StandardFile.name ? "FILE" : Shell.quoted(file)) --key KEY.pem"
         answer.refuse("the manifest has no signature; to sign it: \(sign)")
         return answer
     }

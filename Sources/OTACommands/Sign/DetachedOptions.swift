@@ -170,7 +170,8 @@ extension Sign {
         // Without --previous, the bundle at the default path is only the one that the next step probably replaces.
         if previous != nil { try earlier?.check(manifest) }
         let answer = try write(manifest.bytes, to: path)
-        warn(ofCounter: manifest.securityCounter, after: earlier, console)
+        // Without a key, nothing proves the counter of --previous, so the counter that it gives is compared with 0.
+        warn(ofCounter: manifest.securityCounter, after: previous != nil && counter == nil ? nil : earlier, console)
         return answer
     }
 
@@ -194,7 +195,7 @@ extension Sign {
             throw Failure.usage("a file has one signature", hint: "give --key once, and sign again with each other key")
         }
         let path = output ?? image + ".sig"
-        _ = try write(signature, to: path)
+        _ = try write(signature, to: path, option: "-o")
         let title = path == StandardFile.name ? StandardFile.outputTitle : path
         return SignAnswer(signature: title, of: manifest, at: image, by: keys[0].publicKey.id)
     }
@@ -207,7 +208,16 @@ extension Sign {
         return try write(bytes, to: path)
     }
 
-    private func write(_ bytes: [UInt8], to path: String) throws -> SignAnswer {
+    /// Writes bytes that are not a bundle.
+    ///
+    /// - Parameter option: the option with the path, for a hint.
+    private func write(_ bytes: [UInt8], to path: String, option: String = "--to-sign") throws -> SignAnswer {
+        if force, EarlierRelease(replacedAt: path) != nil {
+            throw Failure(
+                "output-exists", .cannotCreate,
+                "\(path) is a bundle, and sign does not replace it by another kind of file",
+                hint: "use another name for the output: \(option) FILE")
+        }
         do {
             let output = try outputFile(at: path)
             try bytes.withUnsafeBytes { try output.write($0, at: 0) }
@@ -215,7 +225,7 @@ extension Sign {
         } catch SigningError.refused(.outputExists, let context, _) {
             throw SigningError.refused(
                 .outputExists, context: context,
-                hint: "replace it with --force, or choose another path: --to-sign FILE")
+                hint: "replace it with --force, or choose another path: \(option) FILE")
         }
         return SignAnswer(bytes, to: path == StandardFile.name ? StandardFile.outputTitle : path)
     }
@@ -230,6 +240,7 @@ extension Sign {
         for signer in signers { Self.warn(ofKey: signer.publicKey.id, console) }
         let earlier = try earlierRelease()
         try earlier?.check(manifest)
+        if previous != nil { try EarlierRelease(replacedAt: target)?.check(manifest) }
         let signer = try BundleSigner(keys: signers)
         let output = try outputFile(at: target)
         let file =

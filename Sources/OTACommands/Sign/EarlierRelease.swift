@@ -6,6 +6,8 @@ import SystemPackage
 /// The release before the one that `sign` signs: the bundle of `--previous`, or a bundle that the output replaces.
 struct EarlierRelease {
     let manifest: Manifest
+    /// The bundle of `--previous`; nil for a bundle that the output replaces.
+    let signed: SignedBundle?
     /// The path of the bundle that the output replaces; nil for the bundle of `--previous`.
     private let replaced: String?
 
@@ -18,7 +20,7 @@ struct EarlierRelease {
                 "--previous is for a bundle, and \(StandardFile.title(of: path)) is not a bundle",
                 hint: "give the bundle of the previous release")
         }
-        (manifest, replaced) = (signed.envelope.manifest, nil)
+        (manifest, self.signed, replaced) = (signed.envelope.manifest, signed, nil)
     }
 
     /// Reads the bundle that the output replaces. Returns nil if there is no such file, or if it is not a bundle.
@@ -26,21 +28,22 @@ struct EarlierRelease {
         guard path != StandardFile.name, let prefix = try? InputFile(FilePath(path)).prefix(Envelope.maximumLength),
             let envelope = try? Envelope(parsingPrefix: prefix)
         else { return nil }
-        (manifest, replaced) = (envelope.manifest, path)
+        (manifest, signed, replaced) = (envelope.manifest, nil, path)
     }
 
     /// Checks that devices with this release can install the new one.
     ///
     /// A replaced bundle can have the same version, because a build can be signed again. Its product can be another one.
     ///
+    /// - Parameter choosesCounter: whether the command accepts `--counter`.
     /// - Throws: `VerificationError` for the bundle of `--previous`; `output-exists` if the replaced bundle has a higher version or a higher
     ///   security counter.
-    func check(_ new: Manifest) throws {
+    func check(_ new: Manifest, choosesCounter: Bool = false) throws {
         guard let replaced else { return try new.check(after: manifest) }
         guard new.product == manifest.product else { return }
         let isOlder = manifest.version.takesPrecedence(over: new.version)
         guard isOlder || new.securityCounter < manifest.securityCounter else { return }
-        let counter = isOlder ? "" : ", or give --counter \(manifest.securityCounter)"
+        let counter = isOlder || !choosesCounter ? "" : ", or give --counter \(manifest.securityCounter)"
         throw Failure(
             "output-exists", .cannotCreate,
             "\(replaced) has the version \(manifest.version) and the security counter \(manifest.securityCounter), and the "

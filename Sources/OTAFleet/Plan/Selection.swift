@@ -24,6 +24,15 @@ public struct Selection: Sendable, Hashable {
 
         public var description: String { comparison.rawValue + version.text }
 
+        /// Returns whether only versions above another version meet the condition.
+        public func isOnly(above other: SemanticVersion) -> Bool {
+            switch comparison {
+            case .above: !other.takesPrecedence(over: version)
+            case .atLeast, .equal: version.takesPrecedence(over: other)
+            case .below, .atMost: false
+            }
+        }
+
         /// Returns whether the running version meets the condition, by SemVer precedence. Build metadata has no effect.
         func isSatisfied(by running: SemanticVersion) -> Bool {
             let isAbove = running.takesPrecedence(over: version)

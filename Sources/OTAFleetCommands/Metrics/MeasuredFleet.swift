@@ -99,11 +99,14 @@ struct MeasuredDevices<Devices: GatewayDevices>: GatewayDevices {
     }
 
     func push(
-        _ bundle: VerifiedBundle, to device: DeviceID, onlyConfirms: Bool, interrupts: AsyncStream<Void>,
+        _ bundle: VerifiedBundle, to device: DeviceID, onlyConfirms: Bool, refusesDowngrade: Bool,
+        interrupts: AsyncStream<Void>,
         report: @escaping @Sendable (PushStep) -> Void
     ) async -> PushEnd {
         let counted = Guarded(0)
-        return await devices.push(bundle, to: device, onlyConfirms: onlyConfirms, interrupts: interrupts) {
+        return await devices.push(
+            bundle, to: device, onlyConfirms: onlyConfirms, refusesDowngrade: refusesDowngrade, interrupts: interrupts
+        ) {
             [metrics] step in
             if let sent = step.sent {
                 let new = sent - counted.exchange(sent)

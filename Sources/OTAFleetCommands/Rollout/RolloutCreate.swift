@@ -146,6 +146,12 @@ struct RolloutCreate: Command {
         return try await self.store.withStore { store in
             let controllers = named.isEmpty ? [try await defaultController(in: store)] : named
             let release = try await signedRelease(id, by: signer, isAlone, operators, in: store)
+            if !allowDowngrade, let running = selected.running, running.isOnly(above: release.value.version) {
+                throw Failure.usage(
+                    "--select running=\(running) selects only devices with a newer version than the release, "
+                        + "\(release.value.version)",
+                    hint: "to install the older version, add --allow-downgrade")
+            }
             let selection = allowDowngrade ? selected : selected.notAbove(release.value.version)
             let created = try Self.created(
                 after: try await store.rollouts(operators).filter { $0.selection.product == selection.product }, now,
