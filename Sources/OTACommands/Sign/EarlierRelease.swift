@@ -7,7 +7,7 @@ import SystemPackage
 struct EarlierRelease {
     let manifest: Manifest
     /// The bundle of `--previous`; nil for a bundle that the output replaces.
-    let signed: SignedBundle?
+    private let signed: SignedBundle?
     /// The path of the bundle that the output replaces; nil for the bundle of `--previous`.
     private let replaced: String?
 
@@ -29,6 +29,17 @@ struct EarlierRelease {
             let envelope = try? Envelope(parsingPrefix: prefix)
         else { return nil }
         (manifest, signed, replaced) = (envelope.manifest, nil, path)
+    }
+
+    /// Checks that one of the keys has signed the bundle of `--previous`, before its counter is taken: a forged bundle could have the highest
+    /// counter, and a device that confirms this counter refuses all later releases.
+    func checkSigned(by keys: [any Signer]) throws {
+        guard let signed else { return }
+        do { _ = try Verifier(trust: TrustStore(keys.map(\.publicKey))).verify(signed) } catch {
+            throw Failure.usage(
+                "no key of --key has signed the bundle of --previous, so its security counter is not taken",
+                hint: "verify the bundle (otaflash verify --help), and give its counter: --counter N")
+        }
     }
 
     /// Checks that devices with this release can install the new one.

@@ -166,7 +166,7 @@ struct Sign: Command {
     private func bundle(signedWith keys: [any Signer], _ console: Console) throws -> SignAnswer {
         let (input, created) = (try input(), try CreationTime.now())
         let earlier = try earlierRelease()
-        if counter == nil, let signed = earlier?.signed { try check(signed, isSignedBy: keys) }
+        if counter == nil { try earlier?.checkSigned(by: keys) }
         let release = try release(for: input, after: earlier)
         if let earlier {
             let new = try BundleSigner.manifest(for: input, named: FilePath(image), as: release, created: created)
@@ -178,16 +178,6 @@ struct Sign: Command {
             note: console.note)
         warn(ofCounter: file.envelope.manifest.securityCounter, after: earlier, console)
         return SignAnswer(file)
-    }
-
-    /// Checks that one of the keys has signed the bundle of `--previous`, before its counter is taken: a forged bundle could have the highest
-    /// counter, and a device that confirms this counter refuses all later releases.
-    private func check(_ previous: SignedBundle, isSignedBy keys: [any Signer]) throws {
-        do { _ = try Verifier(trust: TrustStore(keys.map(\.publicKey))).verify(previous) } catch {
-            throw Failure.usage(
-                "no key of --key has signed the bundle of --previous, so its security counter is not taken",
-                hint: "verify the bundle (otaflash verify --help), and give its counter: --counter N")
-        }
     }
 
     /// The release to compare the new bundle with: the bundle of `--previous`, or the bundle that the output replaces.

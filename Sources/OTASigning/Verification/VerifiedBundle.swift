@@ -37,7 +37,7 @@ public struct VerifiedBundle: Sendable {
 extension VerifiedBundle {
     /// Checks that a device that runs the release in `previous` can install this bundle.
     ///
-    /// - Throws: the errors of ``Manifest/check(after:)``; `no-common-signer` if no trusted key signed both bundles.
+    /// - Throws: the errors of `check(after:)` of the manifest; `no-common-signer` if no trusted key signed both bundles.
     public func check(after previous: VerifiedBundle) throws(VerificationError) {
         try manifest.check(after: previous.manifest)
         guard !Set(signers).isDisjoint(with: previous.signers) else {
