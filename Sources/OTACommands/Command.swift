@@ -107,7 +107,7 @@ extension Command {
         let cases =
             answer.testCases
             ?? JUnitReport.cases(
-                console.phases, failure: failure, lines: answer.lines, warnings: console.warnings)
+                console.phases, failure: failure, lines: answer.lines, warnings: console.warnings.texts)
         return write(report, console, exit: failure?.exit, cases) {
             try console.object(answer, to: Self.name, failure: failure)
         }
@@ -116,7 +116,7 @@ extension Command {
     /// Writes the failure of the command to the file of `--report`. Returns another failure if the report cannot be written. Returns nil if
     /// the report was written or the option was not given.
     private func write(_ report: ReportFile?, _ failure: Failure, _ console: Console) -> Failure? {
-        let cases = JUnitReport.cases(console.phases, failure: failure, lines: [], warnings: console.warnings)
+        let cases = JUnitReport.cases(console.phases, failure: failure, lines: [], warnings: console.warnings.texts)
         return write(report, console, exit: failure.exit, cases) { try console.object(failure, of: Self.name) }
     }
 
@@ -132,7 +132,7 @@ extension Command {
                 var properties = [("device", console.device), ("file", invocation.file)].compactMap { name, value in
                     value.map { (name: name, value: $0) }
                 }
-                properties += (console.warnings.texts ?? []).map { ("warning", $0) }
+                properties += console.warnings.texts.map { ("warning", $0) }
                 properties.append(("exit", "\((exit ?? .done).rawValue)"))
                 try report.write(JUnitReport(command: Self.name, cases: cases, properties: properties).text)
             }

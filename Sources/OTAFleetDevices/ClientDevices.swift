@@ -64,8 +64,7 @@ public struct ClientDevices<C: Clock>: GatewayDevices where C.Duration == Durati
 
     public func push(
         _ bundle: VerifiedBundle, to device: DeviceID, onlyConfirms: Bool, refusesDowngrade: Bool,
-        interrupts: AsyncStream<Void>,
-        report: @escaping @Sendable (PushStep) -> Void
+        interrupts: AsyncStream<Void>, report: @escaping @Sendable (PushStep) -> Void
     ) async -> PushEnd {
         let task = UpdateTask.push(
             VerifiedUpdate.bundle(bundle),

@@ -27,8 +27,7 @@ public protocol GatewayDevices: Sendable {
     ///     reports `trial` before it marks the image for boot. If a push finds the device on trial, it does not report `transfer`.
     func push(
         _ bundle: VerifiedBundle, to device: DeviceID, onlyConfirms: Bool, refusesDowngrade: Bool,
-        interrupts: AsyncStream<Void>,
-        report: @escaping @Sendable (PushStep) -> Void
+        interrupts: AsyncStream<Void>, report: @escaping @Sendable (PushStep) -> Void
     ) async -> PushEnd
 }
 

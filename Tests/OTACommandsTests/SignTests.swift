@@ -370,6 +370,10 @@ import Testing
             "sign", "fw.bin", "--key", "release.pem", "--product", "demo", "--version", "1.5.0", "--previous",
             "forged.otaf", "-o", "victim.otaf")
         #expect(victim.exit == 64 && victim.err.contains("its security counter is not taken"), "\(victim.err)")
+        try await sandbox.release(version: "1.6.0", as: "one.otaf", "--counter", "7")
+        let second = try await sandbox.run(
+            "sign", "one.otaf", "--key", "foreign.pem", "--previous", "old.otaf", "-o", "both.otaf")
+        #expect(second.exit == 0, "a second signature takes no counter: \(second.err)")
         let taken = try await sign("1.5.0")
         #expect(try taken.exit == 0 && taken.json().bundle?.security_counter?.number == 7, "\(taken.out)")
         let raised = try await sign("1.5.0", "--counter", "8", "--force")

@@ -25,8 +25,7 @@ import Testing
 
         func push(
             _ bundle: VerifiedBundle, to device: DeviceID, onlyConfirms: Bool, refusesDowngrade: Bool,
-            interrupts: AsyncStream<Void>,
-            report: @escaping @Sendable (PushStep) -> Void
+            interrupts: AsyncStream<Void>, report: @escaping @Sendable (PushStep) -> Void
         ) async -> PushEnd {
             await radio.push(
                 bundle, to: device, onlyConfirms: onlyConfirms, refusesDowngrade: refusesDowngrade,
@@ -208,8 +207,7 @@ import Testing
 
         func push(
             _ bundle: VerifiedBundle, to device: DeviceID, onlyConfirms: Bool, refusesDowngrade: Bool,
-            interrupts: AsyncStream<Void>,
-            report: @escaping @Sendable (PushStep) -> Void
+            interrupts: AsyncStream<Void>, report: @escaping @Sendable (PushStep) -> Void
         ) async -> PushEnd {
             await radio.push(
                 bundle, to: device, onlyConfirms: onlyConfirms, refusesDowngrade: refusesDowngrade,

@@ -12,7 +12,8 @@ extension Failure {
             error.code == .unsignedManifest
             ? "a manifest without signatures, as sign --to-sign writes it" : "not a valid bundle: \(error.description)"
         self.init(
-            error.code.rawValue, .malformed, "\(file) is \(problem)", hint: Self.advice(for: error.code, file))
+            error.code.rawValue, .malformed, "\(file) is \(problem)",
+            hint: Self.advice(for: error.code, invocation.file))
         if error.code == .badMagic, invocation.command == "push" {
             hints.append(
                 "for a device that uses SMP, sign the binary as an MCUboot image: "
@@ -22,8 +23,10 @@ extension Failure {
         }
     }
 
-    private static func advice(for code: BundleError.Code, _ file: String) -> String {
-        switch code {
+    /// - Parameter path: the file of the command; nil if the command has none.
+    private static func advice(for code: BundleError.Code, _ path: String?) -> String {
+        let name = path.flatMap { $0 == StandardFile.name ? nil : Shell.quoted($0) } ?? "FILE"
+        return switch code {
         case .truncated: "the file is incomplete: fetch it again, and compare its length and digest"
         case .trailingBytes: "the file has extra bytes: fetch it again, and compare its length and digest"
         case .badMagic: "create a bundle from an image: otaflash sign IMAGE --key KEY --product P --version V"
@@ -39,8 +42,8 @@ extension Failure {
         case .badSignatureCount:
             "a bundle has at most four signatures: sign the image again with the keys that are needed"
         case .unsignedManifest:
-            "show it: otaflash inspect \(Shell.quoted(file)); or attach its signatures: otaflash sign IMAGE --manifest "
-                + "\(Shell.quoted(file)) --signature FILE.sig --public-key KEY.pub.pem"
+            "show it: otaflash inspect \(name); or attach its signatures: otaflash sign IMAGE --manifest "
+                + "\(name) --signature FILE.sig --public-key KEY.pub.pem"
         case .signatureOrder: "a key signs a bundle only once: omit the key that has already signed it"
         case .badManifestLength, .badImageSize, .notZero, .fieldOverrun, .fieldOrder:
             "the file is damaged, or otaflash sign did not create it: create or fetch it again"

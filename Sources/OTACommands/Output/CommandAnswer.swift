@@ -29,8 +29,7 @@ struct JSONObject<Members: Encodable>: Encodable {
     /// The address of the device, as the user gave it; nil if the command has no device, or if `members` contains the member `device`.
     let device: String?
     let exit: ExitStatus
-    /// The warnings of the command; nil if there are none.
-    let warnings: [String]?
+    let warnings: [String]
     let members: Members
     var failure: JSONFailure?
 
@@ -45,7 +44,7 @@ struct JSONObject<Members: Encodable>: Encodable {
         try container.encode(exit == .done, forKey: .ok)
         try container.encode(exit.rawValue, forKey: .exit)
         try container.encodeIfPresent(device.map { GivenDevice(given: $0) }, forKey: .device)
-        try container.encodeIfPresent(warnings, forKey: .warnings)
+        if !warnings.isEmpty { try container.encode(warnings, forKey: .warnings) }
         try members.encode(to: encoder)
         try failure?.encode(to: encoder)
     }

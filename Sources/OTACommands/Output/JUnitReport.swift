@@ -26,6 +26,7 @@ package struct JUnitReport {
     let cases: [Case]
     /// Names and values that describe the run, such as the device.
     let properties: [(name: String, value: String)]
+
     /// Returns the test cases of the phases of a command.
     ///
     /// - Parameters:
@@ -33,13 +34,13 @@ package struct JUnitReport {
     ///   - lines: the result for the user.
     ///   - warnings: the warnings of the command.
     static func cases(
-        _ phases: PhaseTimes, failure: Failure?, lines: [TerminalLine], warnings: Warnings
+        _ phases: PhaseTimes, failure: Failure?, lines: [TerminalLine], warnings: [String]
     ) -> [Case] {
         phases.ended().enumerated().map { index, phase in
             var phaseCase = Case(name: phase.name, seconds: phase.duration.seconds)
             if index == phases.current {
                 phaseCase.outcome = failure.map { .failed($0) } ?? .passed(lines)
-                phaseCase.warnings = warnings.texts ?? []
+                phaseCase.warnings = warnings
             }
             return phaseCase
         }
@@ -89,7 +90,7 @@ package struct JUnitReport {
         }
     }
 
-    /// Returns the element with the warnings; empty if there are none.
+    /// Returns the element with the warnings; empty without warnings.
     private static func element(_ warnings: [String]) -> String {
         guard !warnings.isEmpty else { return "" }
         return "      <system-err>\(escaped(warnings.map { "warning: \($0)" }))</system-err>\n"

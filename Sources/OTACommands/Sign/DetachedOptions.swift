@@ -163,15 +163,16 @@ extension Sign {
     /// Writes the manifest of a new or existing bundle to a file. A key on another machine must sign this manifest.
     func manifest(to path: String, _ console: Console) throws -> SignAnswer {
         let input = try input()
-        let earlier = try earlierRelease()
+        let earlier = try EarlierReleases(previous: previous, output: target)
         let manifest = try BundleSigner.manifest(
-            for: input, named: FilePath(image), as: release(for: input, after: earlier), created: CreationTime.now(),
-            note: console.note)
-        // Without --previous, the bundle at the default path is only the one that the next step probably replaces.
-        if previous != nil { try earlier?.check(manifest) }
+            for: input, named: FilePath(image), as: release(for: input, after: earlier, signedBy: nil),
+            created: CreationTime.now(), note: console.note)
+        // This step does not replace the bundle at the default path, so only the bundle of --previous is compared.
+        if let previous = earlier.previous { try manifest.check(after: previous.envelope.manifest) }
         let answer = try write(manifest.bytes, to: path)
-        // Without a key, nothing proves the counter of --previous, so the counter that it gives is compared with 0.
-        warn(ofCounter: manifest.securityCounter, after: previous != nil && counter == nil ? nil : earlier, console)
+        // Without a key, nothing proves the counter of --previous. A counter that was taken from it is compared with 0.
+        let known = previous != nil && counter == nil ? nil : earlier.counter
+        warn(ofCounter: manifest.securityCounter, after: known, in: ("bundle", "--counter"), console)
         return answer
     }
 
@@ -189,7 +190,7 @@ extension Sign {
             throw Failure.usage(
                 "\(image) is a manifest, which contains the value of \(name)", hint: "remove \(name)")
         }
-        try previous.map { try EarlierRelease(previous: $0) }?.check(manifest)
+        try EarlierReleases(previous: previous).check(manifest)
         let keys = try signers(console)
         guard keys.count == 1, let signature = try BundleSigner(keys: keys).signatures(of: manifest).first else {
             throw Failure.usage("a file has one signature", hint: "give --key once, and sign again with each other key")
@@ -212,7 +213,7 @@ extension Sign {
     ///
     /// - Parameter option: the option with the path, for a hint.
     private func write(_ bytes: [UInt8], to path: String, option: String = "--to-sign") throws -> SignAnswer {
-        if force, EarlierRelease(replacedAt: path) != nil {
+        if force, EarlierReleases.manifest(ofBundleAt: path) != nil {
             throw Failure(
                 "output-exists", .cannotCreate,
                 "\(path) is a bundle, and sign does not replace it by another kind of file",
@@ -238,16 +239,15 @@ extension Sign {
         let manifest = try given ?? manifest(ofBundleIn: input)
         let signers = try detached.signers(of: manifest)
         for signer in signers { Self.warn(ofKey: signer.publicKey.id, console) }
-        let earlier = try earlierRelease()
-        try earlier?.check(manifest)
-        if previous != nil { try EarlierRelease(replacedAt: target)?.check(manifest) }
+        let earlier = try EarlierReleases(previous: previous, output: target)
+        try earlier.check(manifest)
         let signer = try BundleSigner(keys: signers)
         let output = try outputFile(at: target)
         let file =
             given == nil
             ? try signer.sign(input, named: FilePath(image), as: release(), created: 0, to: output)
             : try signer.sign(input, under: manifest, isRaw: raw, to: output, note: console.note)
-        warn(ofCounter: manifest.securityCounter, after: earlier, console)
+        warn(ofCounter: manifest.securityCounter, after: earlier.counter, in: ("bundle", "--counter"), console)
         return SignAnswer(file)
     }
 

@@ -165,36 +165,35 @@ struct Sign: Command {
 
     private func bundle(signedWith keys: [any Signer], _ console: Console) throws -> SignAnswer {
         let (input, created) = (try input(), try CreationTime.now())
-        let earlier = try earlierRelease()
-        if counter == nil { try earlier?.checkSigned(by: keys) }
-        let release = try release(for: input, after: earlier)
-        if let earlier {
+        let earlier = try EarlierReleases(previous: previous, output: target)
+        let release = try release(for: input, after: earlier, signedBy: keys)
+        if earlier.counter != nil {
             let new = try BundleSigner.manifest(for: input, named: FilePath(image), as: release, created: created)
             try earlier.check(new, choosesCounter: release != Release())
-            if previous != nil { try EarlierRelease(replacedAt: target)?.check(new, choosesCounter: true) }
         }
         let file = try BundleSigner(keys: keys).sign(
             input, named: FilePath(image), as: release, created: created, to: outputFile(at: target),
             note: console.note)
-        warn(ofCounter: file.envelope.manifest.securityCounter, after: earlier, console)
+        let counter = file.envelope.manifest.securityCounter
+        warn(ofCounter: counter, after: earlier.counter, in: ("bundle", "--counter"), console)
         return SignAnswer(file)
     }
 
-    /// The release to compare the new bundle with: the bundle of `--previous`, or the bundle that the output replaces.
-    func earlierRelease() throws -> EarlierRelease? {
-        try previous.map { try EarlierRelease(previous: $0) } ?? EarlierRelease(replacedAt: target)
-    }
-
     /// Returns the values of the manifest for an input. A new bundle has the security counter of `--previous` if `--counter` is omitted.
-    func release(for input: InputFile, after earlier: EarlierRelease?) throws -> Release {
+    ///
+    /// - Parameter keys: the signing keys; nil if they are on another machine. One of them must have signed the bundle of `--previous`: a
+    ///   forged bundle could have the highest counter, and a device that confirms this counter refuses all later releases.
+    func release(for input: InputFile, after earlier: EarlierReleases, signedBy keys: [any Signer]?) throws -> Release {
         var release = try release()
         let isBundle = try FirmwareFileKind.detect(prefix: input.prefix(FirmwareFileKind.prefixLength)) == .bundle
-        if previous != nil, counter == nil, !isBundle { release.securityCounter = earlier?.manifest.securityCounter }
+        guard let previous = earlier.previous, counter == nil, !isBundle else { return release }
+        if let keys, (try? Verifier(trust: TrustStore(keys.map(\.publicKey))).verify(previous)) == nil {
+            throw Failure.usage(
+                "no key of --key has signed the bundle of --previous, so its security counter is not taken",
+                hint: "verify the bundle (otaflash verify --help), and give its counter: --counter N")
+        }
+        release.securityCounter = previous.envelope.manifest.securityCounter
         return release
-    }
-
-    func warn(ofCounter counter: UInt32, after earlier: EarlierRelease?, _ console: Console) {
-        warn(ofCounter: counter, after: earlier?.manifest.securityCounter, in: ("bundle", "--counter"), console)
     }
 
     private static let largestUsualCounterStep: UInt32 = 1000

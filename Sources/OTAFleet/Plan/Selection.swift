@@ -69,8 +69,14 @@ public struct Selection: Sendable, Hashable {
         Selection(product: product, running: running, newest: version, groups: groups)
     }
 
+    /// Returns whether a version is newer than `newest`, so that the selection does not include a device that runs it.
+    public func isNewer(_ version: SemanticVersion?) -> Bool {
+        guard let newest, let version else { return false }
+        return version.takesPrecedence(over: newest)
+    }
+
     /// Returns whether the selection includes a device. A device whose product is unknown is never selected. A device whose version is
-    /// unknown is not selected if there is a condition for the version that applies.
+    /// unknown is not selected if the condition `running` applies.
     ///
     /// - Parameter ignoringVersion: true if the device already has a job of the rollout. The condition for the version then does not apply.
     public func includes(
@@ -80,7 +86,7 @@ public struct Selection: Sendable, Hashable {
         if let running, !ignoringVersion {
             guard let version, running.isSatisfied(by: version) else { return false }
         }
-        if let newest, let version, !ignoringVersion, version.takesPrecedence(over: newest) { return false }
+        if !ignoringVersion, isNewer(version) { return false }
         return self.groups.isEmpty || !Set(self.groups).isDisjoint(with: groups)
     }
 

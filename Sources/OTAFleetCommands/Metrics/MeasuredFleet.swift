@@ -100,8 +100,7 @@ struct MeasuredDevices<Devices: GatewayDevices>: GatewayDevices {
 
     func push(
         _ bundle: VerifiedBundle, to device: DeviceID, onlyConfirms: Bool, refusesDowngrade: Bool,
-        interrupts: AsyncStream<Void>,
-        report: @escaping @Sendable (PushStep) -> Void
+        interrupts: AsyncStream<Void>, report: @escaping @Sendable (PushStep) -> Void
     ) async -> PushEnd {
         let counted = Guarded(0)
         return await devices.push(

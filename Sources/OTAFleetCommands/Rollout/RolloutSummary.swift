@@ -25,8 +25,8 @@ struct RolloutSummary: Encodable, Sendable {
         let links: String
         /// The number of devices in the list.
         let listed: Int
-        /// The number of devices in the list that have no state in this rollout, for example because no gateway has found them. Nil before
-        /// the last stage, if there are none, and if devices count that are not in the list.
+        /// The number of devices in the list that have no state in this rollout, for example because no gateway has found them. Nil: no
+        /// such device, or not known, because the last stage has not started or devices count that are not in the list.
         let uncounted: Int?
 
         /// - Parameter counted: the number of enrolled devices that have a state; nil before the last stage.

@@ -1,5 +1,4 @@
 import OTACommands
-import OTAFirmware
 import OTAFleet
 import OTAGateway
 import OTAStore
@@ -56,8 +55,7 @@ struct StageCheck {
 
     /// Returns whether a device runs a newer version than the release, and the rollout may not install an older one.
     private func isNewer(_ record: DeviceRecord) -> Bool {
-        guard record.product == rollout.selection.product, let newest = rollout.selection.newest else { return false }
-        return record.version?.takesPrecedence(over: newest) == true
+        record.product == rollout.selection.product && rollout.selection.isNewer(record.version)
     }
 
     private func admitted(by index: Int) -> Admitted {

@@ -110,6 +110,17 @@ import Testing
     }
 
     @Test(
+        "a condition that only newer versions than 1.4.0 meet is recognised",
+        arguments: [
+            (">1.4.0", true), (">1.3.9", false), (">=1.4.0", false), (">=1.4.1", true), ("=1.4.0", false),
+            ("=1.4.1", true), ("<9.0.0", false), ("<=9.0.0", false),
+        ])
+    func onlyNewer(condition: String, isOnlyNewer: Bool) throws {
+        let running: Selection.VersionCondition = try #require(Selection.VersionCondition(condition))
+        #expect(running.isOnly(above: try #require(SemanticVersion("1.4.0"))) == isOnlyNewer)
+    }
+
+    @Test(
         "a selection without downgrades contains no device with a newer version",
         arguments: [
             ("1.4.0-rc.1", true), ("1.4.0", true), ("1.4.0+build", true), ("1.4.1-a", false), ("2.0.0", false),

@@ -139,8 +139,7 @@ struct Radio: GatewayDevices {
 
     func push(
         _ bundle: VerifiedBundle, to device: DeviceID, onlyConfirms: Bool, refusesDowngrade: Bool,
-        interrupts: AsyncStream<Void>,
-        report: @escaping @Sendable (PushStep) -> Void
+        interrupts: AsyncStream<Void>, report: @escaping @Sendable (PushStep) -> Void
     ) async -> PushEnd {
         let isInterrupted = Flag()
         return await withTaskGroup(of: Void.self) { group in

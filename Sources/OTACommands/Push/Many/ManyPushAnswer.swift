@@ -14,8 +14,8 @@ struct ManyPushAnswer: CommandAnswer {
         var answer: PushAnswer?
         /// The failure of the push; nil if the push succeeded or did not start.
         var failure: Failure?
-        /// The warnings about the device; nil if there are none.
-        var warnings: [String]?
+        /// The warnings about the device.
+        var warnings: [String] = []
         /// The duration of the push in seconds; nil if the push did not start.
         var seconds: Double?
 
@@ -32,7 +32,7 @@ struct ManyPushAnswer: CommandAnswer {
             try container.encodeIfPresent(seconds.map(Figures.rounded), forKey: .seconds)
             try container.encode(outcome, forKey: .outcome)
             try container.encodeIfPresent(adapter, forKey: .adapter)
-            try container.encodeIfPresent(warnings, forKey: .warnings)
+            if !warnings.isEmpty { try container.encode(warnings, forKey: .warnings) }
             if seconds != nil { try container.encode((failure?.exit ?? .done).rawValue, forKey: .exit) }
             guard let answer else {
                 try container.encode(GivenDevice(given: given), forKey: .device)
@@ -127,7 +127,7 @@ struct ManyPushAnswer: CommandAnswer {
         var texts: [String] = []
         var names: [String: [String]] = [:]
         for entry in devices {
-            for text in entry.warnings ?? [] {
+            for text in entry.warnings {
                 if names[text] == nil { texts.append(text) }
                 names[text, default: []].append(entry.given)
             }
@@ -146,7 +146,7 @@ struct ManyPushAnswer: CommandAnswer {
                     .skipped("the update was not started")
                 }
             return JUnitReport.Case(
-                name: entry.given, seconds: entry.seconds ?? 0, outcome: outcome, warnings: entry.warnings ?? [])
+                name: entry.given, seconds: entry.seconds ?? 0, outcome: outcome, warnings: entry.warnings)
         }
     }
 
