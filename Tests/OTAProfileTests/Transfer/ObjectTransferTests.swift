@@ -122,16 +122,16 @@ import Testing
         #expect(transfer.nextChunks().count == 3)
     }
 
-    @Test("the chunks that a rewind accepts count for the next size of the window")
-    func countsTheChunksBeforeAGap() {
+    @Test("the chunks that a rewind accepts count for the next size of the window", arguments: [(127, 48), (128, 64)])
+    func countsTheChunksBeforeAGap(accepted: Int, size: Int) {
         var transfer = transfer()
         _ = transfer.nextChunks()
         _ = transfer.progressed(to: position(64), at: .zero)
         _ = transfer.nextChunks()
         _ = transfer.progressed(to: position(64, rewinds: 1), at: .zero)
         #expect(transfer.nextChunks().count == 64)
-        _ = transfer.progressed(to: position(127, rewinds: 2), at: .zero)
-        #expect(transfer.nextChunks().count == 48)
+        _ = transfer.progressed(to: position(accepted, rewinds: 2), at: .zero)
+        #expect(transfer.nextChunks().count == size)
     }
 
     @Test("the answer to a flush that a rewind overtook is accepted")
