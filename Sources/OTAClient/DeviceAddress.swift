@@ -33,19 +33,41 @@ public struct DeviceAddress: Sendable {
                 guard let address = BLEAddress(parts[1]) else {
                     throw AddressError(
                         "after ble:, give an address, name=NAME, or nothing",
-                        hint: "use --device ble:AA:BB:CC:DD:EE:FF; list the devices in range: otaflash scan")
+                        hint: (Self.guess(bluetooth: parts[1]).map { "did you mean --device \($0)? " } ?? "")
+                            + "list the devices in range: otaflash scan")
                 }
                 transport = .bluetooth(address)
             default:
                 throw AddressError(
                     "it must begin with ble:, udp:, serial: or sim:",
-                    hint:
-                        "use --device ble:ADDRESS (otaflash scan lists the addresses), udp:HOST, serial:/dev/ttyACM0, or sim: for a "
-                        + "virtual device")
+                    hint: Self.guess(text)
+                        ?? "use --device ble:ADDRESS (otaflash scan lists the addresses), udp:HOST, serial:/dev/ttyACM0, or sim: for "
+                        + "a virtual device")
             }
         } catch let error as AddressError {
             throw AddressError("'\(text)' is not a device address: \(error.context)", hint: error.hint)
         }
+    }
+
+    /// Returns a hint with the addresses that a text without a transport can mean. Returns nil for a text that is like no address.
+    private static func guess(_ text: String) -> String? {
+        if text.hasPrefix("/") { return "did you mean --device serial:\(text)?" }
+        if let bluetooth = guess(bluetooth: text[...]), !bluetooth.contains("=") {
+            return "did you mean --device \(bluetooth)?"
+        }
+        if text.contains("."), (try? UDPAddress(parsing: text)) != nil { return "did you mean --device udp:\(text)?" }
+        guard (try? VirtualDeviceAddress(parsing: text)) != nil, !text.isEmpty else { return nil }
+        return "did you mean --device ble:name=\(text) or, for a virtual device, --device sim:\(text)?"
+    }
+
+    /// Returns the address that a text after `ble:` can mean: twelve hex digits with other separators or without, or a name.
+    private static func guess(bluetooth text: Substring) -> String? {
+        let digits = text.filter { $0 != ":" && $0 != "-" }.uppercased()
+        if digits.count == 12, digits.allSatisfy(\.isHexDigit) {
+            let pairs = stride(from: 0, to: 12, by: 2).map { String(digits.dropFirst($0).prefix(2)) }
+            return "ble:" + pairs.joined(separator: ":")
+        }
+        return text.isEmpty || text.contains("=") || text.contains(":") ? nil : "ble:name=\(text)"
     }
 
     /// The address in a uniform spelling, without the parameters of a virtual device. For example, `udp:HOST` and `udp:HOST:1337` have the

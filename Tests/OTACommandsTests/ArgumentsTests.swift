@@ -204,7 +204,7 @@ import Testing
     func sameFile(words: [String], message: String) async throws {
         let sandbox = try Sandbox()
         let run = try await sandbox.run(words)
-        #expect(run.exit == 64 && run.err.contains("otaflash: error: \(message)"), "\(run.err)")
+        #expect(run.exit == 64 && run.err.contains("otaflash: error [usage]: \(message)"), "\(run.err)")
         for name in ["q", "q.json", "q.pem", "q.pub.pem", "q.intoto.jsonl"] { #expect(!sandbox.exists(name)) }
     }
 

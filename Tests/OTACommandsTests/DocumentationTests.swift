@@ -61,7 +61,7 @@ import Testing
             name: "docs/command-line.md",
             blocks: [
                 .synopsis("otaflash keygen NAME"), .synopsis("otaflash simulate create NAME"),
-                .notRun("$ cat ~/.config", .noCommand), .notRun("otaflash: error:", .noCommand),
+                .notRun("$ cat ~/.config", .noCommand), .notRun("otaflash: error [untrusted-key]:", .noCommand),
                 .notRun(#"{"schema""#, .noCommand), .notRun(#"{"event""#, .noCommand),
                 .synopsis("otaflash gatt services"),
             ]),

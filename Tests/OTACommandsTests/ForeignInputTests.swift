@@ -44,6 +44,21 @@ import Testing
         }
     }
 
+    @Test("sign names --raw for an image that begins like another format, and --raw signs it")
+    func beginsLikeAnotherFormat() async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release()
+        let fixed: [UInt8] = [0xE9, 0xFF, 0, 0]
+        try sandbox.write("app.bin", fixed + (0..<3000).map { UInt8(truncatingIfNeeded: $0 &* $0) })
+        let sign = ["sign", "app.bin", "--key", "release.pem", "--product", "demo", "--version", "1.0.0"]
+        let refused = try await sandbox.run(sign)
+        #expect(refused.exit == 65 && refused.err.contains("[bad-image-header]"), "\(refused.err)")
+        let hint = "if the image has another format, and the device requires exactly these bytes, add --raw"
+        #expect(refused.err.contains(hint), "\(refused.err)")
+        #expect(try await sandbox.run("inspect", "app.bin").err.contains("--raw") == false)
+        #expect(try await sandbox.run(sign + ["--raw"]).exit == 0)
+    }
+
     @Test("S-records become the same bundle and the same MCUboot image as the binary, and verify and inspect read them")
     func sRecords() async throws {
         let sandbox = try Sandbox()

@@ -70,7 +70,7 @@ import Testing
     func deviceFile() async throws {
         let sandbox = try await Self.sandbox(["a", "b", "c"])
         try sandbox.write(
-            "list.txt", Array("# bench\n\nsim:a?pace=virtual\r\n   sim:b?pace=virtual  # left\n#sim:x\n".utf8))
+            "list.txt", Array("\u{FEFF}sim:a?pace=virtual\r\n\n# bench\n   sim:b?pace=virtual  # left\n#sim:x\n".utf8))
         let run = try await Self.push(sandbox, ["sim:c?pace=virtual"], "--device-file", "list.txt")
         #expect(run.exit == 0, "\(run.err)")
         #expect(try run.json().summary?.confirmed?.number == 3)
@@ -163,8 +163,8 @@ import Testing
         #expect(lines[4].hasPrefix("  no virtual device x"), "\(lines[4])")
         #expect(lines[5].hasPrefix("  hint: ") && lines[1].contains("  1.0.0 → 1.1.0  "), "\(run.out)")
         #expect(lines[6].hasPrefix("3 devices: 2 confirmed, 1 failed; "), "\(lines[6])")
-        #expect(run.err.contains("otaflash: error: sim:x: no virtual device x"), "\(run.err)")
-        #expect(run.err.contains("otaflash: error: not updated: 1 of 3 devices"))
+        #expect(run.err.contains("otaflash: error [no-such-device]: sim:x: no virtual device x"), "\(run.err)")
+        #expect(run.err.contains("otaflash: error [devices-not-updated]: not updated: 1 of 3 devices"))
         #expect(run.err.contains("--device 'sim:b?pace=virtual' --device sim:x"), "\(run.err)")
         #expect(run.err.contains("hint: correct the causes, then run the same command again"), "\(run.err)")
 
@@ -229,7 +229,9 @@ import Testing
         let message = "the bundle is for demo, the device is lamp"
         guard style == "json" else {
             let lines = run.err.split(separator: "\n")
-            let failure = lines.firstIndex { $0 == "otaflash: error: sim:lamp?pace=virtual: \(message)" }
+            let failure = lines.firstIndex {
+                $0 == "otaflash: error [wrong-product]: sim:lamp?pace=virtual: \(message)"
+            }
             let next = lines.firstIndex { $0.hasPrefix("sim:b: ") }
             #expect(try #require(failure) < #require(next), "\(run.err)")
             return

@@ -134,7 +134,7 @@ import Testing
 
     @Test(
         "a file name with control characters is escaped in every message",
-        arguments: ["x\u{1B}[31mred", "x\notaflash: error: y", "x\u{202E}y", "x\u{9B}y", "it's\r\n"])
+        arguments: ["x\u{1B}[31mred", "x\notaflash: error [usage]: y", "x\u{202E}y", "x\u{9B}y", "it's\r\n"])
     func whatAFileIsCalledIsWrittenOut(name: String) async throws {
         let sandbox = try await released()
         let missing = try await sandbox.run("verify", name)
@@ -153,7 +153,7 @@ import Testing
                 $0 == "\n" || ![.control, .format].contains($0.properties.generalCategory)
             }
             #expect(isSafe, "\(text)")
-            #expect(!text.split(separator: "\n").contains("otaflash: error: y"))
+            #expect(!text.split(separator: "\n").contains("otaflash: error [usage]: y"))
         }
         // The command in the hint runs in a shell that supports $'…'.
         let hint = try #require(missing.err.split(separator: "hint: check the path: ").last)
@@ -167,7 +167,7 @@ import Testing
         let quiet = try await sandbox.run(push + ["--quiet"])
         #expect(quiet.exit == 0 && quiet.err.isEmpty && !quiet.out.isEmpty)
         let failed = try await sandbox.run("status", "--device", "sim:nobody", "--quiet")
-        #expect(failed.exit == 69 && failed.err.contains("otaflash: error: "))
+        #expect(failed.exit == 69 && failed.err.contains("otaflash: error [no-such-device]: "))
         let none = try await sandbox.run(push + ["--progress", "none"])
         #expect(none.exit == 0 && none.err.isEmpty)
     }
@@ -215,7 +215,7 @@ import Testing
         let sandbox = try await released()
         let (_, screen) = try await sandbox.onTerminal(
             "push", "fw.otaf", "--device", "sim:nobody", "--trust", "release.pub.pem", env: environment)
-        #expect(screen.contains("otaflash: error: ") && screen.firstMatch(of: /\u{1B}\[[0-9;]*m/) == nil)
+        #expect(screen.contains("otaflash: error [") && screen.firstMatch(of: /\u{1B}\[[0-9;]*m/) == nil)
         let (_, coloured) = try await sandbox.onTerminal(
             "push", "fw.otaf", "--device", "sim:nobody", "--trust", "release.pub.pem")
         #expect(coloured.firstMatch(of: /\u{1B}\[[0-9;]*m/) != nil)
@@ -276,7 +276,7 @@ import Testing
         let sandbox = try Sandbox()
         let text = try await sandbox.run(words)
         #expect(text.exit == 64 && text.out.isEmpty)
-        #expect(text.err.hasPrefix("otaflash: error: ") && text.err.contains("\notaflash: hint: "))
+        #expect(text.err.hasPrefix("otaflash: error [usage]: ") && text.err.contains("\notaflash: hint: "))
         let json = try await sandbox.run(words + ["--format", "json"]).json()
         #expect(json.ok?.bool == false && json.exit?.number == 64 && json.error?.code?.string == "usage")
     }

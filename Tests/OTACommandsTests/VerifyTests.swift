@@ -116,7 +116,7 @@ import Testing
         #expect(json.ok?.bool == false && json.exit?.number == 77 && json.command?.string == "verify")
         #expect(json.error?.members == ["code", "hint", "message"])
         #expect(json.error?.code?.string == "untrusted-key")
-        #expect(run.err.hasPrefix("otaflash: error: ") && run.err.contains("\notaflash: hint: "))
+        #expect(run.err.hasPrefix("otaflash: error [untrusted-key]: ") && run.err.contains("\notaflash: hint: "))
     }
 
     @Test("the command in the hint of verify keeps all options of the failed command")

@@ -60,8 +60,13 @@ extension Failure {
         self.init(
             error.code.rawValue, .malformed, "\(file) is not a valid image: \(error.description)",
             hint: error.hint ?? Self.advice(for: error.code))
-        if error.code == .notAnImage, invocation.command == Sign.name {
-            hints.append("if the device requires exactly these bytes, add --raw")
+        guard invocation.command == Sign.name else { return }
+        switch error.code {
+        case .notAnImage: hints.append("if the device requires exactly these bytes, add --raw")
+        // The formats are recognised by a few bytes, which an image of another format can begin with, too.
+        case .truncatedImage, .badImageHeader, .badImageDigest, .trailingImageBytes:
+            hints.append("if the image has another format, and the device requires exactly these bytes, add --raw")
+        case .emptyImage, .imageTooLarge, .wrongImageFormat: break
         }
     }
 

@@ -63,7 +63,9 @@ package struct DeviceList {
         try StandardFile.refuse(
             file, "the list of devices cannot be standard input",
             hint: "save the list first, such as cat > devices.txt, and give this file")
-        let text = String(decoding: try FileReader.contents(of: file), as: UTF8.self)
+        var text = String(decoding: try FileReader.contents(of: file), as: UTF8.self)[...]
+        // Some editors begin a file with a byte order mark.
+        if text.hasPrefix("\u{FEFF}") { text.removeFirst() }
         let lines = text.split(omittingEmptySubsequences: false, whereSeparator: \.isNewline)
         return lines.enumerated().compactMap { index, line in
             let address = line.drop { $0.isWhitespace }.prefix { !$0.isWhitespace }

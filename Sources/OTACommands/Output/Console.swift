@@ -123,7 +123,7 @@ package struct Console: Sendable {
         record("error", "\(failure.code): \(failure.message)")
         failure.hints.forEach { record("hint", $0) }
         if style == .json { return write(ProgressEvent(failure)) }
-        writeLine(TerminalLine("error:", .red), failure.message)
+        write(failure.code, failure.message)
         failure.usage.forEach { write(TerminalLine($0)) }
         failure.hints.forEach { writeLine(TerminalLine("hint:", .cyan), $0) }
     }
@@ -132,7 +132,12 @@ package struct Console: Sendable {
     func reportDevice(_ failure: Failure) {
         record("error", "\(failure.code): \(failure.message)")
         if style == .json { return write(ProgressEvent(failure)) }
-        writeLine(TerminalLine("error:", .red), named(failure.message))
+        write(failure.code, named(failure.message))
+    }
+
+    /// Writes the message of a failure with its code: docs/errors.md is sorted by the codes.
+    private func write(_ code: String, _ message: String) {
+        writeLine(TerminalLine("error [\(code)]:", .red), message)
     }
 
     /// Writes a note to stderr, as text or as a JSON event. `--quiet` suppresses notes.

@@ -133,7 +133,10 @@ public struct VirtualDeviceStore: Sendable {
     func existing(_ name: String) throws(VirtualDeviceError) -> FilePath {
         let device = try place(of: name)
         guard exists(name) else {
-            throw VirtualDeviceError(.noSuchDevice, "no virtual device \(name) in \(folder)")
+            let others = ((try? names()) ?? []).prefix(5).joined(separator: ", ")
+            throw VirtualDeviceError(
+                .noSuchDevice,
+                "no virtual device \(name) in \(folder)" + (others.isEmpty ? "" : ", which has \(others)"))
         }
         return device
     }
