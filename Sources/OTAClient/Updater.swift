@@ -116,7 +116,12 @@ public struct Updater: Sendable {
     public func confirm() async throws -> UpdateResult { try await perform(.confirm) }
 
     /// Discards a partial upload, or ends a trial and rolls back.
-    public func discard() async throws -> UpdateResult { try await perform(.discard) }
+    ///
+    /// - Parameter erasesImage: over SMP, also erases a complete image that is not marked for boot. Without it, the task fails with
+    ///   `slotHoldsImage`.
+    public func discard(erasesImage: Bool = false) async throws -> UpdateResult {
+        try await perform(.discard(erasesImage: erasesImage))
+    }
 
     /// True if the device is a virtual device in virtual time. A task on this device takes no real time and cannot be interrupted.
     package var isInVirtualTime: Bool {

@@ -22,7 +22,7 @@ extension PushEnd {
             self = .refused(reason)
         case .linkUnavailable, .noSuchDevice, .deviceInUse, .linkLost, .attributeRefused, .notPermitted, .interrupted,
             .noProgress, .timedOut, .noAnswer, .deviceBusy, .batteryLow, .inTrial, .notInTrial, .noTrial,
-            .trialAvailable:
+            .trialAvailable, .slotHoldsImage:
             self = .retry(reason)
         }
     }

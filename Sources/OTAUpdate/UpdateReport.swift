@@ -303,6 +303,8 @@ public struct UpdateError: Error, Sendable, Equatable {
         case notInTrial = "not-in-trial"
         case noTrial = "no-trial"
         case trialAvailable = "trial-available"
+        /// The slot that `UpdateTask.discard` would erase has a complete image. Only SMP reports this error.
+        case slotHoldsImage = "slot-holds-image"
         // Errors after the restart.
         case rolledBack = "rolled-back"
         case didNotReturn = "did-not-return"

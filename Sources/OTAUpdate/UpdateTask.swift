@@ -19,8 +19,9 @@ public enum UpdateTask<Update: Sendable>: Sendable {
     /// Makes the image on trial permanent.
     case confirm
     /// Discards a partial upload, or ends a trial and rolls back. SMP does not report a partial upload, so over SMP the task erases the
-    /// slot without the running image.
-    case discard
+    /// slot without the running image. If this slot has a complete image, the task fails with `slotHoldsImage`, unless `erasesImage` is
+    /// true.
+    case discard(erasesImage: Bool = false)
     /// Restarts the device. The task ends when the device has accepted the request. Only SMP supports this task.
     case restart
     /// Makes the device blink for this number of seconds, so that the user can find the device. 0 stops the blinking. SMP does not support
@@ -40,7 +41,7 @@ public enum UpdateTask<Update: Sendable>: Sendable {
         case .push(let update, let options): .push(try convert(update), options)
         case .status: .status
         case .confirm: .confirm
-        case .discard: .discard
+        case .discard(let erasesImage): .discard(erasesImage: erasesImage)
         case .restart: .restart
         case .identify(let seconds): .identify(seconds: seconds)
         }

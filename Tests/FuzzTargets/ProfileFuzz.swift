@@ -146,7 +146,7 @@ struct FuzzRelease {
         switch number % 8 {
         case 0: .status
         case 1: .confirm
-        case 2: .discard
+        case 2: .discard()
         case 3: .identify(seconds: number)
         case 4: .push(bundle, UpdateOptions(ending: .trial))
         case 5: .push(bundle, UpdateOptions(ending: .permanent))

@@ -82,7 +82,7 @@ struct SMPRelease {
         return switch number % 8 {
         case 0: .status
         case 1: .confirm
-        case 2: .discard
+        case 2: .discard(erasesImage: number & 0x40 != 0)
         case 3: .identify(seconds: number)
         case 4: .push(images, options)
         default: .push(Array(images.prefix(1)), options)

@@ -98,13 +98,17 @@ import Testing
             #expect(try await sandbox.push(Self.device, image: "fw.signed.bin", "--upload-only").exit == 0)
             let slots = try await sandbox.run("status", "--device", Self.device, "--format", "json").json().slots
             let digest = try #require(slots?[1]?.sha256?.string)
-            let json = try await sandbox.run("discard", "--device", Self.device, "--format", "json").json()
+            let refused = try await sandbox.run("discard", "--device", Self.device)
+            #expect(refused.exit == 77 && refused.err.contains("[slot-holds-image]"), "\(refused.err)")
+            let hint = "hint: to erase it: otaflash discard --device 'sim:kitchen?pace=virtual' --erase;"
+            #expect(refused.err.contains(hint), "\(refused.err)")
+            let json = try await sandbox.run("discard", "--device", Self.device, "--erase", "--format", "json").json()
             #expect(json.erased?.members == ["empty", "image", "sha256", "slot", "version"])
             #expect(json.erased?.version?.string == "1.1.0" && json.erased?.slot?.number == 1)
             #expect(json.erased?.sha256?.string == digest && json.device?.running_version?.string == "1.0.0")
         }
         #expect(try await sandbox.push(Self.device, image: "fw.signed.bin", "--upload-only").exit == 0)
-        let held = try await sandbox.run("discard", "--device", Self.device)
+        let held = try await sandbox.run("discard", "--device", Self.device, "--erase")
         #expect(held.out.contains("erased slot 1, which held version 1.1.0, SHA-256 "), "\(held.out)")
         let none = try await sandbox.run("discard", "--device", Self.device)
         #expect(none.out.contains("had an empty slot 1, with nothing to erase, and runs 1.0.0"), "\(none.out)")

@@ -98,7 +98,7 @@ import Testing
     @Test("discard returns a device on trial to the old image")
     func discardsATrial() throws {
         let world = try World(try ExampleRelease(bytes: 5000))
-        let runs = try world.run([.push(world.release.bundle, UpdateOptions(ending: .trial)), .discard])
+        let runs = try world.run([.push(world.release.bundle, UpdateOptions(ending: .trial)), .discard()])
         #expect(runs[1].report?.device.runningVersion == "1.0.0")
         #expect(runs[1].report?.device.held == nil)
         #expect(world.runsOldImage)

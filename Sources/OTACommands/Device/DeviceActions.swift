@@ -38,21 +38,27 @@ struct Discard: DeviceCommand {
             If an image is on trial, the device restarts and returns to the old image.
 
             If no image is on trial, the result depends on the protocol. A device with the GATT OTA profile discards a partial \
-            upload. A device with SMP erases the slot that does not contain the running image, even if that slot contains a \
-            complete image. If that image is marked for the next boot, SMP cannot discard it (exit 77).
+            upload. A device with SMP erases the slot that does not contain the running image. If that slot contains a complete \
+            image, discard fails without --erase (exit 77). If that image is marked for the next boot, SMP cannot discard it (exit 77).
 
             Example: otaflash discard --device ble:AA:BB:CC:DD:EE:FF
                      otaflash discard --device sim:
             """)
 
+    static let eraseArgument = "--erase"
+
     @OptionGroup var target: DeviceOptions
+
+    @Flag(help: "Over SMP, also erase a complete image that is not marked for boot, such as the previous image.")
+    var erase = false
+
     @OptionGroup(title: "Output options") var options: OutputOptions
 
     var invocation: Invocation { Invocation(command: Self.name, target) }
 
     func answer(_ console: Console) async throws -> DeviceAnswer {
         let outcome = try await Wiring(console: console, invocation: invocation)
-            .perform(.discard, on: target)
+            .perform(.discard(erasesImage: erase), on: target)
         return DeviceAnswer(outcome) { device in
             let what =
                 device.previousVersion.map { "rolled back from \($0)" } ?? outcome.report.erased.map {

@@ -41,7 +41,7 @@ extension Failure {
                 .wrongProduct, .wrongHardware, .targetUnchecked, .counterTooLow, .requiresNewer, .wrongImageFormat,
                 .imageTooLarge,
                 .batteryLow, .refusedByPolicy, .downgrade, .inTrial, .notInTrial, .noTrial, .trialAvailable,
-                .didNotReturn:
+                .slotHoldsImage, .didNotReturn:
                 nil
             }
         guard let meaning else { return error.context.isEmpty ? error.code.rawValue : error.context }
@@ -223,6 +223,9 @@ extension Failure {
             return (
                 .refused, "omit \(PushFlag.permanent.argument): the device then rolls back if the image does not run"
             )
+        case .slotHoldsImage:
+            let erase = invocation.line("discard", withFile: false, adding: Discard.eraseArgument)
+            return (.refused, "to erase it: \(erase); the device then has no earlier image to return to")
         case .rolledBack:
             return (
                 .rolledBack,

@@ -158,7 +158,7 @@ extension SMPConversation {
         finish(.confirmed, describe(list))
     }
 
-    mutating func beginDiscard(_ list: SMPImageList) {
+    mutating func beginDiscard(_ list: SMPImageList, erasesImage: Bool) {
         guard requireRunning(list) else { return }
         let isOnTrial = list.entries.contains { $0.active == true && $0.confirmed == false }
         if restart != .none { return isOnTrial ? awaitRestart() : finish(.done, describe(list)) }
@@ -168,10 +168,17 @@ extension SMPConversation {
             return fail(SMPPlan.marked(pending, ", and SMP cannot remove the mark\(advice)"))
         }
         guard let slot = list.slotToErase(0) else { return finish(.done, describe(list)) }
+        let held = list.others(0).first
+        if let held, !erasesImage {
+            return fail(
+                UpdateError(
+                    .slotHoldsImage,
+                    "no update is under way, and slot \(slot) has the complete image of version \(held.version)"))
+        }
         // The result names the erased image. So record the image before the erase: if the answer to the erase is lost, the next image list
         // does not have this image.
         if shared.erased == nil {
-            shared.erased = ErasedSlot(slot: slot, held: list.others(0).first.map { DeviceDescription.ImageSlot($0) })
+            shared.erased = ErasedSlot(slot: slot, held: held.map { DeviceDescription.ImageSlot($0) })
         }
         erase(slot: slot)
     }

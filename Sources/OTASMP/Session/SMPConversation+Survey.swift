@@ -185,7 +185,7 @@ extension SMPConversation {
         case .push: proceed(with: list)
         case .status: finish(.done, describe(list))
         case .confirm: beginConfirm(list)
-        case .discard: beginDiscard(list)
+        case .discard(let erasesImage): beginDiscard(list, erasesImage: erasesImage)
         case .restart: beginRestart(list)
         case .identify: break
         }

@@ -69,7 +69,7 @@ package struct HostileRun: Sendable {
             case .pushPermanent: .push(release.bundle, UpdateOptions(ending: .permanent))
             case .status: .status
             case .confirm: .confirm
-            case .discard: .discard
+            case .discard: .discard(erasesImage: true)
             }
         return try run(
             ProfileConversation(task), HostileProfileDevice(plan, release, isOnTrial: isOnTrial),
@@ -85,7 +85,7 @@ package struct HostileRun: Sendable {
             case .pushPermanent: .push(images, UpdateOptions(ending: .permanent))
             case .status: .status
             case .confirm: .confirm
-            case .discard: .discard
+            case .discard: .discard(erasesImage: true)
             }
         return try run(
             SMPConversation(task), HostileSMPDevice(plan, release, isOnTrial: isOnTrial), release.image.count, seed)

@@ -63,7 +63,7 @@ extension SMPWire: GauntletWire {
     /// Discards another client's update. If its image is still pending, cuts the power, so that the device boots it first.
     static func clear(_ error: UpdateError.Code, _ world: World<SMPWire>, seed: UInt64) throws {
         guard error == .inTrial else { return }
-        guard try world.run([.discard], seed: seed)[0].error == .inTrial else { return }
+        guard try world.run([.discard()], seed: seed)[0].error == .inTrial else { return }
         world.device.losePower(at: world.device.now)
     }
 }

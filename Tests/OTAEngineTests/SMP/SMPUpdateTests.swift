@@ -42,13 +42,16 @@ import Testing
         #expect(world.runsNewImage)
     }
 
-    @Test("discard ends a trial, then deletes the image, then has nothing to do")
+    @Test("discard ends a trial, then deletes the image only if the task says so, then has nothing to do")
     func discardsATrialAndAnImage() throws {
         let world = try World(try SMPRelease(bytes: 5000))
-        let runs = try world.run([world.push(UpdateOptions(ending: .trial)), .discard, .discard, .discard])
+        let runs = try world.run([
+            world.push(UpdateOptions(ending: .trial)), .discard(), .discard(), .discard(erasesImage: true), .discard(),
+        ])
         #expect(runs[1].report?.device.runningVersion == "1.0.0")
         #expect(runs[1].report?.device.previousVersion == "1.1.0")
-        #expect(runs[2].report?.outcome == .done && runs[3].report?.outcome == .done)
+        #expect(runs[2].error == .slotHoldsImage)
+        #expect(runs[3].report?.erased?.held?.version == "1.1.0" && runs[4].report?.erased?.wasEmpty == true)
         #expect(world.runsOldImage && world.device.heldImage == nil)
     }
 
@@ -120,7 +123,7 @@ import Testing
         let other = try SMPRelease(bytes: 3000, version: (2, 0, 0, 0))
         let more = try World(other) { $0.trustedKeys += [world.release.key] }
         let push = UpdateTask.push([SMPImage(world.release.verified)], UpdateOptions())
-        let runs = try more.run([more.push(UpdateOptions(ending: .trial)), push, .discard, push])
+        let runs = try more.run([more.push(UpdateOptions(ending: .trial)), push, .discard(), push])
         #expect(runs[0].report?.outcome == .onTrial(seconds: 0))
         #expect(runs[1].error == .inTrial && !runs[1].tally.reports.contains(.phase(.transfer)))
         #expect(runs[2].report != nil)
@@ -178,7 +181,7 @@ import Testing
     @Test("push and discard work with a device that supports only SMP version 1")
     func speaksTheFirstVersion() throws {
         let world = try World(try SMPRelease(bytes: 5000)) { $0.knowsFirstVersionOnly = true }
-        let runs = try world.run([world.push, .discard, .discard])
+        let runs = try world.run([world.push, .discard(erasesImage: true), .discard()])
         #expect(runs[0].report?.outcome == .confirmed)
         #expect(runs[1].report?.outcome == .done && runs[2].report?.outcome == .done)
     }
@@ -192,7 +195,7 @@ import Testing
             ($0.storedUnit, $0.bufferCount, $0.reportsBoard) = (8, 2, false)
         }
         let upload = world.push(UpdateOptions(ending: .uploadOnly))
-        let runs = try world.run([.status, world.push, upload, .confirm, .discard, .restart])
+        let runs = try world.run([.status, world.push, upload, .confirm, .discard(), .restart])
         let status = try #require(runs[0].report?.device)
         #expect(status.state == .unknown && status.runningVersion.isEmpty)
         #expect(

@@ -55,7 +55,7 @@ import Testing
     )
     func everyOtherTaskEnds() throws {
         let release = try HostileRelease(bytes: 600, isTried: true)
-        let tasks: [UpdateTask<VerifiedBundle>] = [.status, .confirm, .discard, .identify(seconds: 3)]
+        let tasks: [UpdateTask<VerifiedBundle>] = [.status, .confirm, .discard(), .identify(seconds: 3)]
         let endings = try play(release) { tasks[Int($0 % 4)] }
         for ending in ["done", "confirmed", "not-in-trial", "link-lost", "device-busy"] {
             #expect(endings[ending, default: 0] > 0, "\(ending): \(endings)")

@@ -581,7 +581,7 @@ import Testing
 
     @Test("discard ends a trial and reports the version after the restart")
     func discardsATrialAndLooks() throws {
-        var talk = try Conversation(.discard)
+        var talk = try Conversation(.discard())
         talk.comeUp(Device(version: "1.1.0", state: 5))
         talk.expect("06 21", answering: "86 21 00")
         talk.expect(.disconnect)
@@ -618,7 +618,7 @@ import Testing
 
     @Test("discard ends if the device repeatedly accepts DISCARD but stays on trial")
     func endsWhereTheDiscardedTrialDoesNotEnd() throws {
-        var talk = try Conversation(.discard)
+        var talk = try Conversation(.discard())
         talk.comeUp(Device(version: "1.1.0", state: 5))
         var tag = 0x21
         while talk.outcome == nil, tag < 0xF0 {

@@ -19,7 +19,8 @@ import Testing
             let slots = PlayedSlots(running: [0: old], known: [image.fileDigest.bytes: image.listed()])
             let ending = [UpdateOptions.Ending.confirm, .trial, .permanent, .uploadOnly][Int(seed % 4)]
             let tasks: [UpdateTask<[SMPImage]>] = [
-                .push([SMPImage(image)], UpdateOptions(ending: ending)), .status, .confirm, .discard,
+                .push([SMPImage(image)], UpdateOptions(ending: ending)), .status, .confirm,
+                .discard(erasesImage: seed & 4 == 0),
             ]
             let task = Int.random(in: 0..<10, using: &random)
             let played = PlayedDevice(tasks[max(0, task - 6)], valueLength: 300, seed: seed) { frame, _ in

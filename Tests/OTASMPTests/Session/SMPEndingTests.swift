@@ -107,7 +107,7 @@ import Testing
     @Test("discard does not erase an image that is marked for boot")
     func discardOfAMarkedImage() {
         let slots = PlayedSlots(running: [0: image(1)], others: [0: image(2, pending: true)], known: [:])
-        let played = PlayedDevice(.discard) { frame, _ in slots.answer(frame) }
+        let played = PlayedDevice(.discard(erasesImage: true)) { frame, _ in slots.answer(frame) }
         #expect(played.error == .inTrial && !played.frames.contains { $0.group == 1 && $0.command == 5 })
         let error = #expect(throws: UpdateError(.inTrial, "")) { try played.outcome?.get() }
         #expect(error?.isMarkedForBoot == true && error?.isMarkedPermanently == false)
@@ -119,7 +119,7 @@ import Testing
         var marked = image(2, pending: true)
         marked.permanent = true
         let task: UpdateTask<[SMPImage]> =
-            isPush ? .push([SMPImage(try ExampleImage.make())], UpdateOptions()) : .discard
+            isPush ? .push([SMPImage(try ExampleImage.make())], UpdateOptions()) : .discard(erasesImage: true)
         let slots = PlayedSlots(running: [0: image(1)], others: [0: marked], known: [:])
         let played = PlayedDevice(task) { frame, _ in slots.answer(frame) }
         let error = #expect(throws: UpdateError(.inTrial, "")) { try played.outcome?.get() }
@@ -128,12 +128,24 @@ import Testing
         #expect(error?.context.contains("after it has booted") == false)
     }
 
+    @Test("discard erases a slot without an image, and a slot with an image only if the task says so")
+    func discardOfAnImage() {
+        let full = PlayedSlots(running: [0: image(1)], others: [0: image(2)], known: [:])
+        let refused = PlayedDevice(.discard()) { frame, _ in full.answer(frame) }
+        #expect(refused.error == .slotHoldsImage && !refused.frames.contains { $0.group == 1 && $0.command == 5 })
+        let empty = PlayedSlots(running: [0: image(1)], known: [:])
+        let played = PlayedDevice(.discard()) { frame, _ in
+            frame.group == 1 && frame.command == 5 ? .fields([:]) : empty.answer(frame)
+        }
+        #expect(played.report?.erased == ErasedSlot(slot: 1), "\(String(describing: played.outcome))")
+    }
+
     @Test("discard erases the slot that does not run", arguments: [0, 1])
     func discardsTheOtherSlot(runningSlot: Int) {
         let slots = PlayedSlots(
             running: [0: image(1)], others: [0: image(2)], known: [:], runningSlot: runningSlot)
         var erases: [Int?] = []
-        let played = PlayedDevice(.discard) { frame, _ in
+        let played = PlayedDevice(.discard(erasesImage: true)) { frame, _ in
             guard frame.group == 1, frame.command == 5 else { return slots.answer(frame) }
             erases.append(frame.fields["slot"]?.integer)
             return .fields([:])
@@ -147,7 +159,7 @@ import Testing
     @Test("discard fails if the erase fails and the slot holds an image", arguments: [true, false])
     func anEraseThatFails(isFull: Bool) {
         let slots = PlayedSlots(running: [0: image(1)], others: isFull ? [0: image(2)] : [:], known: [:])
-        let played = PlayedDevice(.discard) { frame, _ in
+        let played = PlayedDevice(.discard(erasesImage: true)) { frame, _ in
             frame.group == 1 && frame.command == 5 ? .fields(["rc": CBORValue(1)]) : slots.answer(frame)
         }
         #expect((played.report?.outcome == .done) == !isFull, "\(String(describing: played.outcome))")
@@ -158,7 +170,7 @@ import Testing
     func aLostAnswerToAnErase() {
         let full = PlayedSlots(running: [0: image(1)], others: [0: image(2)], known: [:])
         let empty = PlayedSlots(running: [0: image(1)], known: [:])
-        let played = PlayedDevice(.discard) { frame, link in
+        let played = PlayedDevice(.discard(erasesImage: true)) { frame, link in
             guard frame.group == 1, frame.command == 5 else { return (link == 1 ? full : empty).answer(frame) }
             return link == 1 ? .loss : .fields(["rc": CBORValue(1)])
         }
