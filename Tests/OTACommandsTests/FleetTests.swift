@@ -413,7 +413,7 @@ import Testing
         #expect(group.err.contains("the product of sim-d1 is not known yet"), "\(group.err)")
         #expect(group.err.contains("if the product is demo, do nothing") && !group.err.contains("lower min"))
         let typing = ["rollout", "create", "typing", "--release", fleet.release, "--select", "product=demo,group=lav"]
-        let nobody = try await fleet.run(typing + ["--key", "ops.pem"])
-        #expect(nobody.err.contains("the rollout admits none of the known devices"), "\(nobody.err)")
+        let refused = try await fleet.run(typing + ["--key", "ops.pem"])
+        #expect(refused.err.contains("the rollout admits none of the known devices"), "\(refused.err)")
     }
 }

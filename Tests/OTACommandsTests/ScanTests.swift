@@ -53,8 +53,8 @@ import Testing
             #expect(devices.map { $0.name?.string } == names)
             let found = try #require(devices.first { $0.name?.string == names.last })
             #expect(found.protocols?.array?.map(\.string) == [names == ["Sensor"] ? "smp" : "ota"])
-            guard let told = devices.first(where: { $0.name?.string == "Sensor" }) else { return }
-            #expect(told.version == nil && told.unread?.string?.isEmpty == false)
+            guard let sensor = devices.first(where: { $0.name?.string == "Sensor" }) else { return }
+            #expect(sensor.version == nil && sensor.unread?.string?.isEmpty == false)
         }
     }
 

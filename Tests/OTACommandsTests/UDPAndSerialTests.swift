@@ -178,8 +178,8 @@ import Testing
                     "push", "fw.signed.bin", "--device", relay.address, "--trust", "release.pub.pem",
                     "--format", "json", "--progress", "json")
                 #expect(run.exit == 0, "\(run.err)")
-                let forgotten = try run.events().filter { $0.event?.string == "device-reset" }
-                #expect(forgotten.map { $0.offset?.number } == [0])
+                let resets = try run.events().filter { $0.event?.string == "device-reset" }
+                #expect(resets.map { $0.offset?.number } == [0])
                 let json = try run.json()
                 #expect(json.outcome?.string == "confirmed" && json.device?.running_version?.string == "1.1.0")
                 #expect(json.transfer?.resent_bytes?.number ?? 0 > 40_000)

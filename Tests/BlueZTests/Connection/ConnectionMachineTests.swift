@@ -21,33 +21,33 @@ struct Rig {
         self.tree = tree
     }
 
-    mutating func tell(_ event: ConnectionMachine.Event) -> [ConnectionMachine.Action] {
+    mutating func send(_ event: ConnectionMachine.Event) -> [ConnectionMachine.Action] {
         machine.handle(event, tree, at: now)
     }
 
     /// Advances the clock to the machine's deadline.
     mutating func waitForDeadline() throws -> [ConnectionMachine.Action] {
         now = try #require(machine.deadline)
-        return tell(.deadlinePassed)
+        return send(.deadlinePassed)
     }
 
     mutating func set(_ name: String, _ value: DBusValue?) -> [ConnectionMachine.Action] {
         tree.set(Self.device, BlueZName.device, name, value)
-        return tell(.treeChanged)
+        return send(.treeChanged)
     }
 
     /// Advances the machine until it connects the device.
     mutating func reachConnecting() {
-        #expect(tell(.started) == [.call(.takeTurn(adapter: Self.adapter))])
-        #expect(tell(.finished(.takeTurn(adapter: Self.adapter))) == [.call(.connect(Self.device))])
+        #expect(send(.started) == [.call(.takeTurn(adapter: Self.adapter))])
+        #expect(send(.finished(.takeTurn(adapter: Self.adapter))) == [.call(.connect(Self.device))])
     }
 
     mutating func reachReady() {
         reachConnecting()
-        #expect(tell(.finished(.connect(Self.device))) == [.yieldTurn])
+        #expect(send(.finished(.connect(Self.device))) == [.yieldTurn])
         #expect(set("Connected", true) == [])
         #expect(set("ServicesResolved", true) == [.call(.refresh)])
-        #expect(tell(.finished(.refresh)) == [.ready(Self.device)])
+        #expect(send(.finished(.refresh)) == [.ready(Self.device)])
     }
 }
 
@@ -67,11 +67,11 @@ struct ConnectionMachineTests {
         let error = BlueZError(.noSuchObject, "")
         for _ in 0..<ConnectionMachine.repetitions {
             #expect(
-                rig.tell(.failed(.connect(Rig.device), error)) == [.yieldTurn, .call(.scan(adapter: Rig.adapter))])
-            #expect(rig.tell(.treeChanged) == [.stopScan, .call(.takeTurn(adapter: Rig.adapter))])
-            #expect(rig.tell(.finished(.takeTurn(adapter: Rig.adapter))) == [.call(.connect(Rig.device))])
+                rig.send(.failed(.connect(Rig.device), error)) == [.yieldTurn, .call(.scan(adapter: Rig.adapter))])
+            #expect(rig.send(.treeChanged) == [.stopScan, .call(.takeTurn(adapter: Rig.adapter))])
+            #expect(rig.send(.finished(.takeTurn(adapter: Rig.adapter))) == [.call(.connect(Rig.device))])
         }
-        #expect(rig.tell(.failed(.connect(Rig.device), error)).last == .fail(error))
+        #expect(rig.send(.failed(.connect(Rig.device), error)).last == .fail(error))
     }
 
     @Test("a known device is connected without a scan")
@@ -81,7 +81,7 @@ struct ConnectionMachineTests {
         #expect(rig.machine.deadline == nil)
         #expect(rig.set("RSSI", .int16(-40)) == [])
         #expect(rig.set("Connected", false) == [.fail(BlueZError(.disconnected, ""))])
-        #expect(rig.tell(.treeChanged) == [])
+        #expect(rig.send(.treeChanged) == [])
     }
 
     /// The new link exists before the machine gets the event.
@@ -106,8 +106,8 @@ struct ConnectionMachineTests {
     @Test("an unknown device is scanned for, and it needs a signal strength")
     func scansForADeviceThatIsNot() {
         var rig = Rig(Self.empty)
-        #expect(rig.tell(.started) == [.call(.scan(adapter: Rig.adapter))])
-        #expect(rig.tell(.finished(.scan(adapter: Rig.adapter))) == [])
+        #expect(rig.send(.started) == [.call(.scan(adapter: Rig.adapter))])
+        #expect(rig.send(.finished(.scan(adapter: Rig.adapter))) == [])
         // bluetoothd may keep objects of devices that are out of range. These have no signal strength.
         rig.tree = Self.seen
         #expect(rig.set("RSSI", nil) == [])
@@ -118,19 +118,19 @@ struct ConnectionMachineTests {
     func hearsFirst() {
         var silent = Rig(Self.seen) { $0.hearsFirst = true }
         silent.tree.set(Rig.device, BlueZName.device, "RSSI", nil)
-        #expect(silent.tell(.started) == [.call(.scan(adapter: Rig.adapter))])
+        #expect(silent.send(.started) == [.call(.scan(adapter: Rig.adapter))])
         #expect(silent.set("RSSI", .int16(-90)) == [.stopScan, .call(.takeTurn(adapter: Rig.adapter))])
         for property in ["Paired", "Connected"] {
             var known = Rig(Self.seen) { $0.hearsFirst = true }
             known.tree.set(Rig.device, BlueZName.device, property, true)
-            #expect(known.tell(.started) == [.call(.takeTurn(adapter: Rig.adapter))], "\(property)")
+            #expect(known.send(.started) == [.call(.takeTurn(adapter: Rig.adapter))], "\(property)")
         }
     }
 
     @Test("a scan without a result fails with noSuchDevice after 10 s")
     func givesUpAScanThatFindsNothing() throws {
         var rig = Rig(Self.empty)
-        _ = rig.tell(.started)
+        _ = rig.send(.started)
         #expect(try rig.waitForDeadline() == [.stopScan, .fail(BlueZError(.noSuchDevice, ""))])
         #expect(rig.now == .seconds(10))
     }
@@ -138,9 +138,9 @@ struct ConnectionMachineTests {
     @Test("a scan that cannot start fails the attempt with its error")
     func tellsOfAScanThatCannotBeStarted() {
         var rig = Rig(Self.empty)
-        _ = rig.tell(.started)
+        _ = rig.send(.started)
         let error = BlueZError(.inProgress, "")
-        #expect(rig.tell(.failed(.scan(adapter: Rig.adapter), error)) == [.stopScan, .fail(error)])
+        #expect(rig.send(.failed(.scan(adapter: Rig.adapter), error)) == [.stopScan, .fail(error)])
     }
 
     // MARK: - Selection of the device
@@ -150,8 +150,8 @@ struct ConnectionMachineTests {
         arguments: [DeviceTarget.name("Bumble"), .only(service: Objects.ota)])
     func waitsWhetherThereIsAnother(_ target: DeviceTarget) throws {
         var rig = Rig(Self.seen, target)
-        #expect(rig.tell(.started) == [.call(.scan(adapter: Rig.adapter))])
-        #expect(rig.tell(.treeChanged) == [])
+        #expect(rig.send(.started) == [.call(.scan(adapter: Rig.adapter))])
+        #expect(rig.send(.treeChanged) == [])
         #expect(try rig.waitForDeadline() == [.stopScan, .call(.takeTurn(adapter: Rig.adapter))])
         #expect(rig.now == ConnectionMachine.decisionTime)
     }
@@ -159,8 +159,8 @@ struct ConnectionMachineTests {
     @Test("two candidates fail with ambiguousDevice and a list")
     func refusesToChoose() throws {
         var rig = Rig(Self.seen, .only(service: Objects.ota))
-        _ = rig.tell(.started)
-        _ = rig.tell(.treeChanged)
+        _ = rig.send(.started)
+        _ = rig.send(.treeChanged)
         var other = Objects.device
         other[BlueZName.device]?["Address"] = "00:AA:01:02:00:42"
         other[BlueZName.device]?["Name"] = nil
@@ -180,23 +180,23 @@ struct ConnectionMachineTests {
         ])
     func saysAtOnceWhatIsMissing(_ tree: BlueZObjectTree, _ code: BlueZError.Code) {
         var rig = Rig(tree)
-        #expect(rig.tell(.started) == [.fail(BlueZError(code, ""))])
+        #expect(rig.send(.started) == [.fail(BlueZError(code, ""))])
     }
 
     @Test("a bluetoothd and an adapter that were available before are waited for")
     func waitsForWhatWasThereBefore() throws {
         var rig = Rig(BlueZObjectTree()) { $0.waitsForAdapter = true }
-        #expect(rig.tell(.started) == [])
+        #expect(rig.send(.started) == [])
         rig.now = .seconds(9)
         rig.tree = Objects.tree([Objects.adapterPath: Objects.adapter])
         rig.tree.set(Rig.adapter, BlueZName.adapter, "Powered", false)
-        #expect(rig.tell(.treeChanged) == [])
+        #expect(rig.send(.treeChanged) == [])
         rig.tree.set(Rig.adapter, BlueZName.adapter, "Powered", true)
-        #expect(rig.tell(.treeChanged) == [.call(.scan(adapter: Rig.adapter))])
+        #expect(rig.send(.treeChanged) == [.call(.scan(adapter: Rig.adapter))])
         #expect(rig.machine.deadline == .seconds(19))
 
         var other = Rig(BlueZObjectTree()) { $0.waitsForAdapter = true }
-        _ = other.tell(.started)
+        _ = other.send(.started)
         #expect(try other.waitForDeadline() == [.fail(BlueZError(.serviceUnavailable, ""))])
     }
 
@@ -207,7 +207,7 @@ struct ConnectionMachineTests {
         _ = rig.tree.apply(.serviceLost)
         // bluetoothd is running again before the machine gets the event.
         _ = rig.tree.apply(.snapshot(Objects.all))
-        #expect(rig.tell(.treeChanged) == [.fail(BlueZError(.serviceUnavailable, ""))])
+        #expect(rig.send(.treeChanged) == [.fail(BlueZError(.serviceUnavailable, ""))])
     }
 
     @Test("an attempt or a link ends when the adapter is switched off or removed")
@@ -215,11 +215,11 @@ struct ConnectionMachineTests {
         var rig = Rig(Objects.tree())
         rig.reachConnecting()
         rig.tree.set(Rig.adapter, BlueZName.adapter, "Powered", false)
-        #expect(rig.tell(.treeChanged) == [.releaseLink(Rig.device), .yieldTurn, .fail(BlueZError(.adapterOff, ""))])
+        #expect(rig.send(.treeChanged) == [.releaseLink(Rig.device), .yieldTurn, .fail(BlueZError(.adapterOff, ""))])
         var removed = Rig(Objects.tree())
         removed.reachReady()
         _ = removed.tree.apply(.removed(Rig.adapter, [BlueZName.adapter]))
-        #expect(removed.tell(.treeChanged) == [.fail(BlueZError(.noSuchAdapter, ""))])
+        #expect(removed.send(.treeChanged) == [.fail(BlueZError(.noSuchAdapter, ""))])
     }
 
     // MARK: - Peculiarities of BlueZ
@@ -231,15 +231,15 @@ struct ConnectionMachineTests {
     func connectsAgain(after code: BlueZError.Code) throws {
         var rig = Rig(Objects.tree())
         rig.reachConnecting()
-        #expect(rig.tell(.failed(.connect(Rig.device), BlueZError(code, ""))) == [.yieldTurn])
+        #expect(rig.send(.failed(.connect(Rig.device), BlueZError(code, ""))) == [.yieldTurn])
         #expect(try rig.waitForDeadline() == [.call(.takeTurn(adapter: Rig.adapter))])
         #expect(rig.now == ConnectionMachine.settleTime)
-        #expect(rig.tell(.finished(.takeTurn(adapter: Rig.adapter))) == [.call(.connect(Rig.device))])
+        #expect(rig.send(.finished(.takeTurn(adapter: Rig.adapter))) == [.call(.connect(Rig.device))])
         // The limit of 10 s applies to all attempts together.
         #expect(rig.machine.deadline == .seconds(10))
         rig.now = .milliseconds(9_600)
         let error = BlueZError(code, "")
-        #expect(rig.tell(.failed(.connect(Rig.device), error)) == [.releaseLink(Rig.device), .yieldTurn, .fail(error)])
+        #expect(rig.send(.failed(.connect(Rig.device), error)) == [.releaseLink(Rig.device), .yieldTurn, .fail(error)])
     }
 
     @Test("Connect without a reply times out after 10 s and is ended")
@@ -255,7 +255,7 @@ struct ConnectionMachineTests {
         var rig = Rig(Objects.tree())
         rig.reachConnecting()
         #expect(
-            rig.tell(.failed(.connect(Rig.device), BlueZError(.noSuchObject, "")))
+            rig.send(.failed(.connect(Rig.device), BlueZError(.noSuchObject, "")))
                 == [.yieldTurn, .call(.scan(adapter: Rig.adapter))])
     }
 
@@ -266,7 +266,7 @@ struct ConnectionMachineTests {
         var rig = Rig(Objects.tree())
         rig.reachConnecting()
         let error = BlueZError(code, "")
-        #expect(rig.tell(.failed(.connect(Rig.device), error)) == [.releaseLink(Rig.device), .yieldTurn, .fail(error)])
+        #expect(rig.send(.failed(.connect(Rig.device), error)) == [.releaseLink(Rig.device), .yieldTurn, .fail(error)])
     }
 
     /// bluetoothd replies to `Connect` before it reports the link, or the link was aborted.
@@ -274,7 +274,7 @@ struct ConnectionMachineTests {
     func waitsForTheLinkItself() throws {
         var rig = Rig(Objects.tree())
         rig.reachConnecting()
-        #expect(rig.tell(.finished(.connect(Rig.device))) == [.yieldTurn])
+        #expect(rig.send(.finished(.connect(Rig.device))) == [.yieldTurn])
         #expect(rig.set("ServicesResolved", false) == [])
         #expect(try rig.waitForDeadline() == [.releaseLink(Rig.device), .fail(BlueZError(.timedOut, ""))])
     }
@@ -284,15 +284,15 @@ struct ConnectionMachineTests {
         var rig = Rig(Objects.tree())
         rig.reachConnecting()
         for _ in 0..<ConnectionMachine.repetitions {
-            _ = rig.tell(.finished(.connect(Rig.device)))
+            _ = rig.send(.finished(.connect(Rig.device)))
             #expect(rig.set("Connected", true) == [])
             #expect(rig.set("Connected", false) == [])
             let before = rig.now
             #expect(try rig.waitForDeadline() == [.call(.takeTurn(adapter: Rig.adapter))])
             #expect(rig.now == before + ConnectionMachine.settleTime)
-            _ = rig.tell(.finished(.takeTurn(adapter: Rig.adapter)))
+            _ = rig.send(.finished(.takeTurn(adapter: Rig.adapter)))
         }
-        _ = rig.tell(.finished(.connect(Rig.device)))
+        _ = rig.send(.finished(.connect(Rig.device)))
         _ = rig.set("Connected", true)
         #expect(rig.set("Connected", false) == [.releaseLink(Rig.device), .fail(BlueZError(.disconnected, ""))])
     }
@@ -304,30 +304,30 @@ struct ConnectionMachineTests {
         rig.reachConnecting()
         #expect(rig.set("Connected", true) == [])
         #expect(rig.set("ServicesResolved", true) == [])
-        #expect(rig.tell(.finished(.connect(Rig.device))) == [.yieldTurn, .call(.refresh)])
+        #expect(rig.send(.finished(.connect(Rig.device))) == [.yieldTurn, .call(.refresh)])
     }
 
     @Test("an attribute cache without an advertised service is removed once")
     func forgetsATableThatLacksWhatIsAdvertised() throws {
         var rig = Rig(Self.seen)
         rig.reachConnecting()
-        _ = rig.tell(.finished(.connect(Rig.device)))
+        _ = rig.send(.finished(.connect(Rig.device)))
         _ = rig.set("Connected", true)
         _ = rig.set("ServicesResolved", true)
         let removal = ConnectionMachine.Call.removeDevice(Rig.device, adapter: Rig.adapter)
-        #expect(rig.tell(.finished(.refresh)) == [.call(removal)])
+        #expect(rig.send(.finished(.refresh)) == [.call(removal)])
         _ = rig.tree.apply(.removed(Rig.device, [BlueZName.device]))
-        #expect(rig.tell(.treeChanged) == [])
-        #expect(rig.tell(.finished(removal)) == [])
+        #expect(rig.send(.treeChanged) == [])
+        #expect(rig.send(.finished(removal)) == [])
         #expect(try rig.waitForDeadline() == [.call(.scan(adapter: Rig.adapter))])
         _ = rig.tree.apply(.added(Rig.device, Objects.device))
-        #expect(rig.tell(.treeChanged) == [.stopScan, .call(.takeTurn(adapter: Rig.adapter))])
+        #expect(rig.send(.treeChanged) == [.stopScan, .call(.takeTurn(adapter: Rig.adapter))])
         // The second time, the attributes are accepted as they are.
-        _ = rig.tell(.finished(.takeTurn(adapter: Rig.adapter)))
-        _ = rig.tell(.finished(.connect(Rig.device)))
+        _ = rig.send(.finished(.takeTurn(adapter: Rig.adapter)))
+        _ = rig.send(.finished(.connect(Rig.device)))
         _ = rig.set("Connected", true)
         _ = rig.set("ServicesResolved", true)
-        #expect(rig.tell(.finished(.refresh)) == [.ready(Rig.device)])
+        #expect(rig.send(.finished(.refresh)) == [.ready(Rig.device)])
     }
 
     /// A device normally has only one of the update services.
@@ -338,10 +338,10 @@ struct ConnectionMachineTests {
         rig.reachReady()
         rig = Rig(Objects.tree()) { $0.services = [other] }
         rig.reachConnecting()
-        _ = rig.tell(.finished(.connect(Rig.device)))
+        _ = rig.send(.finished(.connect(Rig.device)))
         _ = rig.set("Connected", true)
         _ = rig.set("ServicesResolved", true)
-        #expect(rig.tell(.finished(.refresh)) == [.call(.removeDevice(Rig.device, adapter: Rig.adapter))])
+        #expect(rig.send(.finished(.refresh)) == [.call(.removeDevice(Rig.device, adapter: Rig.adapter))])
     }
 
     @Test("the cache of a paired device is not removed")
@@ -350,10 +350,10 @@ struct ConnectionMachineTests {
         tree.set(Rig.device, BlueZName.device, "Paired", true)
         var rig = Rig(tree)
         rig.reachConnecting()
-        _ = rig.tell(.finished(.connect(Rig.device)))
+        _ = rig.send(.finished(.connect(Rig.device)))
         _ = rig.set("Connected", true)
         _ = rig.set("ServicesResolved", true)
-        #expect(rig.tell(.finished(.refresh)) == [.ready(Rig.device)])
+        #expect(rig.send(.finished(.refresh)) == [.ready(Rig.device)])
     }
 
     @Test("refreshesCache removes a device first, but not a paired device", arguments: [false, true])
@@ -362,7 +362,7 @@ struct ConnectionMachineTests {
         tree.set(Rig.device, BlueZName.device, "Paired", .boolean(isPaired))
         var rig = Rig(tree) { $0.refreshesCache = true }
         let removal = ConnectionMachine.Call.removeDevice(Rig.device, adapter: Rig.adapter)
-        #expect(rig.tell(.started) == [.call(isPaired ? .takeTurn(adapter: Rig.adapter) : removal)])
+        #expect(rig.send(.started) == [.call(isPaired ? .takeTurn(adapter: Rig.adapter) : removal)])
     }
 
     // MARK: - Existing links
@@ -372,10 +372,10 @@ struct ConnectionMachineTests {
         var tree = Objects.tree()
         tree.set(Rig.device, BlueZName.device, "Connected", true)
         var rig = Rig(tree) { $0.takesOver = true }
-        #expect(rig.tell(.started) == [.call(.disconnect(Rig.device))])
+        #expect(rig.send(.started) == [.call(.disconnect(Rig.device))])
         #expect(rig.set("Connected", false) == [])
         rig.now = .seconds(2)
-        #expect(rig.tell(.finished(.disconnect(Rig.device))) == [])
+        #expect(rig.send(.finished(.disconnect(Rig.device))) == [])
         #expect(try rig.waitForDeadline() == [.call(.takeTurn(adapter: Rig.adapter))])
         #expect(rig.now == .seconds(2) + ConnectionMachine.settleTime)
         #expect(!rig.machine.isShared)
@@ -388,10 +388,10 @@ struct ConnectionMachineTests {
         tree.set(Rig.device, BlueZName.device, "ServicesResolved", true)
         var rig = Rig(tree)
         rig.reachConnecting()
-        #expect(rig.tell(.finished(.connect(Rig.device))) == [.yieldTurn, .call(.refresh)])
+        #expect(rig.send(.finished(.connect(Rig.device))) == [.yieldTurn, .call(.refresh)])
         #expect(rig.machine.isShared)
         // The machine does not end a link of another program.
-        #expect(rig.tell(.cancelled) == [.fail(BlueZError(.cancelled, ""))])
+        #expect(rig.send(.cancelled) == [.fail(BlueZError(.cancelled, ""))])
     }
 
     /// The existing link, perhaps an earlier link of this program, ends during `Connect`. The new link belongs to this program.
@@ -404,7 +404,7 @@ struct ConnectionMachineTests {
         #expect(reported.machine.isShared)
         #expect(reported.set("Connected", false) == [.own(Rig.device)])
         #expect(!reported.machine.isShared)
-        #expect(reported.tell(.cancelled) == [.releaseLink(Rig.device), .yieldTurn, .fail(BlueZError(.cancelled, ""))])
+        #expect(reported.send(.cancelled) == [.releaseLink(Rig.device), .yieldTurn, .fail(BlueZError(.cancelled, ""))])
         // The link exists again before the machine gets the event of its end.
         var back = Rig(tree)
         back.reachConnecting()
@@ -415,7 +415,7 @@ struct ConnectionMachineTests {
         cancelled.reachConnecting()
         cancelled.tree.set(Rig.device, BlueZName.device, "Connected", false)
         #expect(
-            cancelled.tell(.cancelled)
+            cancelled.send(.cancelled)
                 == [.own(Rig.device), .releaseLink(Rig.device), .yieldTurn, .fail(BlueZError(.cancelled, ""))])
     }
 
@@ -425,11 +425,11 @@ struct ConnectionMachineTests {
         tree.set(Rig.device, BlueZName.device, "Connected", true)
         var rig = Rig(tree)
         rig.reachConnecting()
-        #expect(rig.tell(.finished(.connect(Rig.device))) == [.yieldTurn])
+        #expect(rig.send(.finished(.connect(Rig.device))) == [.yieldTurn])
         #expect(rig.set("Connected", false) == [.own(Rig.device)])
         #expect(try rig.waitForDeadline() == [.call(.takeTurn(adapter: Rig.adapter))])
-        _ = rig.tell(.finished(.takeTurn(adapter: Rig.adapter)))
-        #expect(rig.tell(.cancelled).contains(.releaseLink(Rig.device)))
+        _ = rig.send(.finished(.takeTurn(adapter: Rig.adapter)))
+        #expect(rig.send(.cancelled).contains(.releaseLink(Rig.device)))
     }
 
     // MARK: - Cancellation
@@ -437,18 +437,18 @@ struct ConnectionMachineTests {
     @Test("a cancellation ends the scan, the turn or the link of each phase")
     func cleansUp() {
         var scanning = Rig(Self.empty)
-        _ = scanning.tell(.started)
-        #expect(scanning.tell(.cancelled) == [.stopScan, .fail(BlueZError(.cancelled, ""))])
+        _ = scanning.send(.started)
+        #expect(scanning.send(.cancelled) == [.stopScan, .fail(BlueZError(.cancelled, ""))])
         var queueing = Rig(Objects.tree())
-        _ = queueing.tell(.started)
-        #expect(queueing.tell(.cancelled) == [.yieldTurn, .fail(BlueZError(.cancelled, ""))])
+        _ = queueing.send(.started)
+        #expect(queueing.send(.cancelled) == [.yieldTurn, .fail(BlueZError(.cancelled, ""))])
         var connecting = Rig(Objects.tree())
         connecting.reachConnecting()
         #expect(
-            connecting.tell(.cancelled) == [.releaseLink(Rig.device), .yieldTurn, .fail(BlueZError(.cancelled, ""))])
+            connecting.send(.cancelled) == [.releaseLink(Rig.device), .yieldTurn, .fail(BlueZError(.cancelled, ""))])
         var discovering = Rig(Objects.tree())
         discovering.reachConnecting()
-        _ = discovering.tell(.finished(.connect(Rig.device)))
-        #expect(discovering.tell(.cancelled) == [.releaseLink(Rig.device), .fail(BlueZError(.cancelled, ""))])
+        _ = discovering.send(.finished(.connect(Rig.device)))
+        #expect(discovering.send(.cancelled) == [.releaseLink(Rig.device), .fail(BlueZError(.cancelled, ""))])
     }
 }
