@@ -103,7 +103,7 @@ public final class BlueZTransport: Transport {
                 let end = await commands.run(link)
                 await state.disconnected(
                     hasNotified: commands.hasNotified, mayHaveStaleTable: commands.mayHaveStaleTable)
-                await state.secured(connection, await connection.security(bonds))
+                await state.secured(await connection.security(bonds))
                 return end
             }
         }
@@ -111,19 +111,6 @@ public final class BlueZTransport: Transport {
 
     /// The security of the links so far; nil if no link was open.
     package var security: LinkSecurity? { get async { await state.security } }
-
-    /// Removes a bond that this transport has made without authentication. Call this method after a failed task: the bond could be with
-    /// another device that imitates the intended one, and would then prevent links to the intended device.
-    ///
-    /// Without a requirement, the bond stays: the intended device may have made it, and may refuse a second pairing.
-    package func removeUnauthenticatedBond() async {
-        guard requirement != .none, let device = await state.unauthenticatedBond,
-            let client = try? await state.shared.client()
-        else {
-            return
-        }
-        try? await client.removeDevice(device.address, over: device.adapterName)
-    }
 
     /// Scans for the device and for candidates (`Transport.runLink(rejecting:opened:receive:)`).
     ///
@@ -179,7 +166,7 @@ public final class BlueZTransport: Transport {
                     let end = await commands.run(link.queued)
                     if isDevice.load(ordering: .relaxed) {
                         await state.connected(connection, others: [])
-                        await state.secured(connection, await connection.security(bonds))
+                        await state.secured(await connection.security(bonds))
                     }
                     return end
                 }
@@ -209,8 +196,6 @@ private actor TransportState {
     private let names: SeenNames
     /// The security of the links so far; nil if no link was open.
     private(set) var security: LinkSecurity?
-    /// The device with which this transport has made a bond without authentication.
-    private(set) var unauthenticatedBond: BluetoothDevice?
     /// Whether the attribute table was read again after the last notification of the device.
     private var hasRefreshed = false
     nonisolated let shared: SharedBlueZClient
@@ -244,11 +229,9 @@ private actor TransportState {
     }
 
     /// Records the security of a link that ends.
-    func secured(_ connection: DeviceConnection, _ security: LinkSecurity) {
+    func secured(_ security: LinkSecurity) {
         self.security = self.security?.joined(security) ?? security
         if security.isEncrypted { likeness = .failure(.paired) }
-        guard security.isEncrypted, !connection.wasPaired else { return }
-        unauthenticatedBond = security.isAuthenticated == true ? nil : connection.device
     }
 
     /// Decides whether the next link begins with a new attribute table. Only one new table is read until the device has notified a value,

@@ -229,7 +229,6 @@ private struct Run {
                 report: report, given: text, address: "ble:\(device?.address.description ?? address.description)",
                 name: device?.name, security: await transport.security)
         } catch {
-            await transport.removeUnauthenticatedBond()
             if let failure = await lock.failure { throw failure }
             throw error
         }

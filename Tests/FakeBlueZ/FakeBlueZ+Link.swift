@@ -59,6 +59,10 @@ extension FakeBlueZ {
         // The simulated duration of the service discovery.
         try? await Task.sleep(for: .milliseconds(20))
         guard link == number else { return }
+        if requestsSecurity, !isPaired {
+            isPaired = true
+            await update(Self.device, BlueZName.device, ["Paired": true])
+        }
         if let nameInService {
             await update(
                 Self.device, BlueZName.device, ["Name": .string(nameInService), "Alias": .string(nameInService)])

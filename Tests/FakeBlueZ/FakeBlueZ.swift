@@ -72,6 +72,8 @@ package actor FakeBlueZ {
     // Settings and observations of a test.
     /// The errors with which the next calls of `Connect` fail.
     package var connectErrors: [DBusError] = []
+    /// Whether the device sends a Security Request at once, and pairs without a passkey before its services are known.
+    package var requestsSecurity = false
     /// The errors with which the next calls of `RegisterAdvertisement` fail.
     package var advertisementErrors: [DBusError] = []
     /// The number of links that break during service discovery.

@@ -35,15 +35,16 @@ import Testing
     }
 
     @Test(
-        "a device that pairs without a passkey is refused before its first request, and no bond stays",
-        .enabled(if: !World.isLab), arguments: [LinkRequirement.bond, .authentication])
-    func unauthenticated(_ requirement: LinkRequirement) async throws {
+        "a device that pairs without a passkey, also at once, is refused before its first request, and no bond stays",
+        .enabled(if: !World.isLab), arguments: [LinkRequirement.bond, .authentication], [false, true])
+    func unauthenticated(_ requirement: LinkRequirement, requestsSecurity: Bool) async throws {
         try await World.run { world in
+            let fake = try #require(world.fake)
+            await fake.adjust { $0.requestsSecurity = requestsSecurity }
             let records = Records()
             let transport = try transport(world, requirement, records, pairing: .passkey(123_456))
             let error = await #expect(throws: UpdateError(.notPermitted, "")) { _ = try await push(world, transport) }
             #expect(error?.remedy == .checkDevice)
-            let fake = try #require(world.fake)
             #expect(await !fake.isPaired)
             #expect(await fake.removals == 1)
             #expect(!fake.runs(world.release))
