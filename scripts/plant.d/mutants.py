@@ -10,8 +10,7 @@ A file contains one or more mutants. Each mutant is a header and a unified diff.
     -the line as it is
     +the line as the mutant has it
 
-`noticed by` names the check that must fail: `gauntlet`, `gauntlet SEED` (worlds from that seed), `fleet-chaos OPTIONS` (a short run of
-scripts/fleet-chaos), or filters of `swift test`, separated by spaces. If a file has only one mutant, the name may be missing; the name of
+`noticed by` names the check that must fail: `gauntlet`, `gauntlet SEED` (worlds from that seed), or filters of `swift test`, separated by spaces. If a file has only one mutant, the name may be missing; the name of
 the file is used then. The place of a mutant is found by its lines. If not all context lines are found, fewer of them are compared. It is an error if the lines to change are missing or occur twice.
 """
 import pathlib
@@ -74,7 +73,7 @@ class Mutant:
     @property
     def check(self):
         """The kind of the check that must notice the mutant."""
-        return self.noticed_by[0] if self.noticed_by[0] in ("gauntlet", "fleet-chaos") else "tests"
+        return "gauntlet" if self.noticed_by[0] == "gauntlet" else "tests"
 
     @property
     def seed(self):

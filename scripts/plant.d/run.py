@@ -22,7 +22,7 @@ from tree import Tree
 
 WORLDS = 400
 ISSUE = re.compile(r"✘ Test (.*?) recorded an issue")
-OFFENCE = re.compile(r"^(seed \d+|fleet-chaos): (.*)")
+OFFENCE = re.compile(r"^(seed \d+): (.*)")
 TESTED = re.compile(r"Test run with (\d+) tests?")
 
 
@@ -37,9 +37,7 @@ class Result:
 
 def play(tree, mutant, number, limit):
     """Runs the check that must notice the mutant, until the check notices the mutant. With number 0 no mutant is active."""
-    if mutant.check == "fleet-chaos":
-        command = [str(tree.root / "scripts/fleet-chaos"), "--short", *mutant.noticed_by[1:]]
-    elif mutant.check == "tests":
+    if mutant.check == "tests":
         command = [str(tree.tests), "--testing-library", "swift-testing"]
         for name in mutant.noticed_by:
             command += ["--filter", name]
@@ -88,10 +86,9 @@ class Run:
 
     def build(self, chosen, texts):
         """Builds the copy. Returns None, or the path of the log of a failed build."""
-        products = {"gauntlet": {"otaflash-gauntlet"}, "fleet-chaos": {"otaflash", "otaflash-fleet", "device-farm"}}
         targets = set()
         for mutant in chosen:
-            targets |= products.get(mutant.check) or {self.target(name) for name in mutant.noticed_by}
+            targets |= {"otaflash-gauntlet"} if mutant.check == "gauntlet" else {self.target(name) for name in mutant.noticed_by}
         # The tests in OTACommandsTests also start the programs.
         self.tree.lay_out(targets | ({"otaflash", "otaflash-fleet"} if "OTACommandsTests" in targets else set()), texts)
         log = self.tree.folder / "build.log"
@@ -170,8 +167,6 @@ def main():
     parser = argparse.ArgumentParser(prog="scripts/plant", description=__doc__.splitlines()[0])
     parser.add_argument("--gauntlet", action="store_true", help="run only the mutants that the gauntlet must notice")
     parser.add_argument(
-        "--fleet-chaos", action="store_true", help="run only the mutants that scripts/fleet-chaos must notice, one after the other")
-    parser.add_argument(
         "--jobs", type=int, default=os.cpu_count(), help="number of mutants that run at the same time; default: the number of processors")
     parser.add_argument(
         "--check", action="store_true", help="only check whether each mutant still applies to the sources; build nothing")
@@ -189,12 +184,8 @@ def main():
         raise Mistake(f"there is no mutant with the name {', '.join(sorted(unknown))}")
     if arguments.names:
         chosen = [mutant for mutant in chosen if mutant.name in arguments.names]
-    # Each run of the fleet uses all processors, so these mutants are not part of the default.
-    checks = {"gauntlet"} if arguments.gauntlet else {"fleet-chaos"} if arguments.fleet_chaos else {"gauntlet", "tests"}
-    if not arguments.names and not arguments.check:
-        chosen = [mutant for mutant in chosen if mutant.check in checks]
-    if arguments.fleet_chaos:
-        arguments.jobs = 1
+    if arguments.gauntlet and not arguments.names:
+        chosen = [mutant for mutant in chosen if mutant.check == "gauntlet"]
 
     run = Run(tree, arguments.jobs)
     fitting = []
