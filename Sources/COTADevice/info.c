@@ -28,8 +28,8 @@ static uint8_t *add(uint8_t *info, uint16_t *size, uint8_t type, uint8_t value_s
     return item + 2;
 }
 
-/* Composes the value of Info. The numbers that can change have their values from the start of the connection. Therefore
- * all parts of a long read belong to the same value, even if a download makes progress between the reads. */
+/* Composes the value of Info. A long read has several parts, and a download can make progress between them. All parts
+ * must belong to the same value. Therefore numbers that change are stored in `connection` when it begins. */
 static uint16_t compose(const struct ota_config *config, const struct ota_connection *connection, uint8_t *info) {
     uint16_t size = 0;
     uint8_t product_size = (uint8_t)ota_text_size(config->product, OTA_TEXT_LARGEST);

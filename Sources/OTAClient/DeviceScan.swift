@@ -268,9 +268,9 @@ private actor ScanBoard {
         }
     }
 
-    /// Returns the adapter that hears a device best, without the adapters in `tried`. Returns nil if no other adapter hears the device.
+    /// Returns the adapter that hears a device best, without the adapters in `tried`.
     ///
-    /// If `tried` is empty and no adapter hears the device any more, returns the adapter that found the device.
+    /// If no such adapter hears the device: returns the adapter that found it on the first call (`tried` is empty), later nil.
     func adapter(hearing device: BluetoothDevice, except tried: [String]) -> String? {
         let heard = (devices[device.address]?.heard ?? [:]).filter { !tried.contains($0.key) }
         let best = heard.max { ($0.value ?? .min, $1.key) < ($1.value ?? .min, $0.key) }?.key

@@ -30,13 +30,11 @@ struct Sign: Command {
               3. otaflash sign app.bin --manifest app.tosign --signature app.sig \\
                    --public-key release.pub.pem
 
-            For another signature in a bundle, <image> is the bundle in steps 1 and 3. In step 3, omit --manifest, and give -o or \
-            --force.
+            Another signature in a bundle: <image> is the bundle, and step 3 has -o or --force in place of --manifest.
 
-            For an MCUboot image, omit --manifest in step 3, and repeat the options of step 1 except --to-sign. app.tosign is then \
-            the digest of the image (with --pure, the bytes of the image). Step 2 is the same for an Ed25519 key. For an ECDSA or \
-            RSA key, replace -rawin with -pkeyopt digest:sha256. For an RSA key, also add -pkeyopt rsa_padding_mode:pss and \
-            -pkeyopt rsa_pss_saltlen:32.
+            MCUboot image: step 3 has the options of step 1 in place of --to-sign and --manifest. app.tosign is the digest of the \
+            image (with --pure, the bytes of the image). In step 2, an ECDSA or RSA key needs -pkeyopt digest:sha256 in place of \
+            -rawin; an RSA key also needs -pkeyopt rsa_padding_mode:pss -pkeyopt rsa_pss_saltlen:32.
 
             Example: otaflash sign app.bin --key release.pem --product demo --version 1.1.0
                      otaflash sign zephyr.bin --as mcuboot --key release.pem \\

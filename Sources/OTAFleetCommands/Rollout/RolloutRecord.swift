@@ -11,7 +11,7 @@ struct RolloutRecord {
     /// The stored bytes; nil if the store has no such record.
     private let stored: StoredRecord?
 
-    /// Reads the record, and no other record.
+    /// Reads only this record from the store.
     ///
     /// - Throws: `StoreError`.
     init(_ name: RolloutName, in store: some FleetStore) async throws {
@@ -88,7 +88,7 @@ struct RolloutRecord {
 }
 
 extension FleetStore {
-    /// Reads a rollout, and no other record.
+    /// Reads only this rollout from the store.
     ///
     /// - Throws: `no-such-rollout`; `FleetError` if the rollout is not signed by an operator; `StoreError`.
     func rollout(_ name: RolloutName, _ operators: OperatorKeys) async throws -> Verified<Rollout> {

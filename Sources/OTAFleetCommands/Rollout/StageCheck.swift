@@ -3,7 +3,7 @@ import OTAFleet
 import OTAGateway
 import OTAStore
 
-/// The devices that a store knows, for the check of a new rollout: can each stage start the next one?
+/// Checks a new rollout with the devices that a store knows: whether each stage has enough devices to start the next stage.
 struct StageCheck {
     /// The maximum number of places (``Stage/place(of:salt:)``) that `drawPlaces(_:)` computes. It takes about a second.
     private static let mostPlaces = 500_000

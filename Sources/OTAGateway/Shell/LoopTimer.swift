@@ -37,6 +37,6 @@ struct LoopTimer<C: Clock>: Sendable where C.Duration == Duration {
         }
     }
 
-    /// Records that the timer of this time has called `wake`.
+    /// Records that the timer for this time has ended.
     mutating func fired(_ time: Duration) { if armed == time { armed = nil } }
 }

@@ -17,29 +17,29 @@ struct ConnectionMachineRandomTests {
             $0.waitsForAdapter = Bool.random(using: &random)
         }
         var ledger = Ledger()
-        ledger.note(rig.tell(.started))
+        ledger.note(rig.send(.started))
         for _ in 0..<200 where !ledger.isOver {
             Self.disturb(&rig.tree, &random)
             if UInt8.random(in: 0..<3, using: &random) == 0 {
                 rig.now += .milliseconds(Int.random(in: 0..<4_000, using: &random))
             }
-            ledger.note(rig.tell(Self.event(ledger.calls, &random)))
+            ledger.note(rig.send(Self.event(ledger.calls, &random)))
             if case .ready = rig.machine.phase, UInt8.random(in: 0..<8, using: &random) == 0 { break }
         }
         // From here on, only time passes.
         for _ in 0..<40 where !ledger.isOver {
             if case .queueing = rig.machine.phase, let adapter = rig.tree.adapters.keys.first {
-                ledger.note(rig.tell(.finished(.takeTurn(adapter: adapter))))
+                ledger.note(rig.send(.finished(.takeTurn(adapter: adapter))))
             } else if rig.machine.deadline != nil {
                 ledger.note(try rig.waitForDeadline())
             } else {
-                ledger.note(rig.tell(.cancelled))
+                ledger.note(rig.send(.cancelled))
             }
         }
         #expect(ledger.isOver)
         #expect(!ledger.scans)
         #expect(!ledger.hasTurn)
-        #expect(rig.tell(.treeChanged).isEmpty && rig.tell(.cancelled).isEmpty)
+        #expect(rig.send(.treeChanged).isEmpty && rig.send(.cancelled).isEmpty)
         #expect(rig.now < .seconds(1_000))
     }
 
