@@ -171,6 +171,23 @@ def a_file_at_the_output_that_is_not_from_an_earlier_run_is_kept(job):
 
 
 @test
+def an_agent_with_a_new_home_folder_gets_the_command_that_removes_the_files(job):
+    require(job.run(output="mine.otaf").exit == 0, "not signed")
+    home = {"HOME": str(job.folder / "new-home")}
+    fails(job, 73, "output-exists", "inputs", output="mine.otaf", env=home)
+    result = job.run(output="mine.otaf", env=home, github=False)
+    require(f"no record that an earlier run made it in {home['HOME']}/.local/state/otaflash/release-step" in result.err, result)
+    command = result.err.split("hint: if an earlier run made it, remove it: ")[1].split(";")[0]
+    require(command == "rm -- 'mine.otaf' 'mine.otaf.sha256'", command)
+    subprocess.run(command, shell=True, cwd=job.checkout, check=True)
+    require(job.run(output="mine.otaf", env=home).exit == 0, "not signed again")
+    # With a state folder that stays, a new home folder has no effect.
+    state = {"XDG_STATE_HOME": str(job.folder / "state")}
+    for name in ("one", "two"):
+        require(job.run(output="kept.otaf", env={**state, "HOME": str(job.folder / name)}).exit == 0, "not kept")
+
+
+@test
 def a_file_that_another_program_writes_to_the_output_during_the_step_is_kept(job):
     # The wrapper writes a file to the output after the step has searched the output for files.
     for suffix in ("", ".sha256"):
