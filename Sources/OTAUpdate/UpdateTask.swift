@@ -6,6 +6,14 @@ public enum UpdateProtocol: String, Encodable, Sendable, CaseIterable {
     case ota
     /// SMP, the protocol of MCUmgr (docs/smp.md).
     case smp
+
+    /// The name of the protocol in texts for the user.
+    public var title: String {
+        switch self {
+        case .ota: "GATT OTA profile"
+        case .smp: "SMP"
+        }
+    }
 }
 
 /// The task of a session.

@@ -1,3 +1,4 @@
+import Glibc
 import Testing
 
 @Suite("Commands status, discard, identify and simulate") struct DeviceTests {
@@ -17,7 +18,10 @@ import Testing
         #expect(list.members == ["command", "devices", "exit", "ok", "schema"])
         #expect(try list.devices == made.json().devices)
         let device = try #require(list.devices?[0])
-        #expect(device.members == ["address", "hardware", "product", "protocol", "security_counter", "version"])
+        #expect(
+            device.members == [
+                "address", "hardware", "product", "protocol", "required_signatures", "security_counter", "version",
+            ])
         #expect(device.address?.string == "sim:kitchen" && device.version?.string == "1.0.0")
         #expect(device.hardware?.number == 3 && device.security_counter?.number == 4)
         #expect(
@@ -106,6 +110,74 @@ import Testing
         #expect(try await sandbox.run("simulate", "list", "--format", "json").json().unreadable == nil)
     }
 
+    @Test("simulate serve of a good device succeeds beside damaged devices, and names the protocol of the device")
+    func servesBesideDamage() async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release()
+        try await sandbox.create(options: ["--protocol", "smp"])
+        for name in ["attic", "hall"] {
+            try sandbox.makeFolder("state/\(name)")
+            try sandbox.write("state/\(name)/device.json", [0x7B])
+        }
+        let run = try await sandbox.shell(
+            """
+            "$0" "$@" 2>served & until grep -q ' is at ' served; do sleep 0.05; done
+            kill $!; wait $!; echo "exit $?"; cat served
+            """, "simulate", "serve", "kitchen", "--udp", "0")
+        #expect(run.out.contains("exit 0\n"), "\(run.out)")
+        #expect(run.out.contains("sim:kitchen is no longer served; it runs demo 1.0.0, SMP.\n"))
+        #expect(run.out.contains("sim:kitchen (SMP) is at udp:127.0.0.1:"))
+    }
+
+    @Test("a virtual device with a missing file is reported as damaged, and the hint removes this device")
+    func missingFiles() async throws {
+        for file in ["flash", "device.json"] {
+            let sandbox = try Sandbox()
+            try await sandbox.release()
+            try await sandbox.create()
+            #expect(unlink(sandbox.path("state/kitchen/\(file)")) == 0)
+            let run = try await sandbox.run("status", "--device", "sim:kitchen", "--format", "json")
+            let error = try run.json().error
+            #expect(run.exit == 65 && error?.code?.string == "device-malformed", "\(run.err)")
+            #expect(error?.message?.string?.hasSuffix("/kitchen/\(file) is missing") == true)
+            #expect(error?.hint?.string?.contains("otaflash simulate remove kitchen") == true)
+            #expect(try await sandbox.run("simulate", "remove", "kitchen").exit == 0)
+            try await sandbox.create()
+        }
+        // A folder that is not a device is not removed, and the error does not suggest it.
+        let sandbox = try Sandbox()
+        try await sandbox.release()
+        try sandbox.makeFolder("state/kitchen/precious")
+        let made = try await sandbox.run(
+            "simulate", "create", "kitchen", "--product", "demo", "--version", "1.0.0", "--trust", "release.pub.pem")
+        #expect(made.exit == 73 && !made.err.contains("simulate remove"), "\(made.err)")
+    }
+
+    @Test("a virtual device with --signatures 2 refuses a bundle with one signature, and accepts it with two")
+    func requiredSignatures() async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release()
+        #expect(try await sandbox.run("keygen", "second").exit == 0)
+        try await sandbox.create(options: [
+            "--trust", "release.pub.pem", "--trust", "second.pub.pem", "--signatures", "2",
+        ])
+        let list = try await sandbox.run("simulate", "list", "--format", "json").json()
+        #expect(list.devices?[0]?.required_signatures?.number == 2)
+        let device = "sim:kitchen?pace=virtual"
+        let one = try await sandbox.push(device)
+        #expect(one.exit == 77, "\(one.err)")
+        let signed = try await sandbox.run("sign", "fw.otaf", "--key", "second.pem", "--force")
+        #expect(signed.exit == 0, "\(signed.err)")
+        #expect(try await sandbox.push(device).exit == 0)
+        // More signatures than keys are not possible, and SMP has no such number.
+        for words in [["--signatures", "2"], ["--signatures", "1", "--protocol", "smp"]] {
+            let run = try await sandbox.run(
+                ["simulate", "create", "hall", "--product", "demo", "--version", "1.0.0", "--trust", "release.pub.pem"]
+                    + words)
+            #expect(run.exit == 64, "\(run.err)")
+        }
+    }
+
     @Test("status reports state, version and battery as JSON and as text")
     func statusAnswers() async throws {
         let sandbox = try Sandbox()
@@ -126,6 +198,7 @@ import Testing
         #expect(device.state?.string == "idle" && device.battery?.number == 80)
         let text = try await sandbox.run("status", "--device", "sim:kitchen?pace=virtual")
         #expect(text.out.contains("1.0.0, confirmed") && text.out.contains("mains"))
+        #expect(text.out.contains("GATT OTA profile"))
     }
 
     @Test("status shows the key ids that a device trusts, and the manifest of the release that it runs")
@@ -162,7 +235,9 @@ import Testing
         #expect(try (gone.json().discarded?.offset?.number ?? 0) > 0)
         let nothing = try await sandbox.run("discard", "--device", device)
         #expect(
-            nothing.out == "kitchen (sim:kitchen) had nothing to discard and runs 1.0.0, confirmed.\n", "\(nothing.out)"
+            nothing.out
+                == "kitchen (sim:kitchen, GATT OTA profile) had nothing to discard and runs 1.0.0, confirmed.\n",
+            "\(nothing.out)"
         )
         #expect(try await sandbox.run("status", "--device", device, "--format", "json").json().transfer == nil)
     }

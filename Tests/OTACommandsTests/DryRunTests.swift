@@ -74,7 +74,9 @@ import Testing
         try await sandbox.create()
         let words = ["push", "fw.otaf", "--device", "sim:kitchen?pace=virtual", "--trust", "release.pub.pem"]
         let first = try await sandbox.run(words + ["--dry-run"])
-        #expect(first.out == "kitchen (sim:kitchen) would be updated from 1.0.0 to 1.1.0: 120.8 kB to send.\n")
+        #expect(
+            first.out
+                == "kitchen (sim:kitchen, GATT OTA profile) would be updated from 1.0.0 to 1.1.0: 120.8 kB to send.\n")
         #expect(try await sandbox.push("sim:kitchen?pace=virtual&gone-at=0.5", bundle: "other.otaf").exit == 75)
         let held = try #require(try await status(sandbox).transfer?.offset?.number)
         let discarding = try await sandbox.run(words + ["--dry-run"])
@@ -84,7 +86,10 @@ import Testing
             "\(discarding.out)")
         #expect(try await sandbox.run(words + ["--no-confirm"]).exit == 0)
         let trial = try await sandbox.run(words + ["--dry-run"])
-        #expect(trial.out == "kitchen (sim:kitchen) runs 1.1.0 on trial, and would be confirmed: nothing to send.\n")
+        #expect(
+            trial.out
+                == "kitchen (sim:kitchen, GATT OTA profile) runs 1.1.0 on trial, and would be confirmed: nothing to send.\n"
+        )
     }
 
     @Test(
@@ -142,7 +147,9 @@ import Testing
         #expect(try fingerprint(sandbox) == held)
         let text = try await sandbox.run(
             "push", "fw.signed.bin", "--device", "sim:kitchen?pace=virtual", "--trust", "release.pub.pem", "--dry-run")
-        #expect(text.out == "kitchen (sim:kitchen) would be updated from 1.0.0 to 1.1.0: nothing to send.\n")
+        #expect(
+            text.out
+                == "kitchen (sim:kitchen, SMP) would be updated from 1.0.0 to 1.1.0: nothing to send.\n")
     }
 
     // MARK: Refusals

@@ -56,7 +56,7 @@ import Testing
             "link open: values of at most 244 bytes (MTU 247); channels: control, data",
             "debug: otaflash push fw.otaf --device 'sim:?pace=virtual' --trust release.pub.pem --log push.log --quiet --log-data\n",
             "versions: otaflash ", "; libcrypto ", ", libdbus ", ", Linux ", "note: created the virtual device demo",
-            "result: demo (sim:demo) now runs 1.1.0", "exit: 0\n",
+            "result: demo (sim:demo, GATT OTA profile) now runs 1.1.0", "exit: 0\n",
         ] { #expect(log.contains(part), "\(part)") }
         for line in log.split(separator: "\n").dropFirst() {
             #expect(line.firstMatch(of: #/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z \d+ [a-z]+: /#) != nil, "\(line)")

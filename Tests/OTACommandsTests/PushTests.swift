@@ -48,7 +48,7 @@ import Testing
         let run = try await sandbox.run(
             "push", "fw.otaf", "--device", "sim:?pace=virtual&drop-at=0.5", "--trust", "release.pub.pem")
         #expect(run.exit == 0)
-        #expect(run.out.contains("demo (sim:demo) now runs 1.1.0, confirmed (before: 0.0.0)."))
+        #expect(run.out.contains("demo (sim:demo, GATT OTA profile) now runs 1.1.0, confirmed (before: 0.0.0)."))
         #expect(run.out.contains("sent again after 1 lost link."))
     }
 

@@ -223,6 +223,6 @@ import Testing
             #expect(events.map(\.device.description).sorted() == ids.map(\.text).sorted())
             #expect(events.allSatisfy { $0.kind.description == "updated" && $0.attempt == 1 })
         }
-        for summary in try devices.list() { #expect(summary.version == "1.4.0") }
+        for summary in try devices.list().devices { #expect(summary.version == "1.4.0") }
     }
 }

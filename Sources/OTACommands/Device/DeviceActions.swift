@@ -25,7 +25,7 @@ struct Confirm: DeviceCommand {
     func answer(_ console: Console) async throws -> DeviceAnswer {
         let outcome = try await Wiring(console: console, invocation: invocation)
             .perform(.confirm, on: target)
-        return DeviceAnswer(outcome) { "\($0.title) runs \($0.version), confirmed." }
+        return DeviceAnswer(outcome) { "\($0) runs \($1.version), confirmed." }
     }
 }
 
@@ -59,14 +59,14 @@ struct Discard: DeviceCommand {
     func answer(_ console: Console) async throws -> DeviceAnswer {
         let outcome = try await Wiring(console: console, invocation: invocation)
             .perform(.discard(erasesImage: erase), on: target)
-        return DeviceAnswer(outcome) { device in
+        return DeviceAnswer(outcome) { title, device in
             let what =
                 device.previousVersion.map { "rolled back from \($0)" } ?? outcome.report.erased.map {
                     Self.text(of: $0)
                 }
                 ?? outcome.report.discarded.map { "discarded a partial upload of \(Figures.bytes($0.offset))" }
                 ?? "had nothing to discard"
-            return "\(device.title) \(what) and runs \(device.version), confirmed."
+            return "\(title) \(what) and runs \(device.version), confirmed."
         }
     }
 
@@ -107,7 +107,7 @@ struct Restart: DeviceCommand {
     func answer(_ console: Console) async throws -> DeviceAnswer {
         let outcome = try await Wiring(console: console, invocation: invocation)
             .perform(.restart, on: target)
-        return DeviceAnswer(outcome) { "\($0.title) has accepted the request and restarts." }
+        return DeviceAnswer(outcome) { title, _ in "\(title) has accepted the request and restarts." }
     }
 }
 
@@ -137,7 +137,7 @@ struct Identify: DeviceCommand {
         let outcome = try await Wiring(console: console, invocation: invocation)
             .perform(.identify(seconds: seconds), on: target)
         let what = seconds == 0 ? "stopped blinking" : "blinks for \(seconds) s"
-        return DeviceAnswer(outcome) { "\($0.title) \(what)." }
+        return DeviceAnswer(outcome) { title, _ in "\(title) \(what)." }
     }
 }
 
@@ -178,12 +178,12 @@ struct DeviceAnswer: CommandAnswer {
 
     /// Creates the result of a command.
     ///
-    /// - Parameter text: returns the sentence about the device for the user.
-    init(_ outcome: UpdateResult, text: (DeviceSummary) -> String) {
+    /// - Parameter text: returns the sentence about the device for the user. Its first parameter is the title of the device.
+    init(_ outcome: UpdateResult, text: (String, DeviceSummary) -> String) {
         device = DeviceSummary(outcome)
         updateProtocol = outcome.report.updateProtocol
         erased = outcome.report.erased.map { Erased($0) }
         discarded = outcome.report.discarded.map { StatusAnswer.Transfer($0) }
-        lines = [TerminalLine(text(device))]
+        lines = [TerminalLine(text(device.title(over: updateProtocol), device))]
     }
 }

@@ -65,6 +65,11 @@ struct DeviceSummary: Encodable, Sendable {
     /// The name and address of the device, as text for messages.
     var title: String { name.map { "\($0) (\(address))" } ?? address }
 
+    /// The name, the address and the protocol of the device, as text for messages.
+    func title(over updateProtocol: UpdateProtocol) -> String {
+        name.map { "\($0) (\(address), \(updateProtocol.title))" } ?? "\(address) (\(updateProtocol.title))"
+    }
+
     /// The rows of the summary for the user. Each row has a title and a value.
     var rows: [(String, String)] {
         var rows = [("Device", title)]

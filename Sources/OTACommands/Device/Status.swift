@@ -121,6 +121,7 @@ struct StatusAnswer: CommandAnswer {
 
     var lines: [TerminalLine] {
         var rows = device.rows
+        rows.insert(("Protocol", updateProtocol.title), at: 1)
         let hasSeveralImages = slots?.contains { $0.image > 0 } == true
         for slot in slots ?? [] {
             let label = hasSeveralImages ? "Image \(slot.image), slot \(slot.slot)" : "Slot \(slot.slot)"

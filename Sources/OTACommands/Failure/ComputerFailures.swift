@@ -56,6 +56,7 @@ extension Failure {
                 .unavailable,
                 "list the virtual devices: otaflash simulate list; or create one: \(create); or push to sim:, which creates 'demo'"
             )
+        case .folderExists: return (.cannotCreate, "choose another name for the device; or move the folder away")
         case .malformed:
             return (.malformed, "the stored device is damaged; create it again: \(remove), then \(create)")
         case .fromNewerVersion:

@@ -81,21 +81,23 @@ struct PushAnswer: CommandAnswer {
             + (device.link.map { ["The link was \($0.text)."] } ?? [])).map { TerminalLine($0) }
     }
 
+    private var title: String { device.title(over: updateProtocol) }
+
     private var verdict: String {
         let same = "another image with this version"
         let before = device.previousVersion.map { " (before: \($0 == device.runningVersion ? same : $0))" } ?? ""
         switch outcome {
         case "would-update": return intention
-        case "on-trial": return "\(device.title) runs \(device.version), on trial\(before)."
+        case "on-trial": return "\(title) runs \(device.version), on trial\(before)."
         case "already-running":
-            return "\(device.title) already runs \(device.version), confirmed: nothing was sent."
+            return "\(title) already runs \(device.version), confirmed: nothing was sent."
         case "uploaded":
             let mark = isMarked ? "already marked for the next boot" : "not marked for boot"
             guard let running = device.runningVersion else {
-                return "\(device.title) holds the new image. To boot it, restart the device: \(restart)"
+                return "\(title) holds the new image. To boot it, restart the device: \(restart)"
             }
-            return "\(device.title) holds the new image, \(mark), and still runs \(running)."
-        default: return "\(device.title) now runs \(device.version), confirmed\(before)."
+            return "\(title) holds the new image, \(mark), and still runs \(running)."
+        default: return "\(title) now runs \(device.version), confirmed\(before)."
         }
     }
 
@@ -111,11 +113,11 @@ struct PushAnswer: CommandAnswer {
         let discarded = plan?.discards ?? 0
         let loss = discarded > 0 ? " The device would discard a partial upload of \(Figures.bytes(discarded))." : ""
         let version = bundle?.version ?? image?.version ?? ""
-        if isUpload { return "\(device.title) would receive \(version): \(amount).\(loss)" }
+        if isUpload { return "\(title) would receive \(version): \(amount).\(loss)" }
         if device.confirmed == false {
-            return "\(device.title) runs \(device.version) on trial, and would be confirmed: \(amount)."
+            return "\(title) runs \(device.version) on trial, and would be confirmed: \(amount)."
         }
-        return "\(device.title) would be updated from \(device.version) to \(version): \(amount).\(loss)"
+        return "\(title) would be updated from \(device.version) to \(version): \(amount).\(loss)"
     }
 
     private static func advice(_ due: (command: String, seconds: Int)) -> String {

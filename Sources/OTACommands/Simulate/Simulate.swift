@@ -66,19 +66,12 @@ struct SimulateList: Command {
     @OptionGroup(title: "Output options") var options: OutputOptions
 
     func answer(_ console: Console) throws -> VirtualDevicesAnswer {
-        let store = try VirtualDevices().store
-        var devices: [VirtualDevicesAnswer.Device] = []
-        var unreadable: [VirtualDevicesAnswer.Unreadable] = []
-        for name in try store.names() {
-            do throws(VirtualDeviceError) {
-                devices.append(.init(try store.summary(of: name)))
-            } catch {
-                // Another process removed the device after the names were listed.
-                guard error.code != .noSuchDevice else { continue }
-                let failure = Failure(error, in: Invocation(command: Self.name, device: "sim:\(name)"))
-                console.warn("sim:\(name) cannot be read: \(failure.message); \(failure.hint)")
-                unreadable.append(.init(address: "sim:\(name)", code: failure.code))
-            }
+        let list = try VirtualDevices().store.list()
+        let devices = list.devices.map { VirtualDevicesAnswer.Device($0) }
+        let unreadable = list.unreadable.map { name, error in
+            let failure = Failure(error, in: Invocation(command: Self.name, device: "sim:\(name)"))
+            console.warn("sim:\(name) cannot be read: \(failure.message); \(failure.hint)")
+            return VirtualDevicesAnswer.Unreadable(address: "sim:\(name)", code: failure.code)
         }
         let none: TerminalLine =
             "No virtual devices. To create one: otaflash simulate create NAME --product demo --version 1.0.0 --trust KEY.pub.pem; or push to sim:"
@@ -119,12 +112,14 @@ struct VirtualDevicesAnswer: CommandAnswer {
         let address, product, version: String
         /// The update protocol, either `ota` or `smp`.
         let updateProtocol: String
-        // `hardware` and `securityCounter` are nil for a device that uses SMP.
+        // The next three members are nil for a device that uses SMP.
         let hardware: UInt16?
         let securityCounter: UInt32?
+        /// The number of trusted keys that must have signed a bundle.
+        let requiredSignatures: Int?
 
         private enum CodingKeys: String, CodingKey {
-            case address, product, version, hardware, securityCounter
+            case address, product, version, hardware, securityCounter, requiredSignatures
             case updateProtocol = "protocol"
         }
 
@@ -135,6 +130,7 @@ struct VirtualDevicesAnswer: CommandAnswer {
             version = device.version
             hardware = device.hardware
             securityCounter = device.securityCounter
+            requiredSignatures = device.requiredSignatures
         }
     }
     /// A virtual device that cannot be read, for example because its files are damaged or from a newer version of otaflash.

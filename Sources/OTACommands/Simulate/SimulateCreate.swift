@@ -62,6 +62,13 @@ struct SimulateCreate: Command {
 
     @Option(
         help: ArgumentHelp(
+            "The number of different trusted keys that must have signed a bundle, 1 to 4; default: 1. Only with --protocol ota.",
+            valueName: "n"),
+        transform: WholeNumber.in(1...4))
+    var signatures: Int?
+
+    @Option(
+        help: ArgumentHelp(
             "Start only images of this format: esp-idf, mcuboot or raw; default: any format. Only with --protocol ota.",
             valueName: "format"),
         completion: .list(ImageFormat.allCases.map(\.name)))
@@ -114,6 +121,7 @@ struct SimulateCreate: Command {
                     hint: "create an Ed25519 key: otaflash keygen NAME; for MCUboot images: --protocol smp")
             }
             var configuration = VirtualDeviceConfiguration(product: product, trustedKeys: trusted.keys)
+            configuration.requiredSignatures = signatures ?? configuration.requiredSignatures
             configuration.hardware = hardware ?? configuration.hardware
             configuration.imageFormat = format
             configuration.trialSeconds = trial ?? configuration.trialSeconds
@@ -127,16 +135,17 @@ struct SimulateCreate: Command {
             try store.create(name, configuration, version: version)
         }
         let made = try store.summary(of: name)
-        let rest = made.hardware.map { ", hardware revision \($0)" } ?? ", protocol SMP"
+        let rest = made.hardware.map { ", hardware revision \($0)" } ?? ""
         return VirtualDevicesAnswer(
-            devices: [.init(made)], lines: ["Created sim:\(name): \(made.product) \(made.version)\(rest)."])
+            devices: [.init(made)],
+            lines: ["Created sim:\(name): \(made.product) \(made.version), \(made.updateProtocol.title)\(rest)."])
     }
 
     /// Refuses an option that does not apply to the protocol of this device.
     private func checkOptions() throws(Failure) {
         let own = [
-            (hardware != nil, "--hardware"), (counter != nil, "--counter"), (imageFormat != nil, "--image-format"),
-            (trial != nil, "--trial"),
+            (hardware != nil, "--hardware"), (counter != nil, "--counter"), (signatures != nil, "--signatures"),
+            (imageFormat != nil, "--image-format"), (trial != nil, "--trial"),
         ].first(where: \.0)?.1
         let ability = without.first { $0.updateProtocol != updateProtocol }.map { "--without \($0.rawValue)" }
         let (option, other) = updateProtocol == .ota ? (smp.given ?? ability, "smp") : (own ?? ability, "ota")

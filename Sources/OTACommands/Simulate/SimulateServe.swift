@@ -61,12 +61,12 @@ struct SimulateServe: Command {
     func answer(_ console: Console) async throws -> VirtualDevicesAnswer {
         let name = name.text
         try await Wiring(console: console, invocation: invocation).serve(name, over: transport)
-        let devices = try VirtualDevices().store.list().filter { $0.name == name }
-        let lines: [TerminalLine] = devices.map {
-            "sim:\($0.name) is no longer served; it runs \($0.product) \($0.version)."
-        }
+        let device = try VirtualDevices().store.summary(of: name)
         return VirtualDevicesAnswer(
-            devices: devices.map { VirtualDevicesAnswer.Device($0) }, lines: lines)
+            devices: [.init(device)],
+            lines: [
+                "sim:\(name) is no longer served; it runs \(device.product) \(device.version), \(device.updateProtocol.title)."
+            ])
     }
 
     private var transport: ServedTransport {
@@ -188,8 +188,10 @@ extension Wiring {
         until stops: AsyncStream<Void>
     ) async throws {
         let services = served.device.services(.none)
+        let title = try VirtualDevices().store.updateProtocol(of: name).title
         try await client.withPeripheral(over: adapter, offering: services) { peripheral in
-            console.note("sim:\(name) advertises as “\(name)” over \(peripheral.adapterName)")
+            console.note(
+                "sim:\(name) (\(title)) advertises as “\(name)” over \(peripheral.adapterName)")
             let advertisement = Advertisement(serviceUUIDs: [services[0].uuid], localName: name)
             try await withThrowingTaskGroup(of: Void.self) { group in
                 group.addTask { try await served.advertise(on: peripheral, advertisement) }
@@ -214,7 +216,7 @@ extension Wiring {
                     ? "use an address of this machine: ip address; or only a port: --udp 1337"
                     : "find the program that uses the port: ss -lup; or use another port")
         }
-        console.note("sim:\(name) is at udp:\(UDPAddress(host: address.host, port: listener.port))")
+        console.note("sim:\(name) (SMP) is at udp:\(UDPAddress(host: address.host, port: listener.port))")
         await untilStopped(stops, served) { await served.serve(listener) }
         await listener.close()
     }
@@ -230,7 +232,7 @@ extension Wiring {
             )
         }
         let address = SerialAddress(path: terminal.path, framing: framing == .console ? nil : framing)
-        console.note("sim:\(name) is at serial:\(address)")
+        console.note("sim:\(name) (SMP) is at serial:\(address)")
         await untilStopped(stops, served) { await served.serve(terminal.device) }
         await terminal.device.close()
     }

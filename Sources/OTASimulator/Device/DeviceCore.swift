@@ -83,6 +83,7 @@ public final class DeviceCore {
         config.pointee.security_counter = booted.permanentCounter
         config.pointee.trial_security_counter = booted.image.securityCounter
         config.pointee.on_trial = booted.isOnTrial
+        config.pointee.required_signatures = UInt8(clamping: configuration.requiredSignatures)
         config.pointee.image_format = configuration.imageFormat?.rawValue ?? UInt8(OTA_FORMAT_ANY.rawValue)
         config.pointee.hardware = configuration.hardware
         config.pointee.longest_data = UInt16(clamping: configuration.longestData)

@@ -13,6 +13,8 @@ public struct VirtualDeviceConfiguration: Sendable, Equatable {
     /// The battery level in per cent, 0...100. Nil for a device without a battery.
     public var battery: Int?
     public var layout = FlashLayout()
+    /// The number of different trusted keys that must have signed a bundle: 1...4, and at most the number of trusted keys.
+    public var requiredSignatures = 1
     /// The maximum number of chunks in flight, 1...2047.
     public var window = 64
     /// The maximum length of a value of the Data characteristic in bytes, 20...512. The length includes the sequence number (2 bytes).
@@ -56,6 +58,10 @@ public struct VirtualDeviceConfiguration: Sendable, Equatable {
         try demand(battery.map { 0...100 ~= $0 } ?? true, "the battery level is \(battery ?? 0) %; expected 0 to 100")
         try demand(1...2047 ~= window, "the window is \(window) chunks; expected 1 to 2047")
         try demand(20...512 ~= longestData, "the longest Data value is \(longestData) bytes; expected 20 to 512")
+        try demand(
+            1...min(4, trustedKeys.count) ~= requiredSignatures,
+            "the device requires \(requiredSignatures) signatures; expected 1 to \(min(4, trustedKeys.count)), the number of its keys"
+        )
         try demand(1...3600 ~= restartSeconds, "the restart time is \(restartSeconds) s; expected 1 to 3600")
         try demand(0...3600 ~= trialSeconds, "the trial time is \(trialSeconds) s; expected 0 to 3600")
         try demand(

@@ -24,6 +24,8 @@ package struct DeviceFile: Codable {
     /// The raw value of an `ImageFormat`. Nil means every format.
     private let imageFormat: UInt8?
     private let trustedKeys: [String]
+    /// Nil means 1, because files of earlier releases do not contain this member.
+    private let requiredSignatures: Int?
     private let battery: Int?
     private let pageSize, slotSize, writeUnit: Int
     private let window, longestData: Int
@@ -37,6 +39,7 @@ package struct DeviceFile: Codable {
         hardware = configuration.hardware
         imageFormat = configuration.imageFormat?.rawValue
         trustedKeys = configuration.trustedKeys.map { Hex.encode($0.bytes) }
+        requiredSignatures = configuration.requiredSignatures == 1 ? nil : configuration.requiredSignatures
         battery = configuration.battery
         pageSize = configuration.layout.pageSize
         slotSize = configuration.layout.slotSize
@@ -124,6 +127,7 @@ package struct DeviceFile: Codable {
                 product: product, trustedKeys: try Self.keys(trustedKeys))
             configuration.hardware = hardware
             configuration.imageFormat = format
+            configuration.requiredSignatures = requiredSignatures ?? 1
             configuration.battery = battery
             configuration.layout = FlashLayout(pageSize: pageSize, slotSize: slotSize, writeUnit: writeUnit)
             configuration.window = window

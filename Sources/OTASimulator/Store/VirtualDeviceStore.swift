@@ -52,8 +52,15 @@ public struct VirtualDeviceStore: Sendable {
             // `rename` does not replace a folder that contains files. So the call fails if another process has just created a device with
             // this name.
             guard rename(draft.string, device.string) == 0 else {
-                let code: VirtualDeviceError.Code = [EEXIST, ENOTEMPTY].contains(errno) ? .exists : .io
-                throw VirtualDeviceError(code, "\(device): \(Errno(rawValue: errno))")
+                let error = Errno(rawValue: errno)
+                guard [.fileExists, .directoryNotEmpty, .notDirectory].contains(error) else {
+                    throw VirtualDeviceError(.io, "\(device): \(error)")
+                }
+                guard exists(name) else {
+                    throw VirtualDeviceError(
+                        .folderExists, "\(device) exists, and it is not the folder of a virtual device")
+                }
+                throw VirtualDeviceError(.exists, "the virtual device \(name) already exists")
             }
         } catch {
             try? FileManager.default.removeItem(atPath: draft.string)
@@ -70,14 +77,22 @@ public struct VirtualDeviceStore: Sendable {
         return entries.filter { Self.isName($0) && exists($0) }.sorted()
     }
 
-    /// Returns summaries of all devices, sorted by name.
+    /// Returns summaries of all devices, sorted by name, and the errors of the devices that the store cannot read. The context of an error
+    /// contains the path of the device's file.
     ///
-    /// - Throws: `malformed`, `fromNewerVersion` or `io` if the store cannot read one of the devices. The error's context contains the path
-    ///   of the device's file.
-    public func list() throws(VirtualDeviceError) -> [VirtualDeviceSummary] {
+    /// - Throws: `io` if the folder of the devices cannot be read.
+    public func list() throws(VirtualDeviceError) -> (
+        devices: [VirtualDeviceSummary], unreadable: [(name: String, error: VirtualDeviceError)]
+    ) {
         var devices: [VirtualDeviceSummary] = []
-        for name in try names() { devices.append(try summary(of: name)) }
-        return devices
+        var unreadable: [(name: String, error: VirtualDeviceError)] = []
+        for name in try names() {
+            do throws(VirtualDeviceError) { devices.append(try summary(of: name)) } catch {
+                // Another process can remove a device after the names were listed.
+                if error.code != .noSuchDevice { unreadable.append((name, error)) }
+            }
+        }
+        return (devices, unreadable)
     }
 
     /// Removes a device and its folder.
@@ -112,9 +127,13 @@ public struct VirtualDeviceStore: Sendable {
         return VirtualDevice(configuration, flash: flash)
     }
 
+    /// Returns whether the folder of a device exists. A damaged device, in whose folder one of the two files is missing, exists: it can be
+    /// removed. A folder without both files is not a device.
     public func exists(_ name: String) -> Bool {
         Self.isName(name)
-            && FileManager.default.fileExists(atPath: folder.appending(name).appending("device.json").string)
+            && ["device.json", "flash"].contains {
+                FileManager.default.fileExists(atPath: folder.appending(name).appending($0).string)
+            }
     }
 
     /// Checks that a device exists.
@@ -152,7 +171,8 @@ public struct VirtualDeviceStore: Sendable {
             let image = try Self.permanentImage(in: device, configuration.layout)
             return VirtualDeviceSummary(
                 name: name, updateProtocol: .ota, product: configuration.product.text, hardware: configuration.hardware,
-                version: image.version, securityCounter: image.securityCounter)
+                version: image.version, securityCounter: image.securityCounter,
+                requiredSignatures: configuration.requiredSignatures)
         case .smp:
             let configuration = try Self.smpConfiguration(in: device)
             let image = try Self.permanentImage(in: device, configuration.layout)
@@ -251,6 +271,8 @@ extension VirtualDeviceStore {
             return try body()
         } catch let error as VirtualDeviceError {
             throw error
+        } catch Errno.noSuchFileOrDirectory {
+            throw VirtualDeviceError(.malformed, "the file \(path) is missing")
         } catch {
             throw VirtualDeviceError(.io, "\(path): \(reason(for: error))")
         }
@@ -276,6 +298,8 @@ public struct VirtualDeviceSummary: Sendable, Equatable {
     public var version: String
     /// The security counter of the permanent image. Nil for an SMP device, because SMP does not report a security counter.
     public var securityCounter: UInt32?
+    /// The number of trusted keys that must have signed a bundle. Nil for an SMP device.
+    public var requiredSignatures: Int?
 }
 
 /// An error in the address of a virtual device, or an error of the ``VirtualDeviceStore``. Two errors are equal if their codes are equal.
@@ -287,6 +311,8 @@ public struct VirtualDeviceError: Error, Sendable, Equatable {
         /// A value of the configuration is invalid.
         case badConfiguration = "bad-configuration"
         case exists = "device-exists"
+        /// The folder with the name of a new device exists, and is not the folder of a device.
+        case folderExists = "folder-exists"
         case noSuchDevice = "no-such-device"
         /// The device's folder contains data that no release of otaflash writes, for example a `flash` file of the wrong size.
         case malformed = "device-malformed"

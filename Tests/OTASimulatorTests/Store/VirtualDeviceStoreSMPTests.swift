@@ -27,7 +27,7 @@ import Testing
             try create("board", in: store)
             #expect(try store.updateProtocol(of: "board") == .smp)
             let summary = try store.summary(of: "board")
-            #expect(try store.list() == [summary])
+            #expect(try store.list().devices == [summary])
             #expect(summary.updateProtocol == .smp && summary.product == "nrf52840dk" && summary.version == "1.2.3")
             #expect(summary.hardware == nil && summary.securityCounter == nil)
             let configuration = try store.openSMP("board").configuration

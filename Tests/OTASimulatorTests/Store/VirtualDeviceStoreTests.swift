@@ -1,5 +1,6 @@
 import Glibc
 import OTAFirmware
+import OTASigning
 import OTASimulator
 import SystemPackage
 import Testing
@@ -33,10 +34,10 @@ import Testing
     @Test("a new device can be listed, opened and removed")
     func aNewDeviceIsListedOpenedAndRemoved() throws {
         try withStore { store in
-            #expect(try store.list() == [])
+            #expect(try store.list().devices == [])
             try create("zeta", in: store)
             try create("alpha", in: store)
-            let devices = try store.list()
+            let devices = try store.list().devices
             #expect(devices.map(\.name) == ["alpha", "zeta"])
             #expect(devices.map(\.version) == ["1.0.0-rc.1", "1.0.0-rc.1"])
             #expect(devices.map(\.securityCounter) == [3, 3])
@@ -50,7 +51,7 @@ import Testing
             #expect(device.running?.image.version == "1.0.0-rc.1")
             #expect(try store.open("alpha") { $0.battery = 12 }.configuration.battery == 12)
             try store.remove("alpha")
-            #expect(try store.list().map(\.name) == ["zeta"])
+            #expect(try store.list().devices.map(\.name) == ["zeta"])
             #expect(throws: VirtualDeviceError(.noSuchDevice, "")) { try store.open("alpha") }
             #expect(throws: VirtualDeviceError(.noSuchDevice, "")) { try store.remove("alpha") }
             #expect(access(store.folder.appending("alpha").string, F_OK) != 0)
@@ -86,7 +87,7 @@ import Testing
             #expect(throws: VirtualDeviceError(.badConfiguration, "")) {
                 try store.create("other", configuration, version: try Example.version("1.0.0"))
             }
-            #expect(try store.list().map(\.name) == ["demo"])
+            #expect(try store.list().devices.map(\.name) == ["demo"])
         }
     }
 
@@ -96,27 +97,29 @@ import Testing
             try create("demo", in: store)
             #expect(mkdir(store.folder.appending("locks").string, 0o755) == 0)
             #expect(mkdir(store.folder.appending(".demo.new-1").string, 0o755) == 0)
-            #expect(try store.list().map(\.name) == ["demo"])
+            #expect(try store.list().devices.map(\.name) == ["demo"])
             #expect(throws: VirtualDeviceError(.noSuchDevice, "")) { try store.remove("locks") }
             // An existing folder with the name of a new device is not overwritten.
             #expect(mkdir(store.folder.appending("taken").string, 0o755) == 0)
             #expect(mkdir(store.folder.appending("taken").appending("precious").string, 0o755) == 0)
-            #expect(throws: VirtualDeviceError(.exists, "")) { try create("taken", in: store) }
+            #expect(throws: VirtualDeviceError(.folderExists, "")) { try create("taken", in: store) }
         }
     }
 
-    @Test("the error for a damaged device.json contains its path")
+    @Test("the error for a damaged device.json contains its path, and the other devices are still listed")
     func damagedFilesAreNamed() throws {
         try withStore { store in
+            try create("other", in: store)
             try create("demo", in: store)
             let path = store.folder.appending("demo").appending("device.json")
             let json = try read(path)
             func damage(_ text: String, _ code: VirtualDeviceError.Code) throws {
                 try write(text, to: path)
-                for action in [{ _ = try store.open("demo") }, { _ = try store.list() }] as [() throws -> Void] {
-                    let error = #expect(throws: VirtualDeviceError(code, ""), "\(text)") { try action() }
-                    #expect(error?.context.contains(path.string) == true)
-                }
+                let error = #expect(throws: VirtualDeviceError(code, ""), "\(text)") { try store.open("demo") }
+                #expect(error?.context.contains(path.string) == true)
+                let list = try store.list()
+                #expect(list.devices.map(\.name) == ["other"] && list.unreadable.map(\.name) == ["demo"])
+                #expect(list.unreadable.first?.error.context == error?.context)
             }
             for length in [0, 1, json.utf8.count / 2, json.utf8.count - 3] {
                 try damage(String(json.prefix(length)), .malformed)
@@ -145,7 +148,46 @@ import Testing
             let error = #expect(throws: VirtualDeviceError(.malformed, "")) { try store.open("demo") }
             #expect(error?.context.contains(path.string) == true)
             #expect(unlink(path.string) == 0)
-            #expect(throws: VirtualDeviceError(.io, "")) { try store.open("demo") }
+            let missing = #expect(throws: VirtualDeviceError(.malformed, "")) { try store.open("demo") }
+            #expect(missing?.context == "the file \(path) is missing")
+            try store.remove("demo")
+        }
+    }
+
+    @Test(
+        "a device without its device.json is damaged: it is listed as unreadable, not created again, and can be removed"
+    )
+    func aMissingDeviceFile() throws {
+        try withStore { store in
+            try create("demo", in: store)
+            let path = store.folder.appending("demo").appending("device.json")
+            #expect(unlink(path.string) == 0)
+            let error = #expect(throws: VirtualDeviceError(.malformed, "")) { try store.open("demo") }
+            #expect(error?.context == "the file \(path) is missing")
+            #expect(try store.list().unreadable.map(\.name) == ["demo"])
+            #expect(throws: VirtualDeviceError(.exists, "")) { try create("demo", in: store) }
+            try store.remove("demo")
+            try create("demo", in: store)
+        }
+    }
+
+    @Test("a device is stored with the number of signatures that it requires, at most the number of its keys")
+    func requiredSignatures() throws {
+        try withStore { store in
+            var configuration = try Example.configuration()
+            configuration.trustedKeys.append(try PublicKey(bytes: Array(repeating: 0x21, count: 32)))
+            for count in [1, 2] {
+                configuration.requiredSignatures = count
+                try store.create("d\(count)", configuration, version: try Example.version("1.0.0"))
+                #expect(try store.open("d\(count)").configuration.requiredSignatures == count)
+                #expect(try store.summary(of: "d\(count)").requiredSignatures == count)
+            }
+            for count in [0, 3] {
+                configuration.requiredSignatures = count
+                #expect(throws: VirtualDeviceError(.badConfiguration, "")) {
+                    try store.create("other", configuration, version: try Example.version("1.0.0"))
+                }
+            }
         }
     }
 
@@ -172,8 +214,8 @@ import Testing
                 try await $0.subscribe()
                 _ = try await $0.demand(5)
             }
-            #expect(try store.list().map(\.version) == ["1.1.0"])
-            #expect(try store.list().map(\.securityCounter) == [7])
+            #expect(try store.list().devices.map(\.version) == ["1.1.0"])
+            #expect(try store.list().devices.map(\.securityCounter) == [7])
         }
     }
 
