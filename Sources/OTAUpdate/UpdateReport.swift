@@ -329,6 +329,10 @@ public struct UpdateError: Error, Sendable, Equatable {
     public enum Remedy: Sendable, Equatable {
         /// The image must be in a signed bundle.
         case bundle
+        /// The policy of the trusted keys in this file refuses the update.
+        case policy(path: String)
+        /// The bundle needs a signature by one of these keys, which the device trusts.
+        case signature(keys: [KeyID])
         /// The MCUboot image must have a digest of this length in bits, such as 256 for SHA-256.
         case digest(bits: Int)
         /// The device can only store the image. So the image must be uploaded without a mark, and the device restarted.

@@ -110,6 +110,29 @@ import Testing
                     ["fleet clean": "fleet clean; kill $gateway $controller; wait $gateway $controller; kill $server"]),
             ]),
         Page(
+        Page(
+            name: "docs/key-rotation.md",
+            blocks: [
+                .run("otaflash keygen old"),
+                .run(
+                    "head -c 20000 /dev/urandom", ["sim:$name": "sim:$name?pace=virtual", "sim:kitchen": runs("old")]),
+                .run("otaflash keygen new"), .run("firmware new.pub.pem > app-1.1.0.bin"), .run("mkdir retired"),
+                .run(
+                    "otaflash push lamp-1.1.0.otaf --device sim:kitchen",
+                    [
+                        "otaf --device sim:kitchen": "otaf --device sim:kitchen?pace=virtual",
+                        "status --device sim:kitchen": "status --device \(runs("new"))",
+                    ]),
+                .run("firmware new.pub.pem > app-1.2.0.bin", ["sim:kitchen": "sim:kitchen?pace=virtual"]),
+                .run(
+                    "otaflash push lamp-1.2.0.otaf --device sim:hall",
+                    ["sim:hall": refused("sim:hall", "untrusted-by-device")]),
+                .run("otaflash push lamp-1.1.0.otaf --device sim:hall", ["sim:hall": "sim:hall?pace=virtual"]),
+                .run("otaflash sign app-1.0.0.bin", ["sim:kitchen": refused("sim:kitchen", "untrusted-key")]),
+                .run(
+                    "otaflash push thief.otaf --device sim:kitchen --trust",
+                    ["retired/old.pub.pem": refused("retired/old.pub.pem", "untrusted-by-device")]),
+            ]),
             name: "docs/mcuboot.md",
             blocks: [
                 .run("{ head -c 512 /dev/zero"), .run("otaflash keygen release"),
@@ -239,6 +262,19 @@ import Testing
     private static let devicesWithSMP = """
         for device in radio network line; do
             otaflash simulate create $device --protocol smp --product nrf52840dk --version 1.0.0
+    /// The end of a command `status --device` that fails unless the device `kitchen` trusts exactly one key, this one.
+    private static func runs(_ key: String) -> String {
+        """
+        sim:kitchen --format json | jq --exit-status \
+            --arg id "$(otaflash inspect \(key).pub.pem --format json | jq --raw-output .key.key_id)" '.device.keys == [$id]'
+        """
+    }
+
+    /// The end of a command that must fail with this error code. `end` is the last word of the command.
+    private static func refused(_ end: String, _ code: String) -> String {
+        #"\#(end) --format json | jq --exit-status '.error.code == "\#(code)"'"#
+    }
+
         done
         otaflash simulate create recovery --protocol smp --product nrf52840dk --version 1.0.0 --without marks
 

@@ -1,5 +1,6 @@
 import BlueZ
 import OTABlueZ
+import OTAFirmware
 import OTAUpdate
 
 // MARK: - Update sessions
@@ -143,8 +144,7 @@ extension Failure {
                 "the device's firmware supports only an older bundle format; show the bundle's fields: \(inspect)"
             )
         case .untrustedByDevice:
-            let sign = Invocation(command: "sign", file: invocation.file ?? "BUNDLE").line(adding: "--key KEY --force")
-            return (.refused, "add a signature by a key that the device trusts: \(sign)\(created)")
+            return (.refused, signatureAdvice(error, invocation) + created)
         case .wrongProduct, .wrongHardware:
             let advice =
                 error.boardProduct.map { boardAdvice($0, in: invocation) }
@@ -168,7 +168,7 @@ extension Failure {
                     "sign the image again, with the options of its build and --sha \(bits): "
                         + "otaflash sign IMAGE --as mcuboot --key KEY.pem --version V --header-size N --sha \(bits)"
                 )
-            case .uploadOnly, .deviceLog, .longerValues, .removeBond, .checkDevice, nil:
+            case .uploadOnly, .deviceLog, .longerValues, .removeBond, .checkDevice, .policy, .signature, nil:
                 (.refused, "show the image format, which the device's bootloader must support: \(inspect)\(created)")
             }
         case .counterTooLow:
@@ -353,3 +353,21 @@ extension Failure {
         line.contains(" --passkey ") ? line : "\(line) --passkey NNNNNN"
     }
 }
+    /// Returns the hint for a bundle without a signature by the device's keys. A key that is not trusted here may be replaced or stolen, so
+    /// the hint does not suggest to sign with it.
+    private static func signatureAdvice(_ error: UpdateError, _ invocation: Invocation) -> String {
+        var names = ""
+        if case .signature(let keys) = error.remedy, let trusted = invocation.trustedKeys {
+            let usable = keys.filter(trusted.contains)
+            guard !usable.isEmpty else {
+                let first = Invocation(command: "push", file: "RELEASE", device: invocation.device).line()
+                return
+                    "no key of the device is trusted here. If its key was replaced, first install the release that is signed with "
+                    + "both keys: \(first) (docs/key-rotation.md)"
+            }
+            names = " (\(usable.map(\.description).joined(separator: ", ")))"
+        }
+        let sign = Invocation(command: "sign", file: invocation.file ?? "BUNDLE").line(adding: "--key KEY --force")
+        return "add a signature by a key that the device trusts\(names): \(sign)"
+    }
+

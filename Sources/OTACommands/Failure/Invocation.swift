@@ -1,5 +1,6 @@
 import BlueZ
 import OTAClient
+import OTAFirmware
 import OTASigning
 import OTAUpdate
 import SystemPackage
@@ -25,6 +26,8 @@ package struct Invocation: Sendable {
     var updateProtocol: String?
     /// The other options that change the effect of the command, such as `--no-downgrade`. Each element is one word of the command line.
     package var options: [String] = []
+    /// The IDs of the trusted keys; nil: unknown.
+    var trustedKeys: [KeyID]?
     /// The options of `simulate create` for a virtual device that accepts the file; nil if these options are unknown.
     var acceptingDevice: [String]?
 

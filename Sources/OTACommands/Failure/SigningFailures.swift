@@ -174,7 +174,8 @@ extension Failure {
                 "devices with the previous release would refuse the bundle: sign the image again with the same or a higher --counter"
         case .noCommonSigner:
             return
-                "devices that trust only the previous keys would refuse the bundle: sign it with both keys, --key NEW.pem --key OLD.pem"
+                "if the previous key is not stolen, add its signature: \(sign); otherwise compare with the release that both keys signed "
+                + "(docs/key-rotation.md)"
         }
     }
 

@@ -20,7 +20,8 @@ struct Verify: Command {
             With --previous, verify also checks that <file> is a suitable update for devices that run the previous bundle:
               - the product is the same, and the version is newer;
               - the security counter is the same or higher;
-              - at least one trusted key has signed both bundles;
+              - at least one trusted key has signed both bundles. The output names these keys: a device installs <file> only if it \
+            trusts one of the keys that signed it;
               - the previous version is at least the version that <file> requires.
 
             With --attestation, verify also checks each attestation: a trusted key has signed it, and it is about <file> (see \
@@ -214,7 +215,7 @@ struct Verify: Command {
                     + "\(old.map { "hardware \($0)" } ?? "any hardware"): devices with another revision cannot install the bundle"
             )
         }
-        return VerifyAnswer.Previous(file: title, previous, isSame: isSame)
+        return VerifyAnswer.Previous(file: title, previous, bundle, isSame: isSame)
     }
 }
 
@@ -242,6 +243,7 @@ extension Verify {
         switch error.code {
         case .untrustedKey:
             failure.hints = [
+                "if that key was replaced, compare with the release that both keys signed (docs/key-rotation.md)",
                 "if you trust the signer of the previous bundle, give its public key too: "
                     + completed.line(adding: "--trust KEY.pub.pem")
             ]

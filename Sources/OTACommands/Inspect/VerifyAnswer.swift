@@ -10,8 +10,19 @@ struct VerifyAnswer: CommandAnswer {
         let manifestSha256: String
         /// True if the verified bundle and the previous bundle have the same manifest.
         let sameRelease: Bool
+        /// The key ids of the trusted signers of the verified bundle. Only a device that trusts one of these keys can install it.
+        let acceptedBy: [String]
+        /// The key ids of the trusted signers of the previous bundle that have not signed the verified bundle. A device that trusts only
+        /// these keys refuses the verified bundle. Nil if there are none.
+        let refusedBy: [String]?
 
-        init(file: String, _ bundle: VerifiedBundle, isSame: Bool) {
+        /// - Parameters:
+        ///   - bundle: the previous bundle.
+        ///   - new: the verified bundle.
+        init(file: String, _ bundle: VerifiedBundle, _ new: VerifiedBundle, isSame: Bool) {
+            acceptedBy = new.signers.map(\.description)
+            let missing = bundle.signers.filter { !new.signers.contains($0) }
+            refusedBy = missing.isEmpty ? nil : missing.map(\.description)
             self.file = file
             version = bundle.manifest.version.text
             securityCounter = bundle.manifest.securityCounter
@@ -68,10 +79,17 @@ struct VerifyAnswer: CommandAnswer {
     /// Adds the comparison with the previous release.
     mutating func add(previous: Previous) {
         self.previous = previous
+        guard !previous.sameRelease else {
+            lines.append("It is the same release as \(previous.file).")
+            return
+        }
+        let keys = previous.acceptedBy.joined(separator: " or ")
         lines.append(
-            previous.sameRelease
-                ? "It is the same release as \(previous.file)."
-                : "Devices with \(previous.file) (\(previous.version)) can install it.")
+            "Devices with \(previous.file) (\(previous.version)) can install it if they trust the key \(keys).")
+        guard let others = previous.refusedBy else { return }
+        lines.append(
+            "Devices that trust only \(others.joined(separator: " and ")) refuse it: \(previous.file) also has that signature."
+        )
     }
 
     mutating func add(attestations: [VerifiedAttestation]) {

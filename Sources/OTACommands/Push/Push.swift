@@ -117,7 +117,7 @@ struct Push: DeviceCommand {
         guard !targets.areMany else {
             return try await answer(addresses, update, store, console, usedTime)
         }
-        let invocation = invocation(for: update)
+        let invocation = invocation(for: update, store)
         do {
             let outcome = try await Wiring(console: console, invocation: invocation)
                 .perform(
@@ -145,7 +145,7 @@ struct Push: DeviceCommand {
             single.targets.deviceFile = nil
             single.targets.adapters.adapter = device.address.isBluetooth ? device.adapter.map { [$0] } ?? [] : []
             single.targets.selection.all = false
-            return single.invocation(for: update)
+            return single.invocation(for: update, store)
         }
         guard targets.selection.all else { return .many(try await push.run(addresses.map { .init($0) })) }
         let selection = PushSelection(targets: targets, console: console, invocation: invocation)
@@ -159,7 +159,7 @@ struct Push: DeviceCommand {
 
     /// Returns the user's arguments, which hints repeat. If the device is virtual, the result also contains the options with which
     /// `simulate create` creates a device that accepts `update` (`Invocation.acceptingDevice`).
-    private func invocation(for update: VerifiedUpdate) -> Invocation {
+    private func invocation(for update: VerifiedUpdate, _ store: TrustStore) -> Invocation {
         var invocation = invocation
         let trusted = trust.trust.flatMap { ["--trust", $0] }
         guard case .bundle(let bundle) = update else {
@@ -167,6 +167,7 @@ struct Push: DeviceCommand {
             invocation.acceptingDevice = ["--protocol", "smp", "--product", "demo", "--version", "0.0.0"] + trusted
             return invocation
         }
+        invocation.trustedKeys = store.imageKeys.map(\.id)
         guard let name = invocation.virtualDevice else { return invocation }
         let manifest = bundle.manifest
         // `acceptingDevice` uses SMP if the user's virtual device uses SMP and the image is an MCUboot image. A device with SMP boots only

@@ -105,8 +105,8 @@ struct Preflight {
             let keys = info.keys.map(\.description).joined(separator: ", ")
             throw UpdateError(
                 .untrustedByDevice,
-                "the bundle is signed by \(signers.map(\.description).joined(separator: ", ")), the device trusts \(keys)"
-            )
+                "the bundle is signed by \(signers.map(\.description).joined(separator: ", ")), the device trusts \(keys)",
+                remedy: .signature(keys: info.keys))
         }
     }
 

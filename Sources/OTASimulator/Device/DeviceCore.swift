@@ -12,6 +12,7 @@ public final class DeviceCore {
     let flash: VirtualFlash
     let bootloader: VirtualBootloader
     public let booted: VirtualBootloader.Boot
+    /// The trusted keys: those in the running image, or else those of the configuration.
     let keys: [PublicKey]
     /// The offset in bytes of the slot that does not contain the running image. The core writes the new image to this slot.
     var downloadSlot: Int { flash.layout.slot(1 - booted.slot) }
@@ -47,7 +48,10 @@ public final class DeviceCore {
         self.flash = flash
         self.bootloader = VirtualBootloader(flash: flash)
         self.booted = boot
-        self.keys = configuration.trustedKeys
+        let firmwareKeys = try? flash.withBytes(at: flash.layout.slot(boot.slot), count: boot.image.size) {
+            FirmwareKeys.keys(in: $0)
+        }
+        self.keys = (firmwareKeys ?? nil) ?? configuration.trustedKeys
         self.configuration = configuration
         self.memory = memory
         self.send = send
@@ -79,11 +83,11 @@ public final class DeviceCore {
         config.pointee.version = text(booted.image.version)
         config.pointee.key_ids = UnsafePointer(keep(keys.flatMap(\.id.bytes)))
         config.pointee.key_count = UInt8(clamping: keys.count)
+        config.pointee.required_signatures = UInt8(clamping: configuration.requiredSignatures)
         config.pointee.running_digest = booted.image.manifestDigest.map { UnsafePointer(keep($0.bytes)) }
         config.pointee.security_counter = booted.permanentCounter
         config.pointee.trial_security_counter = booted.image.securityCounter
         config.pointee.on_trial = booted.isOnTrial
-        config.pointee.required_signatures = UInt8(clamping: configuration.requiredSignatures)
         config.pointee.image_format = configuration.imageFormat?.rawValue ?? UInt8(OTA_FORMAT_ANY.rawValue)
         config.pointee.hardware = configuration.hardware
         config.pointee.longest_data = UInt16(clamping: configuration.longestData)

@@ -9,12 +9,15 @@ public struct VirtualDeviceConfiguration: Sendable, Equatable {
     /// The format of the images that the device boots. Nil means that the device boots every format.
     public var imageFormat: ImageFormat? = .raw
     /// The device's trusted keys: 1 to 16 keys.
+    ///
+    /// While the device runs an image that contains its own trusted keys, it trusts these in place of `trustedKeys`
+    /// (docs/decisions/0035-keys-of-a-virtual-device.md).
     public var trustedKeys: [PublicKey]
+    /// The number of different trusted keys that must have signed a bundle: 1...4, and at most the number of trusted keys.
+    public var requiredSignatures = 1
     /// The battery level in per cent, 0...100. Nil for a device without a battery.
     public var battery: Int?
     public var layout = FlashLayout()
-    /// The number of different trusted keys that must have signed a bundle: 1...4, and at most the number of trusted keys.
-    public var requiredSignatures = 1
     /// The maximum number of chunks in flight, 1...2047.
     public var window = 64
     /// The maximum length of a value of the Data characteristic in bytes, 20...512. The length includes the sequence number (2 bytes).
@@ -55,13 +58,13 @@ public struct VirtualDeviceConfiguration: Sendable, Equatable {
         }
         try demand(1...16 ~= trustedKeys.count, "the device has \(trustedKeys.count) trusted keys; expected 1 to 16")
         try demand(Set(trustedKeys.map(\.id)).count == trustedKeys.count, "two trusted keys have the same key ID")
-        try demand(battery.map { 0...100 ~= $0 } ?? true, "the battery level is \(battery ?? 0) %; expected 0 to 100")
-        try demand(1...2047 ~= window, "the window is \(window) chunks; expected 1 to 2047")
-        try demand(20...512 ~= longestData, "the longest Data value is \(longestData) bytes; expected 20 to 512")
         try demand(
             1...min(4, trustedKeys.count) ~= requiredSignatures,
             "the device requires \(requiredSignatures) signatures; expected 1 to \(min(4, trustedKeys.count)), the number of its keys"
         )
+        try demand(battery.map { 0...100 ~= $0 } ?? true, "the battery level is \(battery ?? 0) %; expected 0 to 100")
+        try demand(1...2047 ~= window, "the window is \(window) chunks; expected 1 to 2047")
+        try demand(20...512 ~= longestData, "the longest Data value is \(longestData) bytes; expected 20 to 512")
         try demand(1...3600 ~= restartSeconds, "the restart time is \(restartSeconds) s; expected 1 to 3600")
         try demand(0...3600 ~= trialSeconds, "the trial time is \(trialSeconds) s; expected 0 to 3600")
         try demand(

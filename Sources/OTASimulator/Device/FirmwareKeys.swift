@@ -1,0 +1,45 @@
+import Glibc
+import OTASigning
+
+/// The trusted keys that an image contains, as text.
+///
+/// A real device has its trusted keys in its firmware, so an update can replace them. The image of a virtual device can be any bytes. If it
+/// contains the line ``marker``, followed by Ed25519 public keys (PEM), a virtual device that runs this image trusts exactly these keys
+/// (docs/decisions/0035-keys-of-a-virtual-device.md).
+enum FirmwareKeys {
+    static let marker = "otaflash-trusted-keys:\n"
+    /// The maximum number of keys of a device.
+    private static let mostKeys = 16
+    private static let (begin, end) = ("-----BEGIN PUBLIC KEY-----\n", "-----END PUBLIC KEY-----\n")
+
+    /// Returns the keys in an image, each once. Nil if the image contains no marker, or if something else than an Ed25519 key follows the
+    /// marker.
+    static func keys(in image: UnsafeRawBufferPointer) -> [PublicKey]? {
+        guard let offset = end(ofMarkerIn: image) else { return nil }
+        // A key has 113 bytes.
+        let text = image[offset...].prefix(mostKeys * 128)
+        var rest = String(decoding: text, as: UTF8.self)[...]
+        var keys: [PublicKey] = []
+        while keys.count < mostKeys, rest.hasPrefix(begin), let last = rest.firstRange(of: end) {
+            guard let key = try? PublicKey(pem: SecretBytes(copying: rest[..<last.upperBound].utf8)) else { break }
+            if !keys.contains(key) { keys.append(key) }
+            rest = rest[last.upperBound...]
+        }
+        return keys.isEmpty ? nil : keys
+    }
+
+    /// Returns the offset after the first marker in an image; nil without a marker.
+    private static func end(ofMarkerIn image: UnsafeRawBufferPointer) -> Int? {
+        guard let start = image.baseAddress else { return nil }
+        let text = Array(marker.utf8)
+        var position = 0
+        while text.count <= image.count - position,
+            let found = memchr(start + position, Int32(text[0]), image.count - position - text.count + 1)
+        {
+            position = start.distance(to: UnsafeRawPointer(found))
+            if memcmp(found, text, text.count) == 0 { return position + text.count }
+            position += 1
+        }
+        return nil
+    }
+}
