@@ -87,11 +87,16 @@ struct BundleShelf: Sendable {
         } catch let error as FleetError {
             throw .refused(error)
         } catch {
-            let text = (error as? VerificationError)?.context ?? "\(error)"
+            let verification = error as? VerificationError
+            let hint =
+                verification?.code == .tooFewSignatures
+                ? "add the missing signatures to the bundle (otaflash sign BUNDLE --key KEY.pem --force), and publish it again"
+                : "add the signer's public key to the trusted keys of this gateway, and restart it"
             throw .refused(
                 FleetError(
-                    .badRelease, "this gateway refuses the bundle of the release \(release.id): \(text)",
-                    hint: "add the signer's public key to the trusted keys of this gateway, and restart it"))
+                    .badRelease,
+                    "this gateway refuses the bundle of the release \(release.id): \(verification?.context ?? "\(error)")",
+                    hint: hint))
         }
     }
 }

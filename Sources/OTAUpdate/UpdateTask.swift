@@ -113,6 +113,19 @@ public struct UpdateOptions: Sendable, Equatable {
     /// again if the device never lists their image number, and the other images of the push run. Only SMP uses this value.
     package var deliveredImages: [Int: [UInt8]] = [:]
 
+    /// Checks that a version that is lower than the running version may be installed.
+    ///
+    /// - Parameters:
+    ///   - context: the description of the versions.
+    ///   - policy: the path of the policy of the trusted keys that refuses it; nil: no policy refuses it.
+    /// - Throws: `downgrade`.
+    package func checkDowngrade(_ context: String, _ policy: String?) throws(UpdateError) {
+        if let policy {
+            throw UpdateError(.downgrade, "\(context), and \(policy) refuses it", remedy: .policy(path: policy))
+        }
+        if refusesDowngrade { throw UpdateError(.downgrade, context) }
+    }
+
     public init(
         resume: Resume = .automatic, ending: Ending = .confirm, refusesDowngrade: Bool = false,
         acceptsUncheckedTarget: Bool = false, isDryRun: Bool = false, onlyConfirms: Bool = false,

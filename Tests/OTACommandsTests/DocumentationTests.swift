@@ -61,7 +61,8 @@ import Testing
             name: "docs/command-line.md",
             blocks: [
                 .synopsis("otaflash keygen NAME"), .synopsis("otaflash simulate create NAME"),
-                .notRun("$ cat ~/.config", .noCommand), .notRun("otaflash: error [untrusted-key]:", .noCommand),
+                .notRun("$ cat ~/.config", .noCommand), .notRun("$ cat ~/.config", .noCommand),
+                .notRun("otaflash: error [untrusted-key]:", .noCommand),
                 .notRun(#"{"schema""#, .noCommand), .notRun(#"{"event""#, .noCommand),
                 .synopsis("otaflash gatt services"),
             ]),
@@ -110,7 +111,6 @@ import Testing
                     ["fleet clean": "fleet clean; kill $gateway $controller; wait $gateway $controller; kill $server"]),
             ]),
         Page(
-        Page(
             name: "docs/key-rotation.md",
             blocks: [
                 .run("otaflash keygen old"),
@@ -133,6 +133,7 @@ import Testing
                     "otaflash push thief.otaf --device sim:kitchen --trust",
                     ["retired/old.pub.pem": refused("retired/old.pub.pem", "untrusted-by-device")]),
             ]),
+        Page(
             name: "docs/mcuboot.md",
             blocks: [
                 .run("{ head -c 512 /dev/zero"), .run("otaflash keygen release"),
@@ -255,13 +256,6 @@ import Testing
             ]),
     ]
 
-    /// The imgtool that scripts/setup installs.
-    private static let imgtool = FilePath(PythonEnvironment.python).removingLastComponent().appending("imgtool").string
-
-    /// Creates the virtual devices in place of the devices of docs/smp.md.
-    private static let devicesWithSMP = """
-        for device in radio network line; do
-            otaflash simulate create $device --protocol smp --product nrf52840dk --version 1.0.0
     /// The end of a command `status --device` that fails unless the device `kitchen` trusts exactly one key, this one.
     private static func runs(_ key: String) -> String {
         """
@@ -281,6 +275,13 @@ import Testing
         """
 
     /// Makes a token, and programs in place of the tools of cloud services. The programs accept only the documented arguments. Their answers
+    /// The imgtool that scripts/setup installs.
+    private static let imgtool = FilePath(PythonEnvironment.python).removingLastComponent().appending("imgtool").string
+
+    /// Creates the virtual devices in place of the devices of docs/smp.md.
+    private static let devicesWithSMP = """
+        for device in radio network line; do
+            otaflash simulate create $device --protocol smp --product nrf52840dk --version 1.0.0
     /// have the encodings of the real tools.
     private static let tokenAndServices = #"""
         mkdir tokens bin

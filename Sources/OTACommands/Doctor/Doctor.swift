@@ -48,7 +48,11 @@ struct Doctor: Command {
             keys = store.imageKeys.map(\.id)
             let places = trust.paths.map(\.string).joined(separator: ", ")
             let names = keys.map { id in "\(id)" + (store.scope(of: id).map { " (\($0) only)" } ?? "") }
-            checks.append(.ok("trust", "\(names.joined(separator: ", ")); from \(places)"))
+            let policy = "\(store.policy)"
+            checks.append(
+                .ok(
+                    "trust",
+                    "\(names.joined(separator: ", ")); from \(places)\(policy.isEmpty ? "" : "; policy: \(policy)")"))
         } catch {
             keys = []
             let failure = Failure(error, in: invocation)

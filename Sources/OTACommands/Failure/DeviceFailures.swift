@@ -191,7 +191,14 @@ extension Failure {
                 "confirm the update on the device, for example with a button; or, if its firmware limits the increase of the "
                     + "security counter, sign with a lower --counter; then run: \(again)"
             )
-        case .downgrade: return (.refused, "to install the lower version, omit \(PushFlag.noDowngrade.argument)")
+        case .downgrade:
+            if case .policy(let path) = error.remedy {
+                return (
+                    .refused,
+                    "if this downgrade is intended, remove the line 'downgrade = refuse' in \(Shell.quoted(path))"
+                )
+            }
+            return (.refused, "to install the lower version, omit \(PushFlag.noDowngrade.argument)")
         case .inTrial where error.isMarkedForBoot:
             var update = invocation
             update.file = "FILE"
@@ -349,10 +356,6 @@ extension Failure {
         "the device demands pairing: enter its six-digit passkey at the prompt, or run: \(withPasskey(again))"
     }
 
-    private static func withPasskey(_ line: String) -> String {
-        line.contains(" --passkey ") ? line : "\(line) --passkey NNNNNN"
-    }
-}
     /// Returns the hint for a bundle without a signature by the device's keys. A key that is not trusted here may be replaced or stolen, so
     /// the hint does not suggest to sign with it.
     private static func signatureAdvice(_ error: UpdateError, _ invocation: Invocation) -> String {
@@ -371,3 +374,7 @@ extension Failure {
         return "add a signature by a key that the device trusts\(names): \(sign)"
     }
 
+    private static func withPasskey(_ line: String) -> String {
+        line.contains(" --passkey ") ? line : "\(line) --passkey NNNNNN"
+    }
+}

@@ -63,6 +63,11 @@ extension Failure {
                 .malformed,
                 "each line must be 'product = NAME, NAME', 'format = bundle' or 'format = mcuboot', or a comment with #"
             )
+        case .badTrustPolicy:
+            (
+                .malformed,
+                "each line must be 'signatures = N' with N from 1 to 4, or 'downgrade = refuse', or a comment with #"
+            )
         case .keyIDConflict:
             (.malformed, "one of the two keys is forged: remove it, and get the correct key from its owner")
         case .noTrustedKey: (.refused, "give the signer's public key: --trust KEY.pub.pem")
@@ -163,6 +168,8 @@ extension Failure {
             return "sign it with your own key (otaflash keygen NAME); to accept the demo key in a test: \(allowed)"
         case .wrongProduct, .wrongHardware, .counterTooLow, .requiresNewer:
             return "show the target of the file: \(inspect)"
+        case .tooFewSignatures where invocation.hasImages:
+            return "an MCUboot image has only one signature: sign the image into a bundle with several keys"
         case .tooFewSignatures:
             let sign = Invocation(command: "sign", file: invocation.file ?? "BUNDLE").line(
                 adding: "--key KEY.pem --force")
@@ -173,6 +180,7 @@ extension Failure {
             return
                 "devices with the previous release would refuse the bundle: sign the image again with the same or a higher --counter"
         case .noCommonSigner:
+            let sign = Invocation(command: "sign", file: invocation.file ?? "BUNDLE").line(adding: "--key KEY --force")
             return
                 "if the previous key is not stolen, add its signature: \(sign); otherwise compare with the release that both keys signed "
                 + "(docs/key-rotation.md)"

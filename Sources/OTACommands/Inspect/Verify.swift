@@ -69,8 +69,7 @@ struct Verify: Command {
     var previous: String?
 
     @Option(
-        help: ArgumentHelp(
-            "The number of different trusted keys that must have signed the file, 1 to 4; default: 1.", valueName: "n"),
+        help: ArgumentHelp(TrustOptions.signaturesHelp, valueName: "n"),
         transform: WholeNumber.in(1...4))
     var signatures: Int?
 
@@ -155,11 +154,9 @@ struct Verify: Command {
             }
             do throws(VerificationError) { _ = try update.verified(by: verifier) } catch {
                 guard error.code == .tooFewSignatures else { throw error }
-                var failure = Failure(error, in: invocation)
-                failure.hints = [
-                    "an MCUboot image has only one signature: omit --signatures, or sign the image into a bundle with several keys"
-                ]
-                throw failure
+                var invocation = invocation
+                invocation.hasImages = true
+                throw Failure(error, in: invocation)
             }
             return VerifyAnswer(
                 images.map { PackagedImage($0, verifier.report(on: $0.file)) }, file: StandardFile.title(of: file))
@@ -198,7 +195,10 @@ struct Verify: Command {
                     "--previous compares bundles, and \(title) is not a bundle",
                     hint: "give the bundle of the previous release")
             }
-            previous = try Verifier(trust: trust, policy: TrustPolicy(allowsDemoKey: allowDemoKey)).verify(signed)
+            // The previous bundle is not installed. It can be older than the policy.
+            previous = try Verifier(trust: trust.withoutPolicy, policy: TrustPolicy(allowsDemoKey: allowDemoKey))
+                .verify(
+                    signed)
         } catch {
             throw failure(error, ofPrevious: name)
         }
@@ -245,7 +245,7 @@ extension Verify {
             failure.hints = [
                 "if that key was replaced, compare with the release that both keys signed (docs/key-rotation.md)",
                 "if you trust the signer of the previous bundle, give its public key too: "
-                    + completed.line(adding: "--trust KEY.pub.pem")
+                    + completed.line(adding: "--trust KEY.pub.pem"),
             ]
         case .demoKey:
             failure.hints = ["to accept the demo key in a test: \(completed.line(adding: "--allow-demo-key"))"]

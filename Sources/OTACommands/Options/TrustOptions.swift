@@ -17,7 +17,8 @@ package struct TrustOptions: ParsableArguments {
                 + "separated by ':'; if $OTAFLASH_TRUST is not set, the folder ~/.config/otaflash/trust. A key is trusted for all "
                 + "bundles and MCUboot images, unless a text file KEY.pub.pem.scope is next to KEY.pub.pem. That file has at most one line "
                 + "of each kind: 'product = NAME, NAME' (trusted only for bundles of these products, and for no MCUboot image); 'format = "
-                + "bundle' (only for bundles) or 'format = mcuboot' (only for MCUboot images).",
+                + "bundle' (only for bundles) or 'format = mcuboot' (only for MCUboot images). A text file \(FolderPolicy.name) in the folder "
+                + "of the keys is for all updates: 'signatures = N' (N trusted keys must have signed) and 'downgrade = refuse'.",
             valueName: "path"),
         completion: .file())
     var trust: [String] = []
@@ -26,6 +27,11 @@ package struct TrustOptions: ParsableArguments {
     static let demoKeyHelp =
         "Accept a file that only the demo key of otaflash has signed, if --trust contains the demo key. The private demo key is "
         + "published, so anyone can sign with it. Default: refuse such a file."
+
+    /// The help of `--signatures`.
+    static let signaturesHelp =
+        "The number of different trusted keys that must have signed the file, 1 to 4; default: 1. A file \(FolderPolicy.name) in the folder of "
+        + "the trusted keys can require more."
 
     /// The values of `--trust`. Hints repeat them in the command line that they show.
     package var given: [String] { trust }
@@ -79,7 +85,8 @@ package struct TrustOptions: ParsableArguments {
         }
     }
 
-    /// Loads the trusted keys at the given paths, and warns about a sample key of MCUboot, because its private key is public.
+    /// Loads the trusted keys at the given paths. Warns about each file in a folder that cannot be used, and about a sample key of MCUboot,
+    /// because its private key is public.
     ///
     /// - Parameter filesAreChosen: true if the user named the paths in the current command.
     /// - Throws: `KeyError`.
@@ -92,6 +99,10 @@ package struct TrustOptions: ParsableArguments {
             console.warn(
                 "the trusted key \(key.id) is a sample key of MCUboot: its private key is public, so everybody can sign with it",
                 hint: "remove it from the trusted keys, unless the device is only for tests")
+        for error in store.unusable {
+            let failure = Failure(error, in: Invocation(command: ""))
+            console.warn("a key is not trusted: \(failure.message)", hint: failure.hint)
+        }
         }
         console.debug("trusted: \(ids); from \(paths.map(\.string).joined(separator: ", "))")
         return store

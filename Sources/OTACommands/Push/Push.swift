@@ -51,6 +51,9 @@ struct Push: DeviceCommand {
     @OptionGroup var targets: PushTargets
     @OptionGroup var trust: TrustOptions
 
+    @Option(help: ArgumentHelp(TrustOptions.signaturesHelp, valueName: "n"), transform: WholeNumber.in(1...4))
+    var signatures: Int?
+
     @Option(
         help: ArgumentHelp(
             "A bundle or an image that the device may run now, or a folder (only its bundles are used); repeatable. If the "
@@ -87,6 +90,7 @@ struct Push: DeviceCommand {
 
     var invocation: Invocation {
         var invocation = Invocation(command: Self.name, file: file, target, trust: trust.trust)
+        if let signatures { invocation.options += ["--signatures", "\(signatures)"] }
         invocation.options += given.map(\.argument) + base.flatMap { ["--base", $0] }
         if targets.areMany {
             invocation.device = nil
@@ -111,7 +115,8 @@ struct Push: DeviceCommand {
             trust: store,
             policy: TrustPolicy(
                 allowsDemoKey: flags.contains(.allowDemoKey)
-                    || (!addresses.isEmpty && addresses.allSatisfy(\.isSimulated))))
+                    || (!addresses.isEmpty && addresses.allSatisfy(\.isSimulated)),
+                minimumSigners: signatures ?? 1))
         let update = try accepted(read, verifier)
         warn(of: update, console)
         guard !targets.areMany else {
@@ -162,12 +167,12 @@ struct Push: DeviceCommand {
     private func invocation(for update: VerifiedUpdate, _ store: TrustStore) -> Invocation {
         var invocation = invocation
         let trusted = trust.trust.flatMap { ["--trust", $0] }
+        invocation.trustedKeys = store.imageKeys.map(\.id)
         guard case .bundle(let bundle) = update else {
             invocation.hasImages = true
             invocation.acceptingDevice = ["--protocol", "smp", "--product", "demo", "--version", "0.0.0"] + trusted
             return invocation
         }
-        invocation.trustedKeys = store.imageKeys.map(\.id)
         guard let name = invocation.virtualDevice else { return invocation }
         let manifest = bundle.manifest
         // `acceptingDevice` uses SMP if the user's virtual device uses SMP and the image is an MCUboot image. A device with SMP boots only
@@ -211,7 +216,7 @@ struct Push: DeviceCommand {
         let paths = base.isEmpty ? BaseImages.defaultPaths : base.map { FilePath($0) }
         let isLate = { limit.map { usedTime() >= $0 } ?? false }
         let bases = BaseImages(
-            in: paths, areChosen: !base.isEmpty, note: { console.note($0) }, isStopped: isLate)
+            in: paths, areChosen: !base.isEmpty, note: { console.warn($0) }, isStopped: isLate)
         if let limit, isLate() {
             throw UpdateError(
                 .timedOut, "the search for bases was not finished after \(limit.components.seconds) s")

@@ -121,6 +121,7 @@ struct RolloutCreate: Command {
     var controller: [String] = []
 
     @OptionGroup var signing: SigningOptions
+    @OptionGroup var trust: TrustOptions
     @OptionGroup var store: StoreOptions
     @OptionGroup(title: "Output options") var options: OutputOptions
 
@@ -146,6 +147,7 @@ struct RolloutCreate: Command {
         return try await self.store.withStore { store in
             let controllers = named.isEmpty ? [try await defaultController(in: store)] : named
             let release = try await signedRelease(id, by: signer, isAlone, operators, in: store)
+            try await checkPolicy(release.value, in: store, console)
             if !allowDowngrade, let running = selected.running, running.isOnly(above: release.value.version) {
                 throw Failure.usage(
                     "--select running=\(running) selects only devices with a newer version than the release, "
@@ -229,6 +231,25 @@ struct RolloutCreate: Command {
                     + "\(signer.publicKey.id) is the key of another operator, give the public keys of all operators: --operators "
                     + "KEY.pub.pem")
         }
+    }
+
+    /// Checks the release and `--allow-downgrade` against the policy of the trusted keys of this machine. Gateways have the same policy if
+    /// they have the same trust folder. Without trusted keys, there is no policy.
+    private func checkPolicy(_ release: FleetRelease, in store: some FleetStore, _ console: Console) async throws {
+        let trusted: TrustStore
+        do throws(KeyError) { trusted = try trust.store(console) } catch {
+            guard error.code == .noTrustedKey else { throw error }
+            return
+        }
+        if allowDowngrade, let policy = trusted.policy.downgradeRefusal {
+            throw Failure(
+                "downgrade", .refused, "--allow-downgrade permits lower versions, and \(policy) refuses them",
+                hint: "omit --allow-downgrade; or, if downgrades are intended, remove the line 'downgrade = refuse'")
+        }
+        guard trusted.policy.requiredSignatures != nil, let bundle = try await store.object(release.bundleDigest) else {
+            return
+        }
+        _ = try Verifier(trust: trusted).verify(SignedBundle(parsing: bundle))
     }
 
     /// The keys of `--controller`.

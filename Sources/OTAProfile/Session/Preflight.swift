@@ -128,9 +128,8 @@ struct Preflight {
     private func checkVersion(_ device: DeviceSnapshot) throws(UpdateError) -> UpdateProgress? {
         guard device.version.takesPrecedence(over: manifest.version) else { return nil }
         let (version, running) = ("\(manifest.version)", "\(device.version)")
-        guard !options.refusesDowngrade else {
-            throw UpdateError(.downgrade, "version \(version) is lower than \(running), the running version")
-        }
+        try options.checkDowngrade(
+            "version \(version) is lower than \(running), the running version", bundle.downgradeRefusal)
         return .downgrade(version: version, running: running)
     }
 

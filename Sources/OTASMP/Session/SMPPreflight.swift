@@ -49,10 +49,9 @@ struct SMPPreflight {
         guard let running = list.running(image.number),
             let theirs = SMPVersion(running.version), SMPVersion(image.verified.image.version) < theirs
         else { return nil }
-        guard !push.options.refusesDowngrade else {
-            throw UpdateError(
-                .downgrade, "version \(image.version) is lower than \(running.version), the running version")
-        }
+        try push.options.checkDowngrade(
+            "version \(image.version) is lower than \(running.version), the running version",
+            image.verified.downgradeRefusal)
         return .downgrade(version: image.version, running: running.version)
     }
 

@@ -47,6 +47,7 @@ public struct KeyError: Error, Sendable, Equatable {
         case trustPermissions = "trust-permissions"
         case relativeTrustPath = "relative-trust-path"
         case badTrustScope = "bad-trust-scope"
+        case badTrustPolicy = "bad-trust-policy"
         case keyIDConflict = "key-id-conflict"
         case noTrustedKey = "no-trusted-key"
     }

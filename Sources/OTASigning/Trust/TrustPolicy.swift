@@ -83,10 +83,15 @@ public struct TrustPolicy: Sendable, Equatable {
         guard allowsDemoKey || signers.contains(where: { $0 != DemoKey.id }) else {
             throw VerificationError(.demoKey, "signed only with the demo key, whose private key is public")
         }
-        let counted = Set(allowsDemoKey ? signers : signers.filter { $0 != DemoKey.id })
-        guard counted.count >= minimumSigners else {
+        let count = counted(signers).count
+        guard count >= minimumSigners else {
             throw VerificationError(
-                .tooFewSignatures, "signed by \(counted.count) of the \(minimumSigners) required trusted keys")
+                .tooFewSignatures, "signed by \(count) of the \(minimumSigners) required trusted keys")
         }
+    }
+
+    /// Returns the signers that count: all, or without `allowsDemoKey` all but the demo key.
+    func counted(_ signers: [KeyID]) -> Set<KeyID> {
+        Set(allowsDemoKey ? signers : signers.filter { $0 != DemoKey.id })
     }
 }

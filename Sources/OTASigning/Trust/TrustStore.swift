@@ -9,8 +9,13 @@ public struct TrustStore: Sendable {
     private var keysByID: [KeyID: ImagePublicKey] = [:]
     private var scopesByID: [KeyID: TrustScope] = [:]
     private var pathsByID: [KeyID: FilePath] = [:]
+    /// The errors of the key files and scope files in the folders that cannot be used. A key whose scope cannot be used is not trusted.
+    public private(set) var unusable: [KeyError] = []
 
-    /// Creates a store of these keys, without scopes. `keys` may contain the same key twice.
+    /// The conditions of all folders from which a key was loaded. For each condition, the strictest one applies, to every file.
+    public private(set) var policy = FolderPolicy()
+
+    /// Creates a store of these keys, without scopes and without a policy. `keys` may contain the same key twice.
     ///
     /// - Throws: `key-id-conflict` if two different keys have the same ID.
     public init(_ keys: some Sequence<PublicKey>) throws(KeyError) {
@@ -24,10 +29,14 @@ public struct TrustStore: Sendable {
         for key in keys { try add(key, nil) }
     }
 
-    /// Loads key files. A path can name a key file, or a folder with key files `*.pub.pem`.
+    /// Loads key files. A path can name a key file, or a folder with key files `*.pub.pem`. A key file in a folder that cannot be used, or
+    /// whose scope file cannot be used, does not stop the other keys: its error is in `unusable`.
     ///
     /// A scope file limits its key (``TrustScope``). If a key file is a symbolic link, both the scope file next to the link and the scope
     /// file next to the link's target apply. If both exist, they must be equal.
+    ///
+    /// The policies of all folders apply: of each folder that `paths` names, and of the folder of each key file and of its link's target
+    /// (``FolderPolicy``).
     ///
     /// - Parameter filesAreChosen: whether the user named the paths in the current command. If true, `OwnedPath` does not check a key file
     ///   that `paths` names, because the user has chosen this file. The only condition is then that the modes of the key file and of its
@@ -35,20 +44,41 @@ public struct TrustStore: Sendable {
     ///   folder.
     /// - Throws: `no-such-file`; `trust-permissions` for a path that users other than root and the caller can change (`OwnedPath`);
     ///   `relative-trust-path` for a path through `/proc`; `no-trusted-key` if no key was found; `key-id-conflict`; `bad-trust-scope` for a
-    ///   scope file that is malformed, has no key file, or differs from another scope file of the key; the errors of
+    ///   scope file that is malformed, has no key file, or differs from another scope file of the key; `bad-trust-policy`; the errors of
     ///   `KeyFile.publicKey(at:)`.
     public init(paths: [FilePath], filesAreChosen: Bool = false) throws(KeyError) {
+        var excluded: Set<KeyID> = []
         for path in paths {
             guard try SmallFile(path).isFolder else {
-                try load(path, isChosen: filesAreChosen)
+                try add(
+                    Self.key(at: path, isChosen: filesAreChosen), Self.scopes(of: path, isChosen: filesAreChosen),
+                    from: path)
+                try addPolicies(of: path, isChosen: filesAreChosen)
                 continue
             }
             try OwnedPath.check(path)
+            try addPolicy(in: path, isChosen: false)
             for name in try TrustFolder.keyFiles(in: path) {
-                try load(path.appending(name), isChosen: false)
+                let file = path.appending(name)
+                let key: ImagePublicKey
+                do throws(KeyError) { key = try Self.key(at: file, isChosen: false) } catch {
+                    unusable.append(error)
+                    continue
+                }
+                let scopes: [TrustScope]
+                do throws(KeyError) { scopes = try Self.scopes(of: file, isChosen: false) } catch {
+                    unusable.append(error)
+                    excluded.insert(key.id)
+                    continue
+                }
+                try add(key, scopes, from: file)
+                try addPolicies(of: file, isChosen: false)
             }
         }
+        // Another file can contain the same key without a scope file. The key would then be trusted without its limit.
+        for id in excluded { keysByID[id] = nil }
         guard !keysByID.isEmpty else {
+            if let error = unusable.first { throw error }
             let places = paths.map(\.string).joined(separator: ", ")
             throw KeyError(.noTrustedKey, places.isEmpty ? "no trusted key" : "no trusted key in \(places)")
         }
@@ -86,16 +116,43 @@ public struct TrustStore: Sendable {
         }
     }
 
-    private mutating func load(_ path: FilePath, isChosen: Bool) throws(KeyError) {
-        let key = try Self.guarded(path, isChosen: isChosen).publicKey()
-        // If `path` is a symbolic link, the scope file next to the link's target also applies. Without this rule, a user who loads the key
-        // through a link in another folder would use the key without its limit.
-        var scopes: [TrustScope] = []
-        for name in try OwnedPath.names(of: path) {
-            if let scope = try Self.scope(beside: name, isChosen: isChosen) { scopes.append(scope) }
-        }
+    private mutating func add(
+        _ key: ImagePublicKey, _ scopes: [TrustScope], from path: FilePath
+    ) throws(KeyError) {
         try add(key, scopes.first, from: path)
         for scope in scopes.dropFirst() { try add(key, scope, from: path) }
+    }
+
+    /// Adds the policies of the folder of a key file and, if this file is a symbolic link, of the folder of its target.
+    private mutating func addPolicies(of key: FilePath, isChosen: Bool) throws(KeyError) {
+        for name in try OwnedPath.names(of: key) { try addPolicy(in: name.folder, isChosen: isChosen) }
+    }
+
+    private mutating func addPolicy(in folder: FilePath, isChosen: Bool) throws(KeyError) {
+        guard let path = FolderPolicy.path(in: folder) else { return }
+        let text = try Self.guarded(path, isChosen: isChosen).contents()
+        policy.add(try FolderPolicy(parsing: text.withUnsafeBytes { Array($0) }, of: path))
+    }
+
+    /// Returns the store without its policy, for a file that is only compared and not installed.
+    package var withoutPolicy: TrustStore {
+        var store = self
+        store.policy = FolderPolicy()
+        return store
+    }
+
+    private static func key(at path: FilePath, isChosen: Bool) throws(KeyError) -> ImagePublicKey {
+        try guarded(path, isChosen: isChosen).publicKey()
+    }
+
+    /// Returns the scopes of the key in a file. If `path` is a symbolic link, the scope file next to the link's target also applies.
+    /// Without this rule, a user who loads the key through a link in another folder would use the key without its limit.
+    private static func scopes(of path: FilePath, isChosen: Bool) throws(KeyError) -> [TrustScope] {
+        var scopes: [TrustScope] = []
+        for name in try OwnedPath.names(of: path) {
+            if let scope = try scope(beside: name, isChosen: isChosen) { scopes.append(scope) }
+        }
+        return scopes
     }
 
     private static func scope(beside key: FilePath, isChosen: Bool) throws(KeyError) -> TrustScope? {

@@ -11,9 +11,14 @@ public struct VerifiedBundle: Sendable {
     /// The SHA-256 of the envelope (manifest and signatures).
     public let envelopeDigest: SHA256Digest
 
-    init(bundle: SignedBundle, signatures: [SignatureReport]) {
+    /// The path of the policy that refuses a version that is lower than the running one (``FolderPolicy``). Nil means that no policy
+    /// refuses it.
+    public let downgradeRefusal: String?
+
+    init(bundle: SignedBundle, signatures: [SignatureReport], downgradeRefusal: String?) {
         self.bundle = bundle
         self.signatures = signatures
+        self.downgradeRefusal = downgradeRefusal
         manifestDigest = SHA256.digest(of: bundle.envelope.manifestBytes)
         envelopeDigest = SHA256.digest(of: bundle.envelope.bytes)
     }
@@ -30,7 +35,9 @@ public struct VerifiedBundle: Sendable {
     ///
     /// - Throws: `wrong-image-format` if the bundle's image is not an MCUboot image; the errors of `MCUbootFile`.
     public func mcubootImage() throws(ImageError) -> VerifiedImage {
-        VerifiedImage(try MCUbootFile(parsing: image), authorization: .bundle(signers), manifest: manifest)
+        VerifiedImage(
+            try MCUbootFile(parsing: image), authorization: .bundle(signers), manifest: manifest,
+            downgradeRefusal: downgradeRefusal)
     }
 }
 

@@ -27,7 +27,14 @@ public struct VerifiedImage: Sendable {
     /// The image list of a device contains a different digest: the digest in the image's TLV.
     public let fileDigest: SHA256Digest
 
-    init(_ file: MCUbootFile, authorization: Authorization, manifest: Manifest? = nil) {
+    /// The path of the policy that refuses a version that is lower than the running one (``FolderPolicy``). Nil means that no policy
+    /// refuses it.
+    public let downgradeRefusal: String?
+
+    init(
+        _ file: MCUbootFile, authorization: Authorization, manifest: Manifest? = nil, downgradeRefusal: String?
+    ) {
+        self.downgradeRefusal = downgradeRefusal
         bytes = file.bytes
         image = file.image
         self.authorization = authorization

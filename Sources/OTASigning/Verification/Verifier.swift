@@ -1,4 +1,5 @@
 public import OTAFirmware
+internal import SystemPackage
 
 /// Verifies bundles (docs/bundle-format.md, "Signatures") and MCUboot images with the keys of a trust store and the conditions of a policy.
 public struct Verifier: Sendable {
@@ -16,8 +17,8 @@ public struct Verifier: Sendable {
     /// 2. At least one signature by a trusted key is valid, and no signature by a trusted key is invalid. A key counts as trusted only if
     ///    its scope covers the bundle.
     /// 3. The image's size and digest match the manifest.
-    /// 4. The policy accepts the bundle. This check comes last, because its error messages contain values of the manifest, and only a
-    ///    manifest with valid signatures is authentic.
+    /// 4. The policy and the policy of the trusted keys (``FolderPolicy``) accept the bundle. This check comes last, because its error
+    ///    messages contain values of the manifest, and only a manifest with valid signatures is authentic.
     ///
     /// - Throws: `unknown-critical-field`, `bad-signature`, `untrusted-key`, `key-out-of-scope`, `digest-mismatch`; the errors of the
     ///   policy.
@@ -28,7 +29,9 @@ public struct Verifier: Sendable {
             throw VerificationError(.digestMismatch, "the digest of the image does not match the signed manifest")
         }
         try policy.check(manifest, signers: signatures.signers)
-        return VerifiedBundle(bundle: bundle, signatures: signatures)
+        try trust.policy.checkCount(policy.counted(signatures.signers))
+        return VerifiedBundle(
+            bundle: bundle, signatures: signatures, downgradeRefusal: trust.policy.downgradeRefusal?.string)
     }
 
     /// Checks each signature and returns the results, in the same order as in the envelope. This method does not throw an error for an
@@ -120,7 +123,9 @@ extension Verifier {
             throw outOfScope(key.id, "the file is an MCUboot image")
         }
         try policy.check(file.image, signer: key.id)
-        return VerifiedImage(file, authorization: .signature(key.id))
+        try trust.policy.checkCount(policy.counted([key.id]))
+        return VerifiedImage(
+            file, authorization: .signature(key.id), downgradeRefusal: trust.policy.downgradeRefusal?.string)
     }
 
     /// Returns whether `signature` is a valid signature by `key`.
@@ -141,8 +146,8 @@ extension Verifier {
     /// Verifies an image like `verify(_:)`, but also accepts an image that no trusted key authorizes. Call this method only with the user's
     /// consent.
     ///
-    /// The consent overrides only the errors that `Consent.reason` lists. If `verify(_:)` accepts the image, this method returns the result
-    /// of `verify(_:)`.
+    /// The consent overrides only the errors that `Consent.reason` lists, and no policy of the trusted keys that requires signatures. If
+    /// `verify(_:)` accepts the image, this method returns the result of `verify(_:)`.
     ///
     /// - Throws: `ambiguous-image`, `no-digest`, `digest-mismatch`, `bad-signature`, `key-out-of-scope`; the errors of the policy.
     public func accept(_ file: MCUbootFile) throws(VerificationError) -> VerifiedImage {
@@ -154,7 +159,9 @@ extension Verifier {
                 throw VerificationError(.noDigest, "the image has no digest, so damage cannot be detected")
             }
             try policy.check(file.image, signer: nil)
-            return VerifiedImage(file, authorization: .consent(consent))
+            try trust.policy.checkCount([])
+            return VerifiedImage(
+                file, authorization: .consent(consent), downgradeRefusal: trust.policy.downgradeRefusal?.string)
         }
     }
 

@@ -59,9 +59,10 @@ import Testing
         #expect(error?.context.contains("missing") == true)
     }
 
-    @Test("a file that is not an Ed25519 key is refused and named in the error")
+    @Test(
+        "a file that is not an Ed25519 key is refused and named in the error, and beside a key it does not stop this key"
+    )
     func whatIsNoKeyIsAnErrorWithItsName() async throws {
-        try folder.write("one.pub.pem", first.pem().bytes)
         let pair = try await OpenSSLCommand.run("genpkey", "-algorithm", "X25519")
         try folder.write("other.pub.pem", try await OpenSSLCommand.run("pkey", "-pubout", input: pair))
         let error = #expect(throws: KeyError(.wrongAlgorithm, "")) { try TrustStore(paths: [folder.path]) }
@@ -72,6 +73,32 @@ import Testing
         unlink((folder / "other.pub.pem").string)
         _ = try folder.makeFolder("other.pub.pem")
         #expect(throws: KeyError(.notAFile, "")) { try TrustStore(paths: [folder.path]) }
+
+        try folder.write("one.pub.pem", first.pem().bytes)
+        #expect(symlink("nowhere", (folder / "third.pub.pem").string) == 0)
+        let store = try TrustStore(paths: [folder.path])
+        #expect(store.keys == [first] && store.unusable.map(\.code) == [.notAFile, .noSuchFile])
+        #expect(store.unusable.first?.context.hasPrefix("\(folder.path)/other.pub.pem: ") == true)
+        // A file that the user named is necessary.
+        #expect(throws: KeyError(.noSuchFile, "")) { try TrustStore(paths: [folder.path, folder / "third.pub.pem"]) }
+    }
+
+    @Test("a key in a folder that others can change is not trusted, and the other keys are")
+    func writableKeyBesideAnother() throws {
+        try folder.write("one.pub.pem", first.pem().bytes)
+        try folder.write("two.pub.pem", second.pem().bytes, mode: FilePermissions(rawValue: 0o666))
+        let store = try TrustStore(paths: [folder.path])
+        #expect(store.keys == [first] && store.unusable.map(\.code) == [.trustPermissions])
+    }
+
+    @Test("a key in a folder whose scope file is damaged is not trusted, also if another file has it without a scope")
+    func damagedScopeBesideAnother() throws {
+        try folder.write("one.pub.pem", first.pem().bytes)
+        try folder.write("two.pub.pem", second.pem().bytes)
+        try folder.write("two.pub.pem.scope", "produkt = demo\n".utf8)
+        try folder.write("without.pub.pem", second.pem().bytes)
+        let store = try TrustStore(paths: [folder.path])
+        #expect(store.keys == [first] && store.unusable.map(\.code) == [.badTrustScope])
     }
 
     /// Creates a trust folder with one key, in the folder `parent`.
