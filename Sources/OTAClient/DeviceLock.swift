@@ -88,13 +88,35 @@ package final class DeviceLock {
     /// - Parameter name: the name of the lock file without `.lock`. Each character except letters, digits, `.`, `-` and `_` becomes `_`.
     /// - Throws: `cannotCreate`, `invalidStateFolder`.
     static func file(_ name: String) throws(ClientError) -> FilePath {
-        var folder = Environment.runtimeFolder
-        if folder == nil { folder = try Environment.stateFolder() }
-        guard let folder else {
-            throw ClientError(.cannotCreate, "no folder for the device lock: HOME is not set")
-        }
         let name = name.map { $0.isLetter || $0.isNumber || ".-_".contains($0) ? $0 : "_" }
-        return folder.appending(String(name) + ".lock")
+        return try folder.appending(String(name) + ".lock")
+    }
+
+    /// The folder of the lock files of real devices and adapters.
+    private static var folder: FilePath {
+        get throws(ClientError) {
+            var folder = Environment.runtimeFolder
+            if folder == nil { folder = try Environment.stateFolder() }
+            guard let folder else {
+                throw ClientError(.cannotCreate, "no folder for the device lock: HOME is not set")
+            }
+            return folder
+        }
+    }
+
+    /// Creates the folder of the lock files of real devices, and checks that this user can create files in it. A push to several devices
+    /// calls this function first. Otherwise the push would fail for each device, after it has begun.
+    ///
+    /// - Throws: `cannotCreate`, `invalidStateFolder`.
+    package static func prepareFolder() throws(ClientError) {
+        let folder = try folder
+        do throws(Errno) {
+            try Folder.create(folder)
+            guard access(folder.string, W_OK | X_OK) == 0 else { throw Errno(rawValue: errno) }
+        } catch {
+            throw ClientError(
+                .cannotCreate, "cannot create the locks of the devices in \(folder): \(error)", path: folder)
+        }
     }
 
     private static func holder(_ file: FileDescriptor) -> Int32? {

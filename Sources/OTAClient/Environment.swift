@@ -50,6 +50,9 @@ package enum Environment {
         value(name).map { FilePath($0) }.flatMap { $0.isAbsolute ? $0 : nil }
     }
 
+    /// Whether the home folder exists. A service user often has a home folder that does not exist, such as `/nonexistent`.
+    package static var hasHome: Bool { home.map { access($0.string, F_OK) == 0 } ?? false }
+
     private static var home: FilePath? {
         if let home = absolute("HOME") { return home }
         guard let entry = getpwuid(getuid()), let folder = entry.pointee.pw_dir else { return nil }

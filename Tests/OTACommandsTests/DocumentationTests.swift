@@ -31,7 +31,7 @@ import Testing
         case notRun(String, _ reason: Reason)
 
         enum Reason: Sendable {
-            case noCommand, releaseTests, installTest, radioLab, scriptsOfCI
+            case noCommand, releaseTests, installTest, radioLab, scriptsOfCI, unattendedTests
         }
 
         var start: String {
@@ -254,6 +254,12 @@ import Testing
                     ["serial:/dev/ttyACM0": "'sim:recovery?pace=virtual'"]),
                 .notRun("window × image bytes", .noCommand), .run("otaflash simulate create slow"),
             ]),
+        Page(
+            name: "docs/unattended.md",
+            blocks: [
+                .notRun("sudo adduser", .unattendedTests), .notRun("systemd-analyze verify", .unattendedTests),
+                .notRun("sudo install -d -o otaflash", .unattendedTests),
+            ]),
     ]
 
     /// The end of a command `status --device` that fails unless the device `kitchen` trusts exactly one key, this one.
@@ -269,12 +275,6 @@ import Testing
         #"\#(end) --format json | jq --exit-status '.error.code == "\#(code)"'"#
     }
 
-        done
-        otaflash simulate create recovery --protocol smp --product nrf52840dk --version 1.0.0 --without marks
-
-        """
-
-    /// Makes a token, and programs in place of the tools of cloud services. The programs accept only the documented arguments. Their answers
     /// The imgtool that scripts/setup installs.
     private static let imgtool = FilePath(PythonEnvironment.python).removingLastComponent().appending("imgtool").string
 
@@ -282,6 +282,12 @@ import Testing
     private static let devicesWithSMP = """
         for device in radio network line; do
             otaflash simulate create $device --protocol smp --product nrf52840dk --version 1.0.0
+        done
+        otaflash simulate create recovery --protocol smp --product nrf52840dk --version 1.0.0 --without marks
+
+        """
+
+    /// Makes a token, and programs in place of the tools of cloud services. The programs accept only the documented arguments. Their answers
     /// have the encodings of the real tools.
     private static let tokenAndServices = #"""
         mkdir tokens bin

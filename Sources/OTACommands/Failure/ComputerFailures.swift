@@ -11,9 +11,14 @@ extension Failure {
         case .invalidStateFolder:
             self = .usage(
                 error.context, hint: Shell.export("OTAFLASH_STATE_DIR", error.path.map { [$0] } ?? []))
+        case .cannotCreate where error.path != nil && error.path == Environment.runtimeFolder:
+            self.init(
+                "cannot-create", .cannotCreate, error.context,
+                hint: "unset XDG_RUNTIME_DIR, or set it to a folder that belongs to this user")
         case .cannotCreate:
             self.init(
-                "cannot-create", .cannotCreate, error.context, hint: "set OTAFLASH_STATE_DIR to a writable folder")
+                "cannot-create", .cannotCreate, error.context,
+                hint: "set OTAFLASH_STATE_DIR to a folder that this user can write, such as /var/lib/otaflash")
         case .foreignLock:
             let path = Shell.quoted(error.path?.string ?? "FILE")
             self.init(
@@ -51,12 +56,12 @@ extension Failure {
             )
         case .badConfiguration: return (.usage, "show the options of a virtual device: otaflash simulate create --help")
         case .exists: return (.cannotCreate, "choose another name, or first remove the device: \(remove)")
+        case .folderExists: return (.cannotCreate, "choose another name for the device; or move the folder away")
         case .noSuchDevice:
             return (
                 .unavailable,
                 "list the virtual devices: otaflash simulate list; or create one: \(create); or push to sim:, which creates 'demo'"
             )
-        case .folderExists: return (.cannotCreate, "choose another name for the device; or move the folder away")
         case .malformed:
             return (.malformed, "the stored device is damaged; create it again: \(remove), then \(create)")
         case .fromNewerVersion:

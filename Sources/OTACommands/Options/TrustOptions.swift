@@ -39,7 +39,12 @@ package struct TrustOptions: ParsableArguments {
     /// The hints that show how to add a trusted key to the default folder. The shell commands in the hints set the permissions explicitly.
     /// If they did not, a umask such as 002 would allow the group to write to the folder and the key. otaflash would then refuse the key.
     static var folderHints: [String] {
-        [
+        guard Environment.hasHome else {
+            return [
+                "or trust it in all commands of this user: set OTAFLASH_TRUST to a folder with the key, such as /etc/otaflash/trust"
+            ]
+        }
+        return [
             "or trust it in all commands: create the trust folder: (umask 022; mkdir -p \(quotedFolder))",
             "then add the signer's public key: install -m 644 KEY.pub.pem \(quotedFolder)/",
         ]
@@ -94,15 +99,15 @@ package struct TrustOptions: ParsableArguments {
         at paths: [FilePath], filesAreChosen: Bool, _ console: Console
     ) throws(KeyError) -> TrustStore {
         let store = try TrustStore(paths: paths, filesAreChosen: filesAreChosen)
+        for error in store.unusable {
+            let failure = Failure(error, in: Invocation(command: ""))
+            console.warn("a key is not trusted: \(failure.message)", hint: failure.hint)
+        }
         let ids = store.imageKeys.map(\.id.description).joined(separator: ", ")
         for key in store.imageKeys where MCUbootSampleKey.contains(key.id) {
             console.warn(
                 "the trusted key \(key.id) is a sample key of MCUboot: its private key is public, so everybody can sign with it",
                 hint: "remove it from the trusted keys, unless the device is only for tests")
-        for error in store.unusable {
-            let failure = Failure(error, in: Invocation(command: ""))
-            console.warn("a key is not trusted: \(failure.message)", hint: failure.hint)
-        }
         }
         console.debug("trusted: \(ids); from \(paths.map(\.string).joined(separator: ", "))")
         return store

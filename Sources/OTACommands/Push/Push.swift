@@ -106,6 +106,7 @@ struct Push: DeviceCommand {
         let begun = ContinuousClock.now
         let usedTime: @Sendable () -> Duration = { begun.duration(to: .now) }
         let addresses = try targets.areMany ? targets.addresses() : [target.address()]
+        if addresses.isEmpty || !addresses.allSatisfy(\.isSimulated) { try DeviceLock.prepareFolder() }
         try StandardFile.refuse(
             file, "push does not read standard input: to resume an interrupted update, it needs the file again",
             hint: "save it first, such as cat > update.otaf, and push that file")
@@ -166,8 +167,8 @@ struct Push: DeviceCommand {
     /// `simulate create` creates a device that accepts `update` (`Invocation.acceptingDevice`).
     private func invocation(for update: VerifiedUpdate, _ store: TrustStore) -> Invocation {
         var invocation = invocation
-        let trusted = trust.trust.flatMap { ["--trust", $0] }
         invocation.trustedKeys = store.imageKeys.map(\.id)
+        let trusted = trust.trust.flatMap { ["--trust", $0] }
         guard case .bundle(let bundle) = update else {
             invocation.hasImages = true
             invocation.acceptingDevice = ["--protocol", "smp", "--product", "demo", "--version", "0.0.0"] + trusted
