@@ -119,7 +119,7 @@ import Testing
             "--base", "1.0.0.otaf")
         #expect(run.exit == 0 && run.err.contains("no base from missing.otaf"))
         #expect(run.err.contains("Delta from 1.0.0: 5.9 kB in place of 88.3 kB"), "\(run.err)")
-        #expect(run.out.contains("The image was sent as a delta from 1.0.0: 5.9 kB at "), "\(run.out)")
+        #expect(run.out.contains("The image was sent as a delta from 1.0.0: 5.9 kB.\n"), "\(run.out)")
     }
 
     @Test("a damaged copy of the base does not hide the intact one, and a note says what to do with it")

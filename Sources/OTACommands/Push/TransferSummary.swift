@@ -82,19 +82,22 @@ struct TransferSummary: Encodable, Sendable {
         guard sentBytes > 0 else { return [] }
         let what = resumedFrom > 0 ? "Resumed at byte \(resumedFrom) of \(imageBytes); the rest" : "\(imageBytes) bytes"
         var sentence = "\(what) took \(Figures.time(seconds))"
-        if let bytesPerSecond { sentence += ": \(Figures.rate(bytesPerSecond))" }
-        let maximum = efficiency.map { ", \(Figures.decimal($0 * 100, places: 1)) % of the link's maximum" } ?? ""
-        var lines = [sentence + (encodedBytes == nil ? maximum : "") + "."]
+        // The rates of an encoded image are only in JSON. The device limits them, and the number of image bytes is not the number of sent
+        // bytes, so in a sentence they look like a contradiction.
+        if let bytesPerSecond, encodedBytes == nil {
+            let maximum = efficiency.map { ", \(Figures.decimal($0 * 100, places: 1)) % of the link's maximum" } ?? ""
+            sentence += ": \(Figures.rate(bytesPerSecond))\(maximum)"
+        }
+        var lines = [sentence + "."]
         if let encodedBytes {
             let form = base.map { "as a delta from \($0.title)" } ?? "compressed"
-            let speed = linkBytesPerSecond.map { " at \(Figures.rate($0))" } ?? ""
             if let plainBecause {
                 let reason = plainBecause.map { $0 == "-" ? " " : String($0) }.joined()
                 lines.append(
                     "The image was sent in two forms: \(form), \(Figures.bytes(encodedBytes)); the rest plain (\(reason)). "
-                        + "In all, \(Figures.bytes(sentBytes))\(speed)\(maximum).")
+                        + "In all, \(Figures.bytes(sentBytes)).")
             } else {
-                lines.append("The image was sent \(form): \(Figures.bytes(encodedBytes))\(speed)\(maximum).")
+                lines.append("The image was sent \(form): \(Figures.bytes(encodedBytes)).")
             }
         }
         let troubles = [(gaps, "gap"), (disconnects, "lost link")].filter { $0.0 > 0 }.map { Figures.count($0, $1) }
