@@ -119,7 +119,7 @@ extension GatewayName {
 }
 
 /// The result of `device reset`.
-struct DeviceResetAnswer: CommandAnswer {
+struct DeviceResetAnswer: TableAnswer {
     /// The devices with their new records.
     var devices: [FleetDevice]
     /// The devices whose record another process has changed, so that it was not replaced.
@@ -140,10 +140,11 @@ struct DeviceResetAnswer: CommandAnswer {
         ).failure
     }
 
-    var lines: [TerminalLine] {
+    func text(fitting width: Int?) -> [TerminalLine] {
         guard !devices.isEmpty else { return ["no device was reset"] }
-        return TextTable.rows(
-            ["device", "state", "groups"],
-            devices.map { [$0.id, $0.state, $0.groups.isEmpty ? "none" : $0.groups.joined(separator: ", ")] })
+        return TextTable(
+            [.identifier("device"), "state", "groups"],
+            devices.map { [$0.id, $0.state, $0.groups.isEmpty ? "none" : $0.groups.joined(separator: ", ")] }
+        ).lines(fitting: width)
     }
 }

@@ -95,14 +95,17 @@ struct FleetDevices: Command {
 }
 
 /// The result of `fleet devices`.
-struct FleetDevicesAnswer: CommandAnswer {
+struct FleetDevicesAnswer: TableAnswer {
     let devices: [FleetDevice]
 
-    var lines: [TerminalLine] {
+    func text(fitting width: Int?) -> [TerminalLine] {
         guard !devices.isEmpty else { return ["no devices"] }
         let hasObstacle = devices.contains { $0.noUpdateBecause != nil }
-        return TextTable.rows(
-            ["device", "state", "product", "version", "rollout", "gateway", "reason"]
+        return TextTable(
+            [
+                .identifier("device"), "state", "product", "version", .identifier("rollout"), .identifier("gateway"),
+                "reason",
+            ]
                 + (hasObstacle ? ["no update because"] : []),
             devices.map { device in
                 let cells = [
@@ -110,7 +113,8 @@ struct FleetDevicesAnswer: CommandAnswer {
                     device.reason,
                 ]
                 return (cells + (hasObstacle ? [device.noUpdateBecause] : [])).map { $0 ?? "-" }
-            })
+            }
+        ).lines(fitting: width)
     }
 }
 

@@ -73,18 +73,19 @@ struct FleetGateways: Command {
 }
 
 /// The result of `fleet gateways`.
-struct FleetGatewaysAnswer: CommandAnswer {
+struct FleetGatewaysAnswer: TableAnswer {
     let gateways: [FleetGateway]
 
-    var lines: [TerminalLine] {
+    func text(fitting width: Int?) -> [TerminalLine] {
         guard !gateways.isEmpty else { return ["no gateways"] }
-        return TextTable.rows(
-            ["gateway", "life", "version", "last seen", "updates", "devices", "last error"],
+        return TextTable(
+            [.identifier("gateway"), "life", "version", "last seen", "updates", "devices", "last error"],
             gateways.map {
                 [
                     $0.name, $0.life, $0.software, $0.at ?? "-", "\($0.updating) of \($0.slots)", "\($0.heard)",
                     $0.lastError ?? "-",
                 ]
-            })
+            }
+        ).lines(fitting: width)
     }
 }

@@ -127,11 +127,12 @@ struct ReleaseList: Command {
 }
 
 /// The result of `release list`.
-struct ReleaseListAnswer: CommandAnswer {
+struct ReleaseListAnswer: TableAnswer {
     let releases: [ReleaseSummary]
 
-    var lines: [TerminalLine] {
-        releases.isEmpty ? ["no releases"] : TextTable.rows(releases.map(\.cells))
+    func text(fitting width: Int?) -> [TerminalLine] {
+        guard !releases.isEmpty else { return ["no releases"] }
+        return TextTable(releases.map(\.cells), identifiers: ["release", "rollouts"]).lines(fitting: width)
     }
 }
 

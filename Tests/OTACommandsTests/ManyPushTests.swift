@@ -158,8 +158,8 @@ import Testing
             "--trust", "release.pub.pem", "--progress", "none")
         let lines = run.out.split(separator: "\n")
         #expect(run.exit == 69 && lines[0].hasPrefix("DEVICE "), "\(run.out)")
-        #expect(lines[1].hasPrefix("a (sim:a)  confirmed "), "\(lines[1])")
-        #expect(lines[3].hasPrefix("sim:x      no-such-device (exit 69)"), "\(lines[3])")
+        #expect(lines[1].hasPrefix("sim:a?pace=virtual  confirmed "), "\(lines[1])")
+        #expect(lines[3].hasPrefix("sim:x               no-such-device  –  "), "\(lines[3])")
         #expect(lines[4].hasPrefix("  no virtual device x"), "\(lines[4])")
         #expect(lines[5].hasPrefix("  hint: ") && lines[1].contains("  1.0.0 → 1.1.0  "), "\(run.out)")
         #expect(lines[6].hasPrefix("3 devices: 2 confirmed, 1 failed; "), "\(lines[6])")
@@ -437,6 +437,63 @@ import Testing
         #expect(text.contains("sim:a?pace=virtual") && text.contains("2 of 2 devices ended"), "\(text)")
         #expect(text.contains("\u{1B}[J"), "\(text)")
         #expect(text.contains("2 devices: 2 confirmed"), "\(text)")
+        #expect(text.contains("confirmed 1.1.0"), "\(text)")
+    }
+
+    /// Two boards at stable paths, as Linux names them. The ports do not exist on this machine.
+    private static let boards = ["7081", "7099"].map {
+        "serial:/dev/serial/by-id/usb-ZEPHYR_Zephyr_USB_console_8F2A3C4D5E6F\($0)-if00"
+    }
+
+    @Test("two boards at /dev/serial/by-id differ in the table, complete in a pipe and on a terminal, and in the bar")
+    func longAddresses() async throws {
+        let sandbox = try await Self.sandbox(["a"])
+        let words =
+            ["push", "fw.otaf", "--device", "sim:a?pace=virtual", "--trust", "release.pub.pem"]
+            + Self.boards.flatMap { ["--device", $0] }
+        let pipe = try await sandbox.run(words).out
+        let screen = try await sandbox.onTerminal(words).screen
+        for (board, end) in zip(Self.boards, ["7081-if00", "7099-if00"]) {
+            #expect(pipe.split(separator: "\n").contains { $0.hasPrefix("\(board)  wrong-image-format ") }, "\(pipe)")
+            #expect(screen.contains("\r\n\(board)\r\n                    wrong-image-format  "), "\(screen)")
+            #expect(screen.contains("…") && screen.contains("\(end)  "), "\(screen)")
+        }
+        // The lines of the table; the lines below a failed device contain commands and are never cut.
+        let table = try #require(screen.split(separator: "DEVICE").last).split(separator: "\r\n")
+            .filter { $0.hasSuffix(" s") }
+        #expect(table.count == 3 && table.allSatisfy { $0.count <= 80 }, "\(table)")
+    }
+
+    @Test(
+        "with more devices than lines on the terminal, the bar still shows a failed device, and the number of failures")
+    func manyRows() async throws {
+        let names = (1...24).map { "d\($0)" }
+        let sandbox = try await Self.sandbox(names, size: 1000)
+        let screen = try await sandbox.onTerminal(
+            ["push", "fw.otaf", "--trust", "release.pub.pem", "--first", "0", "--at-once", "1"]
+                + names.flatMap { ["--device", "sim:\($0)?pace=virtual"] } + ["--device", "udp:127.0.0.1:9"]
+        ).screen
+        let frames = screen.split(separator: "\u{1B}[J").filter { $0.contains("25 of 25 devices ended") }
+        let last = try #require(frames.last, "\(screen)")
+        #expect(last.contains("udp:127.0.0.1:9") && last.contains("refused: wrong image format"), "\(last)")
+        #expect(last.contains("25 of 25 devices ended, 1 failed") && last.contains("confirmed 1.1.0"), "\(last)")
+    }
+
+    @Test("a device that is never found has one error event, and one error line", arguments: ["json", "lines"])
+    func neverFound(_ style: String) async throws {
+        let sandbox = try await Self.mixedSandbox(["a"])
+        let missing = try "udp:127.0.0.1:\(Self.closedPort())"
+        let run = try await sandbox.run(
+            "push", "fw.otaf", "--device", missing, "--device", "sim:a?pace=virtual", "--trust", "release.pub.pem",
+            "--progress", style)
+        if style == "lines" {
+            let errors = run.err.split(separator: "\n").filter { $0.hasPrefix("otaflash: error: \(missing): ") }
+            #expect(errors.count == 1, "\(run.err)")
+        } else {
+            let errors = try run.events().filter { $0.event?.string == "error" && $0.device != nil }
+            #expect(errors.map { $0.device?.given?.string } == [missing], "\(run.err)")
+            #expect(errors.first?.code?.string == "no-such-device", "\(run.err)")
+        }
     }
 }
 

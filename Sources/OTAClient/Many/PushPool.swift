@@ -12,8 +12,8 @@ package struct PushPool<Value: Sendable>: Sendable {
         case progress(Int, UpdateProgress, Duration)
         /// The device could not be reached. Its push starts again later, unless the queue halts before.
         case postponed(Int, any Error)
-        /// The device was updated.
-        case ended(Int)
+        /// The push to the device succeeded.
+        case ended(Int, Value)
         /// The push to the device failed, and does not start again.
         case failed(Int, any Error)
         /// The push has ended before its first change on the device, because other devices are updated first, or because the queue has
@@ -127,7 +127,7 @@ package struct PushPool<Value: Sendable>: Sendable {
                         postponed[index] = error
                         report(.postponed(index, error))
                     case (_, .failure(let error)): report(.failed(index, error))
-                    default: report(.ended(index))
+                    case (_, .success(let value)): report(.ended(index, value))
                     }
                     if next != .again { postponed[index] = nil }
                     if hasHalted { report(.halted(index)) }

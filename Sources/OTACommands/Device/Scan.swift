@@ -65,7 +65,7 @@ struct Scan: Command {
 }
 
 /// The result of the command `scan`.
-struct ScanAnswer: CommandAnswer {
+struct ScanAnswer: TableAnswer {
     let devices: [ScannedDevice]
     let isForAll: Bool
 
@@ -73,9 +73,9 @@ struct ScanAnswer: CommandAnswer {
         case devices
     }
 
-    var lines: [TerminalLine] {
+    func text(fitting width: Int?) -> [TerminalLine] {
         let what: TerminalLine = isForAll ? "No device in range." : "No updatable device in range."
-        return devices.isEmpty ? [what] : ScannedDevice.table(devices)
+        return devices.isEmpty ? [what] : ScannedDevice.table(devices).lines(fitting: width)
     }
 }
 
@@ -121,8 +121,8 @@ final class ScanDisplay: @unchecked Sendable {
         let terminal = console.terminal
         let (rows, columns) = (StandardStream.error.rows ?? 24, StandardStream.error.columns ?? 80)
         // The table must fit on the terminal, because wrapped or scrolled lines cannot be redrawn.
-        var lines =
-            devices.isEmpty ? [] : ScannedDevice.table(devices).map { $0.clipped(to: columns - 1) }
+        var lines = devices.isEmpty ? [] : ScannedDevice.table(devices).lines(fitting: columns - 1)
+        lines = lines.map { $0.clipped(to: columns - 1) }
         if lines.count > rows - 2 { lines = Array(lines.prefix(max(0, rows - 2))) }
         console.write(
             [.eraseLines(drawnLines)] + lines.map { .line($0) } + [
@@ -140,10 +140,12 @@ final class ScanDisplay: @unchecked Sendable {
 
 extension ScannedDevice {
     /// Returns the devices as a table for the user.
-    static func table(_ devices: [ScannedDevice]) -> [TerminalLine] {
+    static func table(_ devices: [ScannedDevice]) -> TextTable {
         let hasAdapters = devices.contains { $0.adapter != nil }
-        return TextTable.rows(
-            ["NAME", "ADDRESS", "RSSI"] + (hasAdapters ? ["ADAPTER"] : []) + ["PRODUCT", "VERSION", "PROTOCOLS"],
+        return TextTable(
+            ["NAME", .identifier("ADDRESS"), "RSSI"] + (hasAdapters ? ["ADAPTER"] : []) + [
+                "PRODUCT", "VERSION", "PROTOCOLS",
+            ],
             devices.map { device in
                 [device.name ?? "–", device.address, device.rssi.map { "\($0) dBm" } ?? "–"]
                     + (hasAdapters ? [device.adapter ?? "–"] : []) + [

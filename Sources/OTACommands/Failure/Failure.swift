@@ -34,6 +34,9 @@ package struct Failure: Error, Sendable {
     /// All hints as one text, for scripts.
     package var hint: String { hints.joined(separator: "\n") }
 
+    /// The failure in a few words, for example `refused: wrong product`.
+    var short: String { "\(exit == .refused ? "refused" : "failed"): \(code.replacing("-", with: " "))" }
+
     /// Creates the failure for an invalid argument.
     package static func usage(_ message: String, hint: String) -> Failure {
         Failure("usage", .usage, message, hint: hint)

@@ -5,8 +5,10 @@ import OTAFirmware
 ///
 /// The encoded members become part of the JSON object on stdout (docs/command-line.md, "JSON results, schema 1").
 package protocol CommandAnswer: Encodable, Sendable {
-    /// The result as text. Empty if the command has already printed its result.
+    /// The complete result as text. Empty if the command has already printed its result.
     var lines: [TerminalLine] { get }
+    /// Returns the result as text for a terminal with this width in columns. The tables in it fit the width if possible.
+    func lines(fitting width: Int) -> [TerminalLine]
     /// The failure to report after the result, for example of a failed check; nil if the command succeeded.
     var failure: Failure? { get }
     /// True if the result itself encodes the member `device`, with more data than the address.
@@ -16,9 +18,23 @@ package protocol CommandAnswer: Encodable, Sendable {
 }
 
 extension CommandAnswer {
+    package func lines(fitting width: Int) -> [TerminalLine] { lines }
     package var failure: Failure? { nil }
     package var describesDevice: Bool { false }
     package var testCases: [JUnitReport.Case]? { nil }
+}
+
+/// A result with a table.
+package protocol TableAnswer: CommandAnswer {
+    /// Returns the result as text.
+    ///
+    /// - Parameter width: the width of the terminal in columns; nil: no terminal, so nothing is shortened.
+    func text(fitting width: Int?) -> [TerminalLine]
+}
+
+extension TableAnswer {
+    package var lines: [TerminalLine] { text(fitting: nil) }
+    package func lines(fitting width: Int) -> [TerminalLine] { text(fitting: width) }
 }
 
 /// The JSON object on stdout with the result of a command.

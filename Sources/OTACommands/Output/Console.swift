@@ -66,7 +66,7 @@ package struct Console: Sendable {
     func answer(_ answer: some CommandAnswer, to command: String, failure: Failure?) throws {
         answer.lines.forEach { record("result", $0.rendered(hasColours: false)) }
         switch format {
-        case .text: try printLines(answer.lines)
+        case .text: try printLines(StandardStream.output.columns.map(answer.lines(fitting:)) ?? answer.lines)
         case .json:
             let line = try object(answer, to: command, failure: failure)
             try printLines { (writer) throws(Errno) in try writer.write(line) }

@@ -79,6 +79,28 @@ package struct TerminalLine: Sendable, Equatable, ExpressibleByStringInterpolati
         return width > 0 ? line + "…" : ""
     }
 
+    /// Returns the line without its middle, at most `width` columns wide. `…` replaces the middle.
+    ///
+    /// - Parameter end: the number of columns to keep at the end; nil: the half.
+    package func shortened(to width: Int, keeping end: Int? = nil) -> TerminalLine {
+        let scalars = spans.flatMap { span in span.text.unicodeScalars.map { (scalar: $0, style: span.style) } }
+        guard columns > width || scalars.count > 4 * width else { return self }
+        guard width > 0 else { return "" }
+        func kept(_ scalars: some Sequence<(scalar: Unicode.Scalar, style: Style)>, _ room: Int) -> [Span] {
+            var (room, marks) = (room, 3 * room)
+            return scalars.prefix {
+                room -= $0.scalar.columns
+                marks -= $0.scalar.columns == 0 ? 1 : 0
+                return room >= 0 && marks >= 0
+            }.map { Span(text: String($0.scalar), style: $0.style) }
+        }
+        var last = TerminalLine("")
+        last.spans = kept(scalars.reversed(), min(end ?? (width - 1) / 2, width - 1)).reversed()
+        var first = TerminalLine("")
+        first.spans = kept(scalars, width - 1 - last.columns)
+        return first + "…" + last
+    }
+
     /// Returns the text to write. If the terminal has colours, the text contains SGR control sequences.
     package func rendered(hasColours: Bool) -> String {
         spans.map { span in
@@ -105,34 +127,4 @@ extension Unicode.Scalar {
         }
         return properties.isEmojiPresentation || Self.wide.contains { $0.contains(value) } ? 2 : 1
     }
-}
-
-/// Formats text in columns for the user.
-package enum TextTable {
-    /// Formats one line for each pair of a title and a value. The values are aligned.
-    package static func pairs(_ pairs: [(String, String)]) -> [TerminalLine] {
-        let labels = pairs.map { TerminalLine($0.0) }
-        let width = labels.map(\.columns).max() ?? 0
-        return zip(labels, pairs).map { label, pair in label.padded(to: width) + "  " + TerminalLine(pair.1) }
-    }
-
-    /// Formats a table with a line of headings. A cell that is wider than 40 columns is truncated.
-    package static func rows(_ headings: [String], _ rows: [[String]]) -> [TerminalLine] {
-        let all = ([headings] + rows).map { $0.map { TerminalLine($0).clipped(to: widestCell) } }
-        let widths = headings.indices.map { column in all.map { $0[column].columns }.max() ?? 0 }
-        return all.map { row in
-            // The last cell is not padded, so that lines do not end with spaces.
-            zip(row, widths).enumerated().reduce(TerminalLine("")) { line, cell in
-                let (index, (text, width)) = cell
-                return index == row.count - 1 ? line + text : line + text.padded(to: width) + "  "
-            }
-        }
-    }
-
-    /// Formats values that all have the same titles, such as ``pairs(_:)`` shows one of them.
-    package static func rows(_ values: [[(String, String)]]) -> [TerminalLine] {
-        rows((values.first ?? []).map(\.0), values.map { $0.map(\.1) })
-    }
-
-    private static let widestCell = 40
 }

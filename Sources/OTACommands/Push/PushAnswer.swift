@@ -83,6 +83,15 @@ struct PushAnswer: CommandAnswer {
 
     private var title: String { device.title(over: updateProtocol) }
 
+    /// The outcome in a few words, for example `confirmed 1.1.0`.
+    var end: String {
+        switch outcome {
+        case "would-update": "would be updated"
+        case "uploaded": outcome
+        default: "\(outcome.replacing("-", with: " ")) \(device.version)"
+        }
+    }
+
     private var verdict: String {
         let same = "another image with this version"
         let before = device.previousVersion.map { " (before: \($0 == device.runningVersion ? same : $0))" } ?? ""

@@ -147,11 +147,12 @@ struct VirtualDevicesAnswer: CommandAnswer {
 
     /// Returns the devices as a table for the user.
     static func table(_ devices: [Device]) -> [TerminalLine] {
-        TextTable.rows(
-            ["ADDRESS", "PROTOCOL", "PRODUCT", "VERSION", "HARDWARE", "COUNTER"],
+        TextTable(
+            [.identifier("ADDRESS"), "PROTOCOL", "PRODUCT", "VERSION", "HARDWARE", "COUNTER"],
             devices.map {
                 let own = [$0.hardware.map { "\($0)" }, $0.securityCounter.map { "\($0)" }].map { $0 ?? "-" }
                 return [$0.address, $0.updateProtocol, $0.product, $0.version] + own
-            })
+            }
+        ).lines()
     }
 }

@@ -179,10 +179,11 @@ struct RolloutList: Command {
 }
 
 /// The result of `rollout list`.
-struct RolloutListAnswer: CommandAnswer {
+struct RolloutListAnswer: TableAnswer {
     let rollouts: [RolloutSummary]
 
-    var lines: [TerminalLine] {
-        rollouts.isEmpty ? ["no rollouts"] : TextTable.rows(rollouts.map(\.cells))
+    func text(fitting width: Int?) -> [TerminalLine] {
+        guard !rollouts.isEmpty else { return ["no rollouts"] }
+        return TextTable(rollouts.map(\.cells), identifiers: ["rollout", "release"]).lines(fitting: width)
     }
 }

@@ -59,7 +59,7 @@ import Testing
                 switch $0 {
                 case .started(let index): events.append("start \(index)")
                 case .postponed(let index, _): events.append("postpone \(index)")
-                case .ended(let index): events.append("end \(index)")
+                case .ended(let index, _): events.append("end \(index)")
                 case .failed(let index, _): events.append("fail \(index)")
                 case .progress, .limited, .halted, .heldBack: break
                 }
@@ -155,7 +155,7 @@ import Testing
                 switch $0 {
                 case .started(let index): events.append("start \(index)")
                 case .heldBack(let index): events.append("hold back \(index)")
-                case .ended(let index): events.append("end \(index)")
+                case .ended(let index, _): events.append("end \(index)")
                 case .failed(let index, _): events.append("fail \(index)")
                 case .progress, .limited, .halted, .postponed: break
                 }

@@ -63,16 +63,18 @@ final class ManyProgress {
         }
     }
 
-    /// Shows the state of a device outside its session, such as `Waiting`.
-    func set(_ text: String, of index: Int) {
-        rows[index] = Row(text: text)
-        draw()
+    /// Shows that the session of a device starts later.
+    func setWaiting(_ index: Int) { set(Row(), of: index) }
+
+    /// Shows the outcome of a device that was updated. The log of a failed push then does not need its lines.
+    func setUpdated(_ outcome: String, of index: Int) {
+        consoles[index].removeRecentLog()
+        set(Row(end: .success(outcome)), of: index)
     }
 
-    /// Shows that a device was updated. The log of a failed push then does not need its lines.
-    func setUpdated(_ index: Int) {
-        consoles[index].removeRecentLog()
-        set("Ended", of: index)
+    private func set(_ row: Row, of index: Int) {
+        rows[index] = row
+        draw()
     }
 
     /// Shows at once that the push to a device failed. After a signal, all running pushes end, so their failures are not news.
@@ -81,7 +83,7 @@ final class ManyProgress {
             erase()
             consoles[index].reportDevice(failure)
         }
-        set("Failed: \(failure.code)", of: index)
+        set(Row(end: .failure(failure)), of: index)
     }
 
     /// Shows a note, which is about a device if `index` is not nil.
@@ -103,35 +105,62 @@ final class ManyProgress {
     private func draw() {
         guard console.style == .bar else { return }
         let (height, columns) = (StandardStream.error.rows ?? 24, StandardStream.error.columns ?? 80)
-        let width = min(devices.map(\.count).max() ?? 0, max(12, columns / 3))
-        // The lines must fit on the terminal, because scrolled lines cannot be redrawn. If there are more devices than lines, the devices
-        // whose update runs are shown, and as many of the other devices as fit.
-        let room = max(1, height - 2)
-        var shown = Array(devices.indices)
-        if shown.count > room { shown = Array((shown.filter { rows[$0].isActive } + shown).uniqued().prefix(room)) }
-        let lines = shown.sorted().map { index in
-            let name = TerminalLine(devices[index]).clipped(to: width).padded(to: width)
-            return (name + "  " + rows[index].line(console.terminal)).clipped(to: columns - 1)
+        let names = Self.names(of: devices, max(12, columns / 3))
+        // The lines must fit on the terminal, because scrolled lines cannot be redrawn.
+        let lines = shown(max(1, height - 2)).map { index in
+            (names[index] + "  " + rows[index].line(console.terminal)).clipped(to: columns - 1)
         }
-        let ended = rows.count { $0.isEnded }
-        let sum = TerminalLine("\(ended) of \(devices.count) devices ended", .dim).clipped(to: columns - 1)
+        let (ended, failed) = (rows.count { $0.end != nil }, rows.count { $0.failure != nil })
+        let failures = failed > 0 ? ", \(failed) failed" : ""
+        let sum = TerminalLine("\(ended) of \(devices.count) devices ended\(failures)", .dim)
+            .clipped(to: columns - 1)
         console.write([.eraseLines(drawnLines)] + lines.map { .line($0) } + [.part(sum)])
         drawnLines = lines.count
     }
 
+    /// The devices that have a line if not all of them fit: the failed ones in at most half of the lines, then those whose update runs,
+    /// then as many others as fit.
+    private func shown(_ room: Int) -> [Int] {
+        guard devices.count > room else { return Array(devices.indices) }
+        let failed = devices.indices.filter { rows[$0].failure != nil }
+        let active = devices.indices.filter { rows[$0].isActive }
+        return (failed.suffix(room / 2) + active + failed + devices.indices).uniqued().prefix(room).sorted()
+    }
+
+    /// Returns the names of the devices, all with the same width.
+    ///
+    /// The middle of a long name is omitted. If several long names have the same beginning, the end has all characters by which they differ,
+    /// if the width permits: paths such as `/dev/serial/by-id/…` differ only near their end.
+    private static func names(of devices: [String], _ longest: Int) -> [TerminalLine] {
+        let names = devices.map { TerminalLine($0) }
+        let width = min(names.map(\.columns).max() ?? 0, longest)
+        let long = zip(names, devices).filter { $0.0.columns > width }.map(\.1)
+        let similar = Dictionary(grouping: long) { $0.prefix(width / 2) }
+        let common = similar.mapValues { group in
+            group.dropFirst().reduce(group[0].count) { length, other in
+                zip(group[0].prefix(length), other).prefix { $0 == $1 }.count
+            }
+        }
+        return zip(names, devices).map { name, device in
+            let end = max((width - 1) / 2, device.count - (common[device.prefix(width / 2)] ?? 0))
+            return name.shortened(to: width, keeping: end).padded(to: width)
+        }
+    }
+
     /// The line of a device.
     private struct Row {
-        var text = "Waiting"
+        /// The result of the push to the device, as text or failure; nil if the push has not ended.
+        private(set) var end: Result<String, Failure>?
         private var phase: UpdatePhase?
         private var offset = 0
         private var total = 0
         private var rate = RateMeter()
         private var isLinkDown = false
 
-        init(text: String = "Waiting") { self.text = text }
+        init(end: Result<String, Failure>? = nil) { self.end = end }
 
         var isActive: Bool { phase != nil }
-        var isEnded: Bool { phase == nil && text != "Waiting" }
+        var failure: Failure? { if case .failure(let failure)? = end { failure } else { nil } }
 
         mutating func note(_ progress: UpdateProgress, at time: Duration) {
             switch progress {
@@ -149,7 +178,8 @@ final class ManyProgress {
         }
 
         func line(_ terminal: TerminalCapabilities) -> TerminalLine {
-            guard let phase else { return TerminalLine(text, .dim) }
+            if let failure { return TerminalLine(failure.short, .red) }
+            guard let phase else { return TerminalLine((try? end?.get()) ?? "Waiting", .dim) }
             let words = isLinkDown && phase != .restart ? "Reconnecting" : ProgressText.line(for: phase)
             guard phase == .transfer, total > 0 else { return TerminalLine("\(words) \(terminal.ellipsis)", .dim) }
             let part = Double(offset) / Double(total)

@@ -149,10 +149,13 @@ struct ManyPush {
                 case .progress(let index, let progress, let time): display.show(progress, at: time, of: index)
                 case .postponed(let index, let error):
                     let failure = Failure(error, in: single(devices[index]))
-                    display.set("Waiting", of: index)
+                    display.setWaiting(index)
                     display.note("\(failure.message); trying again later", of: index)
-                case .heldBack(let index): display.set("Waiting", of: index)
-                case .ended(let index): display.setUpdated(index)
+                case .heldBack(let index): display.setWaiting(index)
+                case .ended(let index, let result):
+                    let answer = PushAnswer(
+                        update, result, single(devices[index]), isUpload: options.ending == .uploadOnly)
+                    display.setUpdated(answer.end, of: index)
                 case .failed(let index, let error):
                     display.setFailed(Failure(error, in: single(devices[index])), of: index)
                 case .limited(let lane, let number):

@@ -3,7 +3,7 @@ import OTASigning
 import OTAUpdate
 
 /// The result of a push to several devices.
-struct ManyPushAnswer: CommandAnswer {
+struct ManyPushAnswer: TableAnswer {
     /// The result of one device.
     struct Entry: Encodable, Sendable {
         /// The address that the user gave, or with `--all` the address that the scan found.
@@ -45,6 +45,12 @@ struct ManyPushAnswer: CommandAnswer {
             try container.encodeIfPresent(answer.plan, forKey: .plan)
             try container.encodeIfPresent(answer.unchecked, forKey: .unchecked)
         }
+
+        /// The name of a Bluetooth device. The address of a virtual device already contains its name.
+        fileprivate var name: String? { answer.flatMap { $0.device.address.hasPrefix("sim:") ? nil : $0.device.name } }
+
+        /// The transfer; nil if nothing was sent.
+        fileprivate var sent: TransferSummary? { answer?.transfer.flatMap { $0.sentBytes > 0 ? $0 : nil } }
 
         var outcome: String { answer?.outcome ?? (failure == nil ? "not-started" : "failed") }
     }
@@ -102,24 +108,30 @@ struct ManyPushAnswer: CommandAnswer {
         summary = Summary(devices)
     }
 
-    var lines: [TerminalLine] {
-        let hasAdapters = devices.contains { $0.adapter != nil }
-        var table = TextTable.rows(
-            ["DEVICE"] + (hasAdapters ? ["ADAPTER"] : []) + ["RESULT", "VERSION", "TIME", "SENT", "FORM", "RATE"],
-            devices.map { entry in
-                let transfer = entry.answer?.transfer.flatMap { $0.sentBytes > 0 ? $0 : nil }
-                return [entry.answer?.device.title ?? entry.given] + (hasAdapters ? [entry.adapter ?? "–"] : []) + [
-                    entry.failure.map { "\($0.code) (exit \($0.exit.rawValue))" } ?? entry.outcome,
-                    entry.answer?.device.versions ?? "–",
-                    entry.seconds.map(Figures.time) ?? "–",
-                    (transfer?.sentBytes).map(Figures.bytes) ?? "–",
-                    transfer?.form ?? "–",
-                    transfer?.bytesPerSecond.map(Figures.rate) ?? "–",
-                ]
-            })
+    func text(fitting width: Int?) -> [TerminalLine] {
         let sum = "\(Self.number(devices.count)): \(summary.text); \(Figures.time(seconds))."
-        let headings = table.removeFirst()
-        return [headings] + zip(table, devices).flatMap { [$0] + Self.details($1) } + [TerminalLine(sum)] + warningLines
+        return table.lines(fitting: width) + [TerminalLine(sum)] + warningLines
+    }
+
+    /// A row for each device. A column without a value is omitted, and FORM if each image was sent plain.
+    private var table: TextTable {
+        let isEncoded = devices.contains { $0.sent?.encodedBytes != nil }
+        let cells: [(TextTable.Column, (Entry) -> String?)] = [
+            (.identifier("DEVICE"), \.given),
+            ("NAME", \.name),
+            ("ADAPTER", \.adapter),
+            ("RESULT", { $0.failure?.code ?? $0.outcome }),
+            ("VERSION", { $0.answer?.device.versions }),
+            ("TIME", { $0.seconds.map(Figures.time) }),
+            ("SENT", { ($0.sent?.sentBytes).map(Figures.bytes) }),
+            ("FORM", { isEncoded ? $0.sent?.form : nil }),
+        ]
+        let columns = cells.filter { column in devices.contains { column.1($0) != nil } }
+        return TextTable(
+            columns.map(\.0),
+            devices.map { entry in
+                TextTable.Row(cells: columns.map { $0.1(entry) ?? "–" }, details: Self.details(entry))
+            })
     }
 
     /// The warnings about the devices: a line for each text, with the devices that have it.
@@ -195,6 +207,7 @@ enum PushResult: CommandAnswer {
         }
     }
     var lines: [TerminalLine] { answer.lines }
+    func lines(fitting width: Int) -> [TerminalLine] { answer.lines(fitting: width) }
     var failure: Failure? { answer.failure }
     var describesDevice: Bool { answer.describesDevice }
     var testCases: [JUnitReport.Case]? { answer.testCases }

@@ -48,7 +48,8 @@ struct PushSelection {
     /// - Throws: `not-agreed` if the answer is not yes; `interrupted` after a signal.
     func ask(about devices: [ScannedDevice]) async throws {
         guard !selection.yes else { return }
-        console.write(ScannedDevice.table(devices).map { .line($0) })
+        let table = ScannedDevice.table(devices).lines(fitting: StandardStream.error.columns)
+        console.write(table.map { .line($0) })
         let number = devices.count == 1 ? "this device" : "these \(devices.count) devices"
         let answer = try await Wiring(console: console, invocation: invocation).untilSignalled {
             await TerminalQuestion.ask("Update \(number)? [y/N] ") ?? ""
