@@ -250,7 +250,7 @@ extension LinkError {
             switch error.bond {
             case .unauthenticated: .checkDevice
             case .mismatched, .unknown: .removeBond
-            case nil: nil
+            case nil: error.code == .ambiguousDevice ? .chooseDevice : nil
             }
         self.init(code, error.context, remedy: remedy)
     }

@@ -345,6 +345,8 @@ public struct UpdateError: Error, Sendable, Equatable {
         case removeBond
         /// The device pairs only without authentication. So the user must check that it is the intended device.
         case checkDevice
+        /// Several devices match the address. So the user must give the address of one of them.
+        case chooseDevice
     }
 
     public init(

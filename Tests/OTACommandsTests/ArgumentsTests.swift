@@ -28,7 +28,7 @@ import Testing
     @Test(
         "an option with one value is refused when it is repeated",
         arguments: [
-            ["status", "--device", "sim:", "--device", "sim:b"],
+            ["discard", "--device", "sim:", "--device", "sim:b"],
             ["confirm", "--device=sim:", "--device=sim:b"],
             ["status", "--device", "sim:", "--format", "json", "--format", "text"],
             ["scan", "--rssi", "-60", "--rssi", "-70"],

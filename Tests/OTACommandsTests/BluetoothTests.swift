@@ -63,7 +63,7 @@ import Testing
                 flock 9 && echo 4711 >&9 && "$0" "$@"
                 """,
                 "status", "--device", "ble:name=Virtual", "--format", "json", env: Sandbox.environment(of: world))
-            #expect(run.exit == 69)
+            #expect(run.exit == 75)
             #expect(try run.json().error?.code?.string == "device-in-use")
             #expect(try run.json().error?.message?.string?.contains("process 4711") == true)
             #expect(await world.fake?.connects == 0)

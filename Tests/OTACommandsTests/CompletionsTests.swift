@@ -61,7 +61,7 @@ import Testing
     fileprivate func completesWords(in shell: Shell) async throws {
         try await expectTab(
             [
-                "pu": "push ", "simulate cr": "simulate create ", "status --dev": "status --device ",
+                "pu": "push ", "simulate cr": "simulate create ", "confirm --dev": "confirm --device ",
                 "push --protocol sm": "push --protocol smp ", "simulate remove cel": "simulate remove cellar ",
                 "simulate serve k": "simulate serve kitchen ",
             ], in: shell)

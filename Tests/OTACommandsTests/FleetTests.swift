@@ -180,7 +180,7 @@ import Testing
     func twoGateways() async throws {
         let fleet = try await Fleet(devices: 1)
         let second = try await fleet.withGateway { try await fleet.gateway() }
-        #expect(second.exit == 69 && second.err.contains("another otaflash uses the name of the gateway desk"))
+        #expect(second.exit == 75 && second.err.contains("another otaflash uses the name of the gateway desk"))
     }
 
     @Test("the commands refuse a rollout that another operator signed")

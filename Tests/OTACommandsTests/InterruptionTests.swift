@@ -77,12 +77,12 @@ import Testing
             kill(process.value, SIGSTOP)
             for words in [["push", "fw.otaf", "--trust", "release.pub.pem"], ["status"], ["discard"]] {
                 let run = try await sandbox.run(words + ["--device", "sim:kitchen", "--format", "json"])
-                #expect(run.exit == 69)
+                #expect(run.exit == 75)
                 let error = try #require(try run.json().error)
                 #expect(error.code?.string == "device-in-use")
                 #expect(error.message?.string?.contains("process \(process.value)") == true)
             }
-            #expect(try await sandbox.run("simulate", "remove", "kitchen").exit == 69)
+            #expect(try await sandbox.run("simulate", "remove", "kitchen").exit == 75)
             kill(process.value, SIGKILL)
         }
         // The lock ended with its process.

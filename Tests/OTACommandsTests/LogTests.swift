@@ -109,7 +109,7 @@ import Testing
         let run = try await sandbox.run(
             "push", "fw.otaf", "--device", "sim:a?pace=virtual", "--device", "sim:b?pace=virtual", "--device", "sim:x",
             "--trust", "release.pub.pem", "--log", "push.log", "--verbose")
-        #expect(run.exit == 69, "\(run.err)")
+        #expect(run.exit == 79, "\(run.err)")
         let lines = try text(sandbox).split(separator: "\n").dropFirst()
         let texts = lines.compactMap { line in line.firstRange(of: ": ").map { line[$0.upperBound...] } }
         let ofAll = [
@@ -159,7 +159,7 @@ import Testing
         #expect(String(decoding: try sandbox.read(file), as: UTF8.self) == log)
 
         let several = try await sandbox.run(words + ["sim:?pace=virtual", "--device", "sim:x"])
-        #expect(several.exit == 69 && several.err.contains(hint), "\(several.err)")
+        #expect(several.exit == 79 && several.err.contains(hint), "\(several.err)")
         let own = String(decoding: try sandbox.read(file), as: UTF8.self)
         #expect(own.contains(" sim:x: no-such-device: ") && !own.contains("debug: sim:?pace=virtual: "), "\(own)")
     }

@@ -108,15 +108,18 @@ import Testing
         }
     }
 
-    @Test("a device that fails does not stop the others, and the exit code is the most serious one")
+    @Test(
+        "a device that fails does not stop the others; the exit code is 75 if the same command can help, and otherwise 79"
+    )
     func exitCodes() async throws {
         let sandbox = try await Self.sandbox(["a", "b", "c"])
         try await Self.create("lamp", sandbox, "--hardware", "7")
         let gone = "sim:b?pace=virtual&gone-at=0.5"
         let run = try await Self.push(sandbox, ["sim:a?pace=virtual", gone, "sim:missing"])
-        #expect(run.exit == 69, "\(run.err)")
+        #expect(run.exit == 79, "\(run.err)")
         let json = try run.json()
-        #expect(json.error?.code?.string == "devices-not-updated" && json.exit?.number == 69)
+        #expect(json.error?.code?.string == "devices-not-updated" && json.exit?.number == 79)
+        #expect(json.devices?[2]?.exit?.number == 69 && json.devices?[2]?.error?.code?.string == "no-such-device")
         #expect(json.summary?.confirmed?.number == 1 && json.summary?.failed?.number == 2)
         #expect(json.devices?[1]?.error?.code?.string == "link-lost" && json.devices?[1]?.exit?.number == 75)
         #expect(json.devices?[1]?.device?.given?.string == gone && json.devices?[1]?.outcome?.string == "failed")
@@ -132,6 +135,7 @@ import Testing
 
         let onlyLost = try await Self.push(sandbox, ["sim:a", "sim:c?pace=virtual&gone-at=0.5"])
         #expect(onlyLost.exit == 75)
+        #expect(onlyLost.err.contains("hint: run the same command again"), "\(onlyLost.err)")
     }
 
     /// The long connection interval ends the trial of 1 s before the confirmation arrives.
@@ -157,7 +161,7 @@ import Testing
             "push", "fw.otaf", "--device", "sim:a?pace=virtual", "--device", "sim:b?pace=virtual", "--device", "sim:x",
             "--trust", "release.pub.pem", "--progress", "none")
         let lines = run.out.split(separator: "\n")
-        #expect(run.exit == 69 && lines[0].hasPrefix("DEVICE "), "\(run.out)")
+        #expect(run.exit == 79 && lines[0].hasPrefix("DEVICE "), "\(run.out)")
         #expect(lines[1].hasPrefix("sim:a?pace=virtual  confirmed "), "\(lines[1])")
         #expect(lines[3].hasPrefix("sim:x               no-such-device  –  "), "\(lines[3])")
         #expect(lines[4].hasPrefix("  no virtual device x"), "\(lines[4])")
@@ -225,7 +229,7 @@ import Testing
         let run = try await sandbox.run(
             "push", "fw.otaf", "--device", "sim:lamp?pace=virtual", "--device", "sim:b?pace=virtual", "--trust",
             "release.pub.pem", "--at-once", "1", "--progress", style)
-        #expect(run.exit == 77, "\(run.err)")
+        #expect(run.exit == 79, "\(run.err)")
         let message = "the bundle is for demo, the device is lamp"
         guard style == "json" else {
             let lines = run.err.split(separator: "\n")
@@ -280,7 +284,7 @@ import Testing
         let sandbox = try await Self.mixedSandbox(names)
         let devices = try ["udp:127.0.0.1:\(Self.closedPort())"] + names.map { "sim:\($0)?pace=virtual" }
         let run = try await Self.push(sandbox, devices)
-        #expect(run.exit == 69, "\(run.err)")
+        #expect(run.exit == 75, "\(run.err)")
         let json = try run.json()
         #expect(json.summary?.confirmed?.number == 5 && json.summary?.failed?.number == 1)
         #expect(json.summary?.not_started?.number == 0)
@@ -307,13 +311,13 @@ import Testing
         }
     }
 
-    @Test("if all devices are missing, each has its failure, and the push ends with 69 and one next step")
+    @Test("if all devices are missing, each has its failure, and the push ends with 75 and one next step")
     func allMissing() async throws {
         let sandbox = try await Self.mixedSandbox([])
         let port = try Self.closedPort()
         let devices = (1...4).map { "udp:127.0.0.\($0):\(port)" }
         let run = try await Self.push(sandbox, devices)
-        #expect(run.exit == 69, "\(run.err)")
+        #expect(run.exit == 75, "\(run.err)")
         #expect(try run.json().summary?.failed?.number == 4)
         let hints = run.err.split(separator: "\n").filter { $0.contains("hint:") }
         #expect(hints.count == 2 && hints[1].contains("failed-push.log"), "\(run.err)")
@@ -398,10 +402,10 @@ import Testing
                     ], env: Sandbox.environment(of: world))
             }
             let several = try await push("--shared", [world.device, "sim:x"])
-            #expect(several.exit == 69, "\(several.err)")
+            #expect(several.exit == 75, "\(several.err)")
             #expect(try several.json().error?.code?.string == "device-in-use")
             let one = try await push("--exclusive", [world.device])
-            #expect(one.exit == 69, "\(one.err)")
+            #expect(one.exit == 75, "\(one.err)")
             #expect(try one.json().error?.message?.string?.contains("hci0") == true, "\(one.out)")
             let shared = try await push("--shared", [world.device])
             #expect(shared.exit == 0, "\(shared.err)")

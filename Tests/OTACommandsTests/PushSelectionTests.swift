@@ -43,11 +43,11 @@ import Testing
     }
 
     @Test(
-        "if no device matches the options, push ends with 69",
+        "if no device matches the options, push ends with 75",
         arguments: [["--running", ">=1.1.0"], ["--name", "Hall"], ["--product", "lamp"]])
     func noMatch(options: [String]) async throws {
         try await push("--yes", options[0], options[1]) { _, run in
-            #expect(run.exit == 69, "\(run.err)")
+            #expect(run.exit == 75, "\(run.err)")
             let error = try run.json().error
             #expect(error?.code?.string == "no-device-matches")
             #expect(error?.message?.string?.contains("2 other devices were found") == true, "\(run.out)")

@@ -88,9 +88,9 @@ import Testing
         let devices = ["sim:kitchen?pace=virtual", "sim:absent", "sim:lamp"]
         let words = ["push", "fw.otaf", "--trust", "release.pub.pem", "--report", "r.xml"]
         let run = try await sandbox.run(words + devices.prefix(2).flatMap { ["--device", $0] })
-        #expect(run.exit == 69, "\(run.err)")
+        #expect(run.exit == 79, "\(run.err)")
         var suite = try await suite(sandbox, "r.xml")
-        #expect(names(suite) == Array(devices.prefix(2)) && suite.properties?.exit?.string == "69")
+        #expect(names(suite) == Array(devices.prefix(2)) && suite.properties?.exit?.string == "79")
         #expect(suite.cases?[0]?.output?.string?.contains("1.1.0") == true && suite.cases?[0]?.failures?.array == [])
         #expect(suite.cases?[1]?.failures?[0]?.type?.string == "no-such-device")
         #expect(suite.cases?[1]?.failures?[0]?.text?.string?.hasPrefix("hint: ") == true)

@@ -244,16 +244,16 @@ import Testing
         }
     }
 
-    @Test("an address without a device exits with 69")
+    @Test("an address without a device exits with 75, and a path that is not a serial port with 69")
     func nobodyIsThere() async throws {
         let sandbox = try await Self.sandbox()
         let address = try await sandbox.serving(["--udp", "0"]) { address, _ in address }
         let run = try await sandbox.push(address, image: "fw.signed.bin")
-        #expect(run.exit == 69, "\(run.err)")
+        #expect(run.exit == 75, "\(run.err)")
         #expect(try run.json().error?.code?.string == "no-such-device")
-        #expect(try await sandbox.run("status", "--device", "serial:/dev/no-such-port").exit == 69)
+        #expect(try await sandbox.run("status", "--device", "serial:/dev/no-such-port").exit == 75)
         #expect(try await sandbox.run("status", "--device", "serial:/dev/null").exit == 69)
-        #expect(try await sandbox.run("status", "--device", "udp:board.invalid").exit == 69)
+        #expect(try await sandbox.run("status", "--device", "udp:board.invalid").exit == 75)
     }
 
     @Test("a second command on a serial port in use is refused with device-in-use")
@@ -270,7 +270,7 @@ import Testing
                 #expect(run.exit == 0, "\(run.err)")
             }
             let held = second.exchange(nil)
-            #expect(held?.exit == 69)
+            #expect(held?.exit == 75)
             #expect(try held?.json().error?.code?.string == "device-in-use")
         }
     }

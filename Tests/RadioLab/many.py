@@ -117,7 +117,7 @@ def many_devices_after_a_missing_one(lab):
     lab.air("set", "interval", INTERVAL, "share", 1)
     devices = lab.bumbles(4)
     push = lab.push_to(lab.bundle(SIZE), devices, before=["ble:00:AA:01:63:00:42"])
-    answer = push.done(exit_code=69)
+    answer = push.done(exit_code=75)
     assert answer["summary"]["confirmed"] == 4 and answer["summary"]["failed"] == 1, answer["summary"]
     assert answer["devices"][0]["error"]["code"] == "no-such-device", answer["devices"][0]
     for device in devices:

@@ -123,7 +123,7 @@ def smp_held(lab):
     image = lab.mcuboot(256 << 10)
     first = lab.push(image, device)
     first.reach(0.2)
-    second = lab.push(image, device).done(exit_code=69)
+    second = lab.push(image, device).done(exit_code=75)
     assert_refused(second, "device-in-use")
     assert str(first.process.pid) in second["error"]["message"], second
     assert check(first.done(), image)["disconnects"] == 0

@@ -3,7 +3,7 @@ import OTAClient
 import OTAFirmware
 import OTAUpdate
 
-/// The command `status`, which shows the status of a device.
+/// The command `status`, which shows the status of one or several devices.
 struct Status: DeviceCommand {
     static let name = "status"
     static let configuration = CommandConfiguration(
@@ -13,32 +13,67 @@ struct Status: DeviceCommand {
             A device with the GATT OTA profile also reports a partial upload, which a push of the same file resumes. A device with \
             SMP reports the image in each slot. SMP shows a partial upload only when an upload starts, so status cannot show it.
 
+            For several devices, repeat --device, list them in a file (--device-file), or let status find the Bluetooth devices \
+            in range (--all). The result is a table. A device that cannot be read does not stop the others.
+
             Example: otaflash status --device ble:AA:BB:CC:DD:EE:FF
                      otaflash status --device sim:
+                     otaflash status --device ble:AA:BB:CC:DD:EE:FF --device-file bench.txt
             """)
 
-    @OptionGroup var target: DeviceOptions
+    @OptionGroup var targets: DeviceTargets
+
+    @Flag(
+        help: ArgumentHelp(
+            "Scan for 10 s, and show all Bluetooth devices in range that can be updated. Not together with --device and --device-file."
+        ))
+    var all = false
+
     @OptionGroup(title: "Output options") var options: OutputOptions
 
-    var invocation: Invocation { Invocation(command: Self.name, target) }
+    var target: DeviceOptions { targets.one }
+    private var areMany: Bool { all || targets.areMany }
+    var device: String? { areMany ? nil : target.device }
 
-    func answer(_ console: Console) async throws -> StatusAnswer {
-        let outcome = try await Wiring(console: console, invocation: invocation)
-            .perform(.status, on: target)
-        let slots = outcome.report.device.slots
-        return StatusAnswer(
-            device: DeviceSummary(outcome), updateProtocol: outcome.report.updateProtocol,
-            slots: slots.isEmpty ? nil : slots.map { StatusAnswer.Slot($0) },
-            transfer: outcome.report.device.held.map { StatusAnswer.Transfer($0) },
-            resume: resume(outcome.report.device))
+    var invocation: Invocation {
+        guard areMany else { return Invocation(command: Self.name, target) }
+        var invocation = Invocation(command: Self.name)
+        invocation.options =
+            targets.deviceWords + (all ? ["--all"] : []) + targets.sharedWords + targets.pairing.words
+        return invocation
     }
 
-    /// Returns the command line that resumes a partial upload. If the device decodes deltas, the command line contains `--base`, so that
-    /// the push can send a delta.
-    private func resume(_ device: DeviceDescription) -> String {
-        var invocation = Invocation(command: "push", file: "BUNDLE", target)
-        if device.largestBase ?? 0 > 0 { invocation.options += ["--base", "RUNNING_BUNDLE"] }
-        return invocation.again.line()
+    func validate() throws { try targets.check(finder: all ? "--all" : nil) }
+
+    func answer(_ console: Console) async throws -> StatusResult {
+        let begun = ContinuousClock.now
+        guard areMany else {
+            let outcome = try await Wiring(console: console, invocation: invocation).perform(.status, on: target)
+            return .one(StatusAnswer(outcome, target))
+        }
+        let sessions = ManySessions(
+            task: .status, targets: targets, policy: PushQueue.Policy(),
+            end: { result in
+                if case .success(let result) = result { PushQueue.End(.success(result)) } else { .failed }
+            },
+            console: console, invocation: invocation,
+            single: { Invocation(command: Self.name, targets.options(for: $0)) },
+            usedTime: { begun.duration(to: .now) })
+        let outcomes = try await sessions.run(devices(console)) { result, device in
+            let answer = StatusAnswer(result, targets.options(for: device))
+            return "\(answer.device.version), \(answer.state)"
+        }
+        return .many(ManyStatusAnswer(outcomes, targets, invocation, interrupted: ManySessions.interruption))
+    }
+
+    /// Returns the devices of the command line, or the devices in range.
+    private func devices(_ console: Console) async throws -> [ManySessions.Device] {
+        guard all else { return try targets.addresses().map { .init($0) } }
+        var search = DeviceSearch()
+        search.reads = false
+        search.protocols = targets.session.updateProtocol.forced.map { [$0] } ?? search.protocols
+        return try await Wiring(console: console, invocation: invocation).scan(search, over: targets.adapter)
+            .assigned(to: targets.adapter).map { try .init($0) }
     }
 }
 
@@ -50,7 +85,7 @@ enum ImageDigest {
     }
 }
 
-/// The result of the command `status`.
+/// The result of the command `status` for one device.
 struct StatusAnswer: CommandAnswer {
     struct Transfer: Encodable, Sendable {
         /// The number of received bytes.
@@ -117,6 +152,36 @@ struct StatusAnswer: CommandAnswer {
     private enum CodingKeys: String, CodingKey {
         case device, slots, transfer
         case updateProtocol = "protocol"
+    }
+
+    /// - Parameter target: the options that select the device.
+    init(_ outcome: UpdateResult, _ target: DeviceOptions) {
+        let description = outcome.report.device
+        device = DeviceSummary(outcome)
+        updateProtocol = outcome.report.updateProtocol
+        slots = description.slots.isEmpty ? nil : description.slots.map { Slot($0) }
+        transfer = description.held.map { Transfer($0) }
+        // If the device decodes deltas, the command line contains `--base`, so that the push can send a delta.
+        var push = Invocation(command: Push.name, file: "BUNDLE", target)
+        if description.largestBase ?? 0 > 0 { push.options += ["--base", "RUNNING_BUNDLE"] }
+        resume = push.again.line()
+    }
+
+    /// The state of the device in a few words.
+    var state: String {
+        switch device.state {
+        case DeviceDescription.State.trial.rawValue: "on trial"
+        case _ where transfer != nil: "partial upload"
+        case DeviceDescription.State.receiving.rawValue: "receiving"
+        case DeviceDescription.State.unknown.rawValue: "not reported"
+        default: "confirmed"
+        }
+    }
+
+    /// The first 8 bytes of the digest of the running release: of its manifest, or over SMP of its image. Nil if it is not known.
+    var digestPrefix: String? {
+        device.manifestSha256Prefix
+            ?? slots?.first { $0.active == true }?.digest.map { Hex.encode(Array($0.prefix(8))) }
     }
 
     var lines: [TerminalLine] {

@@ -26,7 +26,7 @@ extension Failure {
                 hint: "show the file: ls -l \(path); then remove it, or set OTAFLASH_STATE_DIR to your own folder")
         case .deviceInUse:
             let stop = error.process.map { ", or stop it: kill \($0)" } ?? ""
-            self.init("device-in-use", .unavailable, error.context, hint: "wait until it has ended\(stop)")
+            self.init("device-in-use", .linkLost, error.context, hint: "wait until it has ended\(stop)")
         }
     }
 }

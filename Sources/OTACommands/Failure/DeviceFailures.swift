@@ -70,27 +70,27 @@ extension Failure {
             }
             return (.unavailable, machineAdvice)
         case .noSuchDevice where error.remedy == .removeBond: return (.unavailable, bondAdvice(invocation))
+        case .noSuchDevice where error.remedy == .chooseDevice: return (.unavailable, choice)
         case .linkLost where error.remedy == .removeBond: return (.linkLost, bondAdvice(invocation))
         case .notPermitted where error.remedy == .removeBond: return (.refused, bondAdvice(invocation))
         case .notPermitted where error.remedy == .checkDevice: return (.refused, imitationAdvice)
         case .noSuchDevice:
-            guard invocation.isBluetooth || invocation.virtualDevice != nil else {
-                return (.unavailable, supportAdvice(invocation, again))
+            guard invocation.virtualDevice == nil else {
+                return (.unavailable, "list the virtual devices: otaflash simulate list")
             }
-            guard invocation.virtualDevice != nil else { return (.unavailable, whereToLook) }
-            return (.unavailable, "list the virtual devices: otaflash simulate list")
+            return (.linkLost, invocation.isBluetooth ? whereToLook : supportAdvice(invocation, again))
         case .deviceInUse:
             guard invocation.isBluetooth else {
-                return (.unavailable, "wait until the other otaflash has ended, or stop it; then run: \(again)")
+                return (.linkLost, "wait until the other otaflash has ended, or stop it; then run: \(again)")
             }
             return (
-                .unavailable,
+                .linkLost,
                 "end the other program that uses the device; to end the links of all programs: sudo systemctl restart bluetooth; "
                     + "then run: \(again)"
             )
         case .deviceBusy:
             return (
-                .unavailable,
+                .linkLost,
                 "another host may be updating the device, its self-test may be running, or it limits the wear of its flash; wait, "
                     + "then run: \(resumed)"
             )
@@ -168,7 +168,8 @@ extension Failure {
                     "sign the image again, with the options of its build and --sha \(bits): "
                         + "otaflash sign IMAGE --as mcuboot --key KEY.pem --version V --header-size N --sha \(bits)"
                 )
-            case .uploadOnly, .deviceLog, .longerValues, .removeBond, .checkDevice, .policy, .signature, nil:
+            case .uploadOnly, .deviceLog, .longerValues, .removeBond, .checkDevice, .policy, .signature, .chooseDevice,
+                nil:
                 (.refused, "show the image format, which the device's bootloader must support: \(inspect)\(created)")
             }
         case .counterTooLow:
@@ -312,8 +313,9 @@ extension Failure {
         let (exit, hint): (ExitStatus, String) =
             switch link.code {
             case .unavailable: (.unavailable, Self.machineAdvice)
-            case .noSuchDevice: (.unavailable, Self.whereToLook)
-            case .inUse: (.unavailable, "wait until the other program has ended, then run: \(again)")
+            case .noSuchDevice where link.remedy == .chooseDevice: (.unavailable, Self.choice)
+            case .noSuchDevice: (.linkLost, Self.whereToLook)
+            case .inUse: (.linkLost, "wait until the other program has ended, then run: \(again)")
             case .timedOut, .lost: (.linkLost, "check that the device is switched on and near, then run: \(again)")
             case .refused:
                 (
@@ -338,6 +340,9 @@ extension Failure {
     private static var whereToLook: String {
         "check that the device is switched on and in range; find its address: otaflash scan"
     }
+
+    /// The hint if several Bluetooth devices match the address.
+    private static var choice: String { "use the address of one device; the signal strengths: otaflash scan" }
 
     /// Returns the hint for a bond that does not fit the device, or whose authentication is not known.
     private static func bondAdvice(_ invocation: Invocation) -> String {

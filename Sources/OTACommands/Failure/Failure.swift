@@ -58,20 +58,30 @@ package enum ExitStatus: Int32, Sendable, CaseIterable {
     /// A bundle, key or image violates its format.
     case malformed = 65
     case noInput = 66
-    /// The device cannot be reached, or another process uses it.
+    /// This machine lacks something, such as an adapter. The same command fails again until this changes.
     case unavailable = 69
     /// A bug in otaflash.
     case fault = 70
     case cannotCreate = 73
     case inputOutput = 74
-    /// The link was lost or timed out; a retry may succeed.
+    /// The device was not reached, was in use or busy, or its link was lost; the same command may succeed later.
     case linkLost = 75
     case protocolBroken = 76
     case refused = 77
     /// The device rolled back to its old image.
     case rolledBack = 78
+    /// A command for several devices: at least one device failed for a reason that the same command does not correct.
+    case someFailed = 79
     case interrupted = 130
     case terminated = 143
+
+    /// The exit status of a command for several devices.
+    ///
+    /// - Parameter failures: the failures of devices. A device that was not started has no failure; the same command starts it.
+    static func several(_ failures: [Failure]) -> ExitStatus {
+        if failures.contains(where: { $0.exit == .rolledBack }) { return .rolledBack }
+        return failures.allSatisfy { $0.exit == .linkLost } ? .linkLost : .someFailed
+    }
 }
 
 extension Failure {

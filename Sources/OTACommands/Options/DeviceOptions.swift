@@ -45,7 +45,7 @@ package struct DeviceOptions: ParsableArguments {
         + "selects the virtual device 'demo'."
     /// The end of the help of a `--device` option for several devices.
     package static let severalHelp =
-        "Repeat the option for several devices. Required, unless --device-file or --all is given."
+        "Repeat the option for several devices. Required, unless another option selects the devices."
     package static let fileHelp =
         "A file with addresses of further devices: one address on each line. Empty lines and lines that begin with # are ignored."
 

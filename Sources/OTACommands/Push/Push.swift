@@ -28,7 +28,7 @@ struct Push: DeviceCommand {
 
             To update several devices, repeat --device, list them in a file (--device-file), or let push find the Bluetooth \
             devices in range (--all). A device that already runs the image, confirmed, is skipped. So after a failure, run the \
-            same command again. For several devices, push does not ask for passkeys: give --passkey, or pair the devices before.
+            same command again; or give the report of the push to --failed-from. For several devices, push does not ask for passkeys: give --passkey, or pair the devices before.
 
             Give at most one of --no-confirm, --permanent and --upload-only.
 
@@ -70,7 +70,7 @@ struct Push: DeviceCommand {
     @Flag(help: "With --log: also write the firmware's bytes to the log.")
     var logData = false
 
-    var target: DeviceOptions { targets.one }
+    var target: DeviceOptions { targets.devices.one }
     var device: String? { targets.areMany ? nil : target.device }
 
     func validate() throws {
@@ -142,15 +142,20 @@ struct Push: DeviceCommand {
         _ addresses: [DeviceAddress], _ update: VerifiedUpdate, _ store: TrustStore, _ console: Console,
         _ usedTime: @escaping @Sendable () -> Duration
     ) async throws -> PushResult {
+        guard !addresses.isEmpty || targets.selection.all else {
+            return .many(ManyPushAnswer(update, [], seconds: 0, invocation, retry: nil, interrupted: nil))
+        }
         let push = try ManyPush(
             update: update, options: updateOptions, targets: targets, trust: store, bases: bases(console, usedTime),
-            usedTime: usedTime, console: console, invocation: invocation
+            usedTime: usedTime, console: console, invocation: invocation, retry: retry
         ) { device in
             var single = self
-            single.targets.device = [device.address.text]
-            single.targets.deviceFile = nil
-            single.targets.adapters.adapter = device.address.isBluetooth ? device.adapter.map { [$0] } ?? [] : []
+            single.targets.devices.device = [device.address.text]
+            single.targets.devices.deviceFile = nil
+            single.targets.devices.adapters.adapter =
+                device.address.isBluetooth ? device.adapter.map { [$0] } ?? [] : []
             single.targets.selection.all = false
+            single.targets.failedFrom = nil
             return single.invocation(for: update, store)
         }
         guard targets.selection.all else { return .many(try await push.run(addresses.map { .init($0) })) }
@@ -159,8 +164,15 @@ struct Push: DeviceCommand {
         let found = try await selection.find(for: update)
         if targets.selection.list { return .list(ScanAnswer(devices: found, isForAll: false)) }
         try await selection.ask(about: found)
-        return .many(
-            try await push.run(found.map { .init(try DeviceAddress($0.address), rssi: $0.rssi, adapter: $0.adapter) }))
+        return .many(try await push.run(found.map { try .init($0) }))
+    }
+
+    /// The user's arguments for a push to the devices that this push does not update; nil if no file has the result of this push.
+    private var retry: Invocation? {
+        guard let report = options.report, report.hasSuffix(".json") else { return nil }
+        var retry = self
+        retry.targets = targets.retrying(report)
+        return retry.invocation
     }
 
     /// Returns the user's arguments, which hints repeat. If the device is virtual, the result also contains the options with which

@@ -87,6 +87,7 @@ struct ManyPushAnswer: TableAnswer {
     let summary: Summary
     let seconds: Double
     private let invocation: Invocation
+    private let retry: Invocation?
     private let isInterrupted: ExitStatus?
     var describesDevice: Bool { true }
 
@@ -95,20 +96,23 @@ struct ManyPushAnswer: TableAnswer {
     }
 
     /// - Parameters:
+    ///   - retry: the user's arguments for a push to the devices that were not updated; nil if no file has this result.
     ///   - interrupted: the exit status of the signal that stopped the push; nil: no signal.
     init(
         _ update: VerifiedUpdate, _ devices: [Entry], seconds: Double, _ invocation: Invocation,
-        interrupted: ExitStatus?
+        retry: Invocation?, interrupted: ExitStatus?
     ) {
         (bundle, image, images) = PushAnswer.summary(of: update)
         self.devices = devices
         self.seconds = Figures.rounded(seconds)
         self.invocation = invocation
+        self.retry = retry
         isInterrupted = interrupted
         summary = Summary(devices)
     }
 
     func text(fitting width: Int?) -> [TerminalLine] {
+        guard !devices.isEmpty else { return ["The report has no device that was not updated: nothing was sent."] }
         let sum = "\(Self.number(devices.count)): \(summary.text); \(Figures.time(seconds))."
         return table.lines(fitting: width) + [TerminalLine(sum)] + warningLines
     }
@@ -116,22 +120,14 @@ struct ManyPushAnswer: TableAnswer {
     /// A row for each device. A column without a value is omitted, and FORM if each image was sent plain.
     private var table: TextTable {
         let isEncoded = devices.contains { $0.sent?.encodedBytes != nil }
-        let cells: [(TextTable.Column, (Entry) -> String?)] = [
-            (.identifier("DEVICE"), \.given),
-            ("NAME", \.name),
-            ("ADAPTER", \.adapter),
-            ("RESULT", { $0.failure?.code ?? $0.outcome }),
-            ("VERSION", { $0.answer?.device.versions }),
-            ("TIME", { $0.seconds.map(Figures.time) }),
-            ("SENT", { ($0.sent?.sentBytes).map(Figures.bytes) }),
-            ("FORM", { isEncoded ? $0.sent?.form : nil }),
-        ]
-        let columns = cells.filter { column in devices.contains { column.1($0) != nil } }
         return TextTable(
-            columns.map(\.0),
-            devices.map { entry in
-                TextTable.Row(cells: columns.map { $0.1(entry) ?? "–" }, details: Self.details(entry))
-            })
+            devices: devices,
+            [
+                (.identifier("DEVICE"), \.given), ("NAME", \.name), ("ADAPTER", \.adapter),
+                ("RESULT", { $0.failure?.code ?? $0.outcome }), ("VERSION", { $0.answer?.device.versions }),
+                ("TIME", { $0.seconds.map(Figures.time) }), ("SENT", { ($0.sent?.sentBytes).map(Figures.bytes) }),
+                ("FORM", { isEncoded ? $0.sent?.form : nil }),
+            ], \.failure)
     }
 
     /// The warnings about the devices: a line for each text, with the devices that have it.
@@ -164,31 +160,17 @@ struct ManyPushAnswer: TableAnswer {
 
     private static func number(_ devices: Int) -> String { devices == 1 ? "1 device" : "\(devices) devices" }
 
-    /// The lines below the row of a failed device: the reason and the next steps.
-    private static func details(_ entry: Entry) -> [TerminalLine] {
-        guard let failure = entry.failure else { return [] }
-        return [TerminalLine("  \(failure.message)")] + failure.hints.map { TerminalLine("  hint: \($0)") }
-    }
-
-    /// The exit statuses of failed devices, from the most important to the least important. If devices failed with different exit statuses,
-    /// the push ends with the one that is first in this list. A signal has its own exit status, which replaces them.
-    private static let order: [ExitStatus] = [
-        .fault, .rolledBack, .protocolBroken, .refused, .malformed, .usage, .cannotCreate, .inputOutput, .noInput,
-        .unavailable, .linkLost,
-    ]
-
     var failure: Failure? {
-        let failures = devices.compactMap(\.failure)
-        guard !failures.isEmpty || summary.notStarted > 0 else { return nil }
-        let exit =
-            isInterrupted ?? Self.order.first { status in failures.contains { $0.exit == status } } ?? .linkLost
         let missing = devices.count { $0.answer == nil }
-        let again = "run the same command again, which sends nothing to the devices that run the image"
+        guard missing > 0 else { return nil }
+        let exit = isInterrupted ?? .several(devices.compactMap(\.failure))
+        let begin = isInterrupted != nil ? "to continue, " : exit == .linkLost ? "" : "correct the causes, then "
+        let again =
+            retry.map { "update only these devices: \($0.line())" }
+            ?? "run the same command again, which sends nothing to the devices that run the image: \(invocation.line())"
         return Failure(
             "devices-not-updated", exit, "not updated: \(missing) of \(Self.number(devices.count))",
-            hint:
-                "\(isInterrupted == nil ? "correct the causes, then \(again)" : "to continue, \(again)"): \(invocation.line())"
-        )
+            hint: begin + again)
     }
 }
 

@@ -27,20 +27,16 @@ struct PushSelection {
     func find(for update: VerifiedUpdate) async throws -> [ScannedDevice] {
         let product = try product(of: update)
         let found = try await Wiring(console: console, invocation: invocation)
-            .scan(selection.search(targets.session.updateProtocol.forced), over: targets.adapter)
-        var selected = selection.selected(found, product: product)
+            .scan(selection.search(targets.devices.session.updateProtocol.forced), over: targets.devices.adapter)
+        let selected = selection.selected(found, product: product)
         guard !selected.isEmpty else {
             let others = found.count == 1 ? "1 other device was" : "\(found.count) other devices were"
             throw Failure(
-                "no-device-matches", .unavailable,
+                "no-device-matches", .linkLost,
                 "no device in range matches: product \(product); \(found.isEmpty ? "no device was" : others) found",
                 hint: "show the products and versions of the devices in range: otaflash scan")
         }
-        if targets.adapter.count > 1 {
-            var plan = AdapterPlan(targets.adapter)
-            for index in selected.indices { selected[index].adapter = plan.assign(heard: selected[index].heard) }
-        }
-        return selected
+        return selected.assigned(to: targets.devices.adapter)
     }
 
     /// Shows the devices and asks the user whether to update them. With `--yes`, does nothing.

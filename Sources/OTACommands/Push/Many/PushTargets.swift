@@ -4,87 +4,61 @@ import OTAUpdate
 
 /// The options of `push` that select one or several devices.
 struct PushTargets: ParsableArguments {
-    @Option(
-        help: ArgumentHelp(
-            "\(DeviceOptions.addressHelp) \(DeviceOptions.severalHelp)", valueName: "address"),
-        completion: Completions.addresses)
-    var device: [String] = []
-
-    @Option(
-        help: ArgumentHelp(DeviceOptions.fileHelp, valueName: "file"),
-        completion: .file())
-    var deviceFile: String?
-
-    @OptionGroup var session: SessionOptions
-
-    @OptionGroup var adapters: AdapterList
-    @OptionGroup var pairing: PasskeyOptions
+    @OptionGroup var devices: DeviceTargets
 
     private static let title = "Options for several devices"
+
+    @Option(
+        help: ArgumentHelp(
+            "Update the devices that an earlier push did not update. The file is the result of this push: from --report FILE.json, or from "
+                + "--format json. Not together with --device, --device-file and --all.",
+            valueName: "file"),
+        completion: .file(extensions: ["json"]))
+    var failedFrom: String?
 
     @OptionGroup(title: title) var selection: DeviceSelection
     @OptionGroup(title: title) var order: PushOrder
 
     func validate() throws {
-        if selection.all {
-            guard device.isEmpty, deviceFile == nil else {
-                throw ValidationError("--all finds the devices itself; omit --device and --device-file.")
-            }
-            return
+        guard !selection.all || failedFrom == nil else {
+            throw ValidationError("'--all' and '--failed-from' cannot be used together.")
         }
-        guard device.isEmpty, deviceFile == nil else { return try checkAdapters() }
-        throw ValidationError("Missing expected argument '--device <address>'")
+        try devices.check(finder: selection.all ? "--all" : failedFrom == nil ? nil : "--failed-from")
     }
 
-    /// Refuses several adapters for a push to one device, because such a push uses only one adapter.
-    private func checkAdapters() throws(ValidationError) {
-        guard adapter.count > 1, !areMany else { return }
-        throw ValidationError("One device uses one adapter: give --adapter once, or several devices.")
-    }
-
-    var adapter: [String] { adapters.adapter }
-
-    /// True for a push to several devices. This includes every push with `--all` or `--device-file`, even to only one device.
-    var areMany: Bool { selection.all || deviceFile != nil || device.count > 1 }
-
-    private static let mostDevices = 1000
-
-    /// The options of a push to one device. A push to several devices uses only the shared options in it, such as the time limit.
-    var one: DeviceOptions { options(for: device.first ?? "") }
-
-    /// Returns the options of the push to one of the devices.
-    func options(for device: String) -> DeviceOptions {
-        var options = DeviceOptions()
-        options.device = device
-        options.session = session
-        options.radio = RadioOptions(adapter: adapter.first, pairing)
-        return options
-    }
+    /// True for a push to several devices. This includes every push with `--all`, `--device-file` or `--failed-from`, even to only one device.
+    var areMany: Bool { selection.all || failedFrom != nil || devices.areMany }
 
     /// The words of the command line that select the devices. Hints repeat them in the command line that they show.
     var words: [String] {
-        var words = device.flatMap { ["--device", $0] }
-        if let deviceFile { words += ["--device-file", deviceFile] }
-        words += selection.words + adapter.flatMap { ["--adapter", $0] }
-        if let forced = session.updateProtocol.forced { words += ["--protocol", forced.rawValue] }
-        return words + order.words
+        devices.deviceWords + (failedFrom.map { ["--failed-from", $0] } ?? []) + selection.words + devices.sharedWords
+            + order.words
     }
 
-    /// Parses the addresses of all devices.
+    /// Returns the options for another push to the devices that this push does not update.
     ///
-    /// - Throws: `usage` for an invalid or repeated address, or if the protocol of `--protocol` does not work with an address; the errors
-    ///   of `FileReader`.
+    /// - Parameter report: the file with the result of this push.
+    func retrying(_ report: String) -> PushTargets {
+        var targets = self
+        targets.devices.device = []
+        targets.devices.deviceFile = nil
+        targets.selection.all = false
+        targets.failedFrom = report
+        return targets
+    }
+
+    /// Parses the addresses of all devices; empty with `--all`.
+    ///
+    /// - Throws: the errors of `DeviceTargets.addresses()` and of `PushReport`.
     func addresses() throws -> [DeviceAddress] {
         if selection.all { return [] }
-        return try DeviceList(device, file: deviceFile).addresses(atMost: Self.mostDevices, address(of:))
-    }
-
-    /// Parses the address of one of several devices. The devices may have different transports. So the Bluetooth options are ignored for a
-    /// device with another transport.
-    private func address(of text: String) throws -> DeviceAddress {
-        var options = options(for: text)
-        if try !DeviceAddress(text).isBluetooth { options.radio = .none }
-        return try options.address()
+        guard let failedFrom else { return try devices.addresses() }
+        let failed = try PushReport(failedFrom).failed
+        do { return try devices.addresses(DeviceList(failed, file: nil)) } catch {
+            var failure = Failure(error, in: Invocation(command: Push.name))
+            failure.message = "\(failedFrom): \(failure.message)"
+            throw failure
+        }
     }
 }
 
@@ -142,15 +116,5 @@ struct PushOrder: ParsableArguments {
         if let first { words += ["--first", "\(first)"] }
         if keepGoing { words.append("--keep-going") }
         return words
-    }
-}
-
-extension RadioOptions {
-    /// The empty options, for a device that is not reached over Bluetooth.
-    fileprivate static var none: RadioOptions {
-        var pairing = PasskeyOptions()
-        pairing.passkey = nil
-        pairing.requireBond = false
-        return RadioOptions(adapter: nil, pairing)
     }
 }
