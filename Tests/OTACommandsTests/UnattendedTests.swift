@@ -52,7 +52,7 @@ import Testing
         paths.reduce(text) { $0.replacing($1.key, with: $1.value) }
     }
 
-    @Test("the service of the page updates all boards as nobody, and a second start sends nothing")
+    @Test("the service of the page updates all boards as a user without rights, and a second start sends nothing")
     func service() async throws {
         let (sandbox, paths) = try await Self.sandbox()
         let unit = Self.replaced(try #require(try Self.blocks("ini").first), paths)
@@ -95,7 +95,7 @@ import Testing
         #expect(misspelt.out.contains("RestartSek"), "\(misspelt.out)")
     }
 
-    @Test("the line of cron updates all boards as nobody and prints nothing")
+    @Test("the line of cron updates all boards as a user without rights, and prints nothing")
     func cron() async throws {
         let (sandbox, paths) = try await Self.sandbox()
         let line = Self.replaced(try #require(try Self.blocks("crontab").first), paths)

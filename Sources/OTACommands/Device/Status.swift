@@ -194,12 +194,10 @@ struct StatusAnswer: CommandAnswer {
             rows.append((label, "\(slot.version)\(digest); \(slot.meaning)"))
         }
         if let transfer {
-            rows.append(
-                (
-                    "Partial upload",
-                    "\(transfer.offset) bytes of the image with manifest SHA-256 \(transfer.manifestSha256Prefix)…"
-                ))
-            rows.append(("", "resume with: \(resume)"))
+            let release = "the release with manifest SHA-256 \(transfer.manifestSha256Prefix)…"
+            rows.append(("Partial upload", "\(transfer.offset) bytes of \(release)"))
+            // Not "resume": the device may have received all bytes, and its bootloader may have refused them.
+            rows.append(("", "a push of this release continues there: \(resume)"))
         }
         return TextTable.pairs(rows)
     }
