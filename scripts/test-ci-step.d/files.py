@@ -134,4 +134,5 @@ def the_problem_matcher_finds_the_message_of_an_error(job):
     run = subprocess.run([job.otaflash, "verify", "nothing.otaf"], capture_output=True, text=True)
     found = [match for line in run.stderr.split("\n") if (match := re.match(pattern["regexp"], line))]
     require(len(found) == 1, run.stderr)
-    require((found[0][pattern["severity"]], found[0][pattern["message"]]) == ("error", "there is no file nothing.otaf"), run.stderr)
+    parts = tuple(found[0][pattern[part]] for part in ("severity", "code", "message"))
+    require(parts == ("error", "no-such-file", "there is no file nothing.otaf"), run.stderr)
