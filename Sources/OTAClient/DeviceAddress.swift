@@ -1,5 +1,6 @@
 package import OTABlueZ
 package import OTASerial
+import OTASigning
 package import OTASimulator
 import OTATransport
 package import OTAUDP
@@ -51,11 +52,13 @@ public struct DeviceAddress: Sendable {
 
     /// Returns a hint with the addresses that a text without a transport can mean. Returns nil for a text that is like no address.
     private static func guess(_ text: String) -> String? {
-        if text.hasPrefix("/") { return "did you mean --device serial:\(text)?" }
-        if let bluetooth = guess(bluetooth: text[...]), !bluetooth.contains("=") {
+        if text.hasPrefix("/") { return "did you mean --device \("serial:\(text)".shellQuoted)?" }
+        if let bluetooth = guess(bluetooth: text[...]), !bluetooth.contains("name=") {
             return "did you mean --device \(bluetooth)?"
         }
-        if text.contains("."), (try? UDPAddress(parsing: text)) != nil { return "did you mean --device udp:\(text)?" }
+        if text.contains("."), (try? UDPAddress(parsing: text)) != nil {
+            return "did you mean --device \("udp:\(text)".shellQuoted)?"
+        }
         guard (try? VirtualDeviceAddress(parsing: text)) != nil, !text.isEmpty else { return nil }
         return "did you mean --device ble:name=\(text) or, for a virtual device, --device sim:\(text)?"
     }
@@ -67,7 +70,7 @@ public struct DeviceAddress: Sendable {
             let pairs = stride(from: 0, to: 12, by: 2).map { String(digits.dropFirst($0).prefix(2)) }
             return "ble:" + pairs.joined(separator: ":")
         }
-        return text.isEmpty || text.contains("=") || text.contains(":") ? nil : "ble:name=\(text)"
+        return text.isEmpty || text.contains("=") || text.contains(":") ? nil : "ble:name=\(text)".shellQuoted
     }
 
     /// The address in a uniform spelling, without the parameters of a virtual device. For example, `udp:HOST` and `udp:HOST:1337` have the

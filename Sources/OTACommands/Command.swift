@@ -17,6 +17,8 @@ package protocol Command: ParsableCommand {
     var device: String? { get }
     /// The time limit of `--timeout` for the whole command; nil if the command has no limit.
     var limit: Duration? { get }
+    /// True if a failure without a result must not replace the file of `--report`.
+    var keepsReport: Bool { get }
 
     func answer(_ console: Console) async throws -> Answer
 }
@@ -27,6 +29,7 @@ extension Command {
     package var invocation: Invocation { Invocation(command: Self.name) }
     package var device: String? { nil }
     package var limit: Duration? { nil }
+    package var keepsReport: Bool { false }
 
     /// Runs the command and prints its result or failure.
     ///
@@ -72,7 +75,9 @@ extension Command {
             var failure = Failure(error, in: invocation)
             // Before the session, the failure has no log of its own: the message is complete.
             if console.phases.isInSession { recent?.save(after: &failure) }
-            if let unwritten = write(report, failure, console) { console.warn(unwritten.message, hint: unwritten.hint) }
+            if !keepsReport, let unwritten = write(report, failure, console) {
+                console.warn(unwritten.message, hint: unwritten.hint)
+            }
             console.fail(failure, of: Self.name)
             return failure.exit
         }

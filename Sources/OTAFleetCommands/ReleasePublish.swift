@@ -55,6 +55,12 @@ struct ReleasePublish: Command {
                 .badChange, "the release \(release.id) is withdrawn, which is final",
                 hint: "sign the image again, with a new version")
         }
+        if let known, known.value.bundleDigest != release.bundleDigest {
+            console.warn(
+                "the store keeps the published bundle of the release \(release.id), which has other signatures",
+                hint: "to publish these signatures, sign the image again as a new release")
+            return false
+        }
         // The bundle is written before its record, so that a gateway that reads the record finds the bundle.
         try await store.putObject(bundle, digest: release.bundleDigest)
         if known == nil { try await store.put(record, at: key, expecting: stored?.revision ?? .absent) }

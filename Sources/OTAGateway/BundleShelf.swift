@@ -90,7 +90,7 @@ struct BundleShelf: Sendable {
             let verification = error as? VerificationError
             let hint =
                 verification?.code == .tooFewSignatures
-                ? "add the missing signatures to the bundle (otaflash sign BUNDLE --key KEY.pem --force), and publish it again"
+                ? FleetRelease.signaturesAdvice
                 : "add the signer's public key to the trusted keys of this gateway, and restart it"
             throw .refused(
                 FleetError(

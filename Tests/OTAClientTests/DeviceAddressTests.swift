@@ -19,6 +19,7 @@ import Testing
                 "ble:AABBCCDDEEFF",
                 "did you mean --device ble:AA:BB:CC:DD:EE:FF? list the devices in range: otaflash scan"
             ),
+            ("ble:My $(id)", "did you mean --device 'ble:name=My $(id)'? list the devices in range: otaflash scan"),
             ("ble:kitchen", "did you mean --device ble:name=kitchen? list the devices in range: otaflash scan"),
             ("ble:AA:BB:CC:DD:EE", "list the devices in range: otaflash scan"),
         ])

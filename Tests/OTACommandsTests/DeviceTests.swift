@@ -151,6 +151,13 @@ import Testing
         let made = try await sandbox.run(
             "simulate", "create", "kitchen", "--product", "demo", "--version", "1.0.0", "--trust", "release.pub.pem")
         #expect(made.exit == 73 && !made.err.contains("simulate remove"), "\(made.err)")
+        // Neither is a folder with a folder `flash`, nor a device with a file of another program.
+        try sandbox.makeFolder("state/kitchen/flash")
+        #expect(try await sandbox.run("simulate", "remove", "kitchen").exit == 69)
+        #expect(sandbox.exists("state/kitchen/precious"))
+        try sandbox.write("state/kitchen/device.json", [])
+        let refused = try await sandbox.run("simulate", "remove", "kitchen")
+        #expect(refused.exit == 73 && refused.err.contains("also contains precious"), "\(refused.err)")
     }
 
     @Test("a virtual device with --signatures 2 refuses a bundle with one signature, and accepts it with two")

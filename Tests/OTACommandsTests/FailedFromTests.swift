@@ -51,6 +51,32 @@ import Testing
         }
     }
 
+    @Test("the report of a dry run, and a report without failures about another release, are refused")
+    func otherReports() async throws {
+        let sandbox = try await Self.sandbox()
+        let device = ["--device", "sim:a?pace=virtual", "--device", "sim:b?pace=virtual"]
+        let plan = try await sandbox.run(Self.push + device + ["--dry-run", "--report", "plan.json"])
+        #expect(plan.exit == 0, "\(plan.err)")
+        let dry = try await sandbox.run(Self.push + ["--failed-from", "plan.json"])
+        #expect(dry.exit == 65 && dry.err.contains("is the result of a dry run"), "\(dry.err)")
+        #expect(try await sandbox.run(Self.push + device + ["--report", "good.json"]).exit == 0)
+        try await sandbox.release(version: "1.2.0", as: "next.otaf")
+        let words = ["push", "next.otaf", "--trust", "release.pub.pem", "--failed-from", "good.json"]
+        let other = try await sandbox.run(words)
+        #expect(other.exit == 65 && other.err.contains("to another release than this file"), "\(other.err)")
+    }
+
+    @Test("a failure before the first device keeps the list of the report")
+    func keepsTheList() async throws {
+        let sandbox = try await Self.sandbox()
+        let first = try await sandbox.run(Self.push + Self.devices + ["--report", "r.json"])
+        #expect(first.exit == 79, "\(first.err)")
+        let list = try sandbox.read("r.json")
+        let words = ["--trust", "release.pub.pem", "--failed-from", "r.json", "--report", "r.json"]
+        #expect(try await sandbox.run(["push", "missing.otaf"] + words).exit == 66)
+        #expect(try sandbox.read("r.json") == list)
+    }
+
     @Test("the report of a failed push to one device selects this device")
     func one() async throws {
         let sandbox = try await Self.sandbox()

@@ -68,7 +68,7 @@ import Testing
         }
     }
 
-    @Test("scan shows a hostile name escaped and cut in its live table, its lines, its answer and its JSON")
+    @Test("scan shows a hostile name escaped in its tables, its lines and its JSON, and its table stays aligned")
     func scannedName() async throws {
         let name = TerminalLineTests.hostile.filter { $0 != "\0" }.joined() + String(repeating: "界", count: 60)
         let evil = FakeBlueZ.Neighbour(
@@ -86,9 +86,10 @@ import Testing
                 }
             }
             let table = try await sandbox.run("scan", "--timeout", "1", "--no-read", in: world).out
-            let columns = table.split(separator: "\n").compactMap {
-                $0.firstRange(of: "ble:")?.lowerBound.utf16Offset(in: $0)
-            }
+            // A wide character has two columns.
+            let columns = table.split(separator: "\n").compactMap { line in
+                line.firstRange(of: "ble:").map { line[..<$0.lowerBound].unicodeScalars }
+            }.map { text in text.count + text.count { $0 == "界" } }
             #expect(columns.count == 2 && Set(columns).count == 1, "\(table)")
             let (_, screen) = try await sandbox.onTerminal(
                 "scan", "--timeout", "1", "--no-read", env: Sandbox.environment(of: world))

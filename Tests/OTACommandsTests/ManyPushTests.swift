@@ -483,6 +483,16 @@ import Testing
         #expect(last.contains("25 of 25 devices ended, 1 failed") && last.contains("confirmed 1.1.0"), "\(last)")
     }
 
+    @Test("without bluetoothd, a push to several devices ends with 69, also if other devices are not reachable")
+    func withoutBluetooth() async throws {
+        let sandbox = try await Self.mixedSandbox([])
+        let words = ["push", "fw.otaf", "--trust", "release.pub.pem", "--progress", "none"]
+        let devices = ["ble:02:00:00:00:00:01", "udp:127.0.0.1:\(try Self.closedPort())"].flatMap { ["--device", $0] }
+        let run = try await sandbox.run(
+            words + devices, env: ["DBUS_SYSTEM_BUS_ADDRESS": "unix:path=\(sandbox.path("none"))"])
+        #expect(run.exit == 69, "\(run.out)\(run.err)")
+    }
+
     @Test("a device that is never found has one error event, and one error line", arguments: ["json", "lines"])
     func neverFound(_ style: String) async throws {
         let sandbox = try await Self.mixedSandbox(["a"])
@@ -491,7 +501,8 @@ import Testing
             "push", "fw.otaf", "--device", missing, "--device", "sim:a?pace=virtual", "--trust", "release.pub.pem",
             "--progress", style)
         if style == "lines" {
-            let errors = run.err.split(separator: "\n").filter { $0.hasPrefix("otaflash: error: \(missing): ") }
+            let start = "otaflash: error [no-such-device]: \(missing): "
+            let errors = run.err.split(separator: "\n").filter { $0.hasPrefix(start) }
             #expect(errors.count == 1, "\(run.err)")
         } else {
             let errors = try run.events().filter { $0.event?.string == "error" && $0.device != nil }

@@ -67,6 +67,51 @@ import Testing
         }
     }
 
+    @Test("the policy of a folder without a key applies to an unverified image, and to rollout create")
+    func withoutKeys() async throws {
+        let sandbox = try await Self.sandbox(policy: "downgrade = refuse\n")
+        try await sandbox.mcuboot()
+        try await sandbox.create(options: ["--protocol", "smp", "--version", "9.0.0"])
+        #expect(try await sandbox.shell("rm trust/*.pub.pem").exit == 0)
+        let push = [
+            "push", "fw.signed.bin", "--device", "sim:kitchen?pace=virtual", "--unverified-image", "--format", "json",
+        ]
+        let named = try await sandbox.run(push + ["--trust", "trust"])
+        #expect(try named.exit == 77 && named.json().error?.code?.string == "downgrade", "\(named.out)")
+        // The default folder, with a link to a missing policy.
+        let link =
+            "umask 022; mkdir -p home/.config/otaflash/trust; ln -s absent home/.config/otaflash/trust/trust.policy"
+        #expect(try await sandbox.shell(link).exit == 0)
+        let broken = try await sandbox.run(push, env: ["HOME": sandbox.path("home"), "XDG_CONFIG_HOME": ""])
+        #expect(try broken.exit == 66 && broken.json().error?.code?.string == "no-such-file", "\(broken.out)")
+        let both = try await sandbox.run(push + ["--trust", "trust", "--signatures", "2"])
+        #expect(both.exit == 64, "\(both.err)")
+    }
+
+    @Test(
+        "a misspelt name of a policy is refused, and the backup of an editor is not",
+        arguments: ["trust.polcy", "trust.policy.txt", "trust.policy~"])
+    func misspelt(name: String) async throws {
+        let sandbox = try await Self.sandbox(policy: "signatures = 1\n")
+        try sandbox.write("trust/\(name)", Array("signatures = 2\n".utf8))
+        let run = try await Self.run("verify", "fw.otaf", in: sandbox)
+        let code = name.hasSuffix("~") ? nil : "bad-trust-policy"
+        #expect(
+            run.error?.code?.string == code && run.exit == (code == nil ? 0 : 65), "\(String(describing: run.error))")
+    }
+
+    @Test(
+        "a damaged key file with a scope stops the command, because another file can have the same key without the scope"
+    )
+    func scopeOfADamagedKey() async throws {
+        let sandbox = try await Self.sandbox(policy: "signatures = 1\n")
+        try sandbox.write("trust/release.pub.pem.scope", Array("product = other\n".utf8))
+        let copy = "cp trust/release.pub.pem trust/copy.pub.pem; chmod 666 trust/release.pub.pem"
+        #expect(try await sandbox.shell(copy).exit == 0)
+        let run = try await Self.run("verify", "fw.otaf", in: sandbox)
+        #expect(run.exit == 77 && run.error?.code?.string == "trust-permissions", "\(String(describing: run.error))")
+    }
+
     @Test("push --signatures 2 refuses a bundle with one signature, and the hint keeps the option")
     func option() async throws {
         let sandbox = try await Self.sandbox(policy: "# nothing\nsignatures = 1\n")

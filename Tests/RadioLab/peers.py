@@ -1,10 +1,7 @@
 """Tests the lab's peers and its air without otaflash. The other cases rely on them."""
 
 import asyncio
-import subprocess
-import sys
 import time
-from pathlib import Path
 
 from dbus_fast import DBusError
 
@@ -14,18 +11,12 @@ import bundle
 import device
 from bleak_loop import Host, noise
 from cases import case
-from lab import HERE, PASSKEY, until
+from lab import PASSKEY, until
 from peripheral_bumble import SERVICE, UUIDS
 
 
 def connected(adapter="hci0"):
     return any("connection" in it for it in bluez.ask(lambda bus: bus.leftovers(adapter)))
-
-
-@case(limit=30, otaflash=False)
-def peer_self_test(lab):
-    """The lab's device passes the examples of the specifications."""
-    subprocess.run([sys.executable, Path(HERE / "peripheral_bumble.py"), "--self-test"], check=True)
 
 
 @case(limit=30, otaflash=False)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A device with the GATT OTA profile on the air. Its stack is Bumble, not BlueZ, and it has its own adapter of the radio lab.
 
-device.py has its behaviour; `--self-test` tests that without a radio. It reports events as JSON on stdout, one object per line.
+device.py has its behaviour. It reports events as JSON on stdout, one object per line.
 SIGKILL is a power cut. With --state, the device restarts with its durable state; without --state, it is a new device."""
 
 import argparse
@@ -14,7 +14,6 @@ import signal
 import socket
 import sys
 import time
-import unittest
 
 import smp_buffers
 
@@ -400,7 +399,6 @@ def refusal(base):
 
 def arguments(words):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--self-test", action="store_true", help="test the device without a radio, and exit")
     parser.add_argument("--adapter", default="hci1")
     parser.add_argument("--name", default="Bumble")
     parser.add_argument("--state", help="a folder for flash and bonds, which survive a kill")
@@ -438,8 +436,6 @@ def arguments(words):
 
 def main():
     options = arguments(sys.argv[1:])
-    if options.self_test:
-        return unittest.main("self_test", argv=sys.argv[:1])
     asyncio.run(Peripheral(options).live())
 
 

@@ -164,7 +164,7 @@ struct ManySessions {
                     var place = ""
                     if targets.adapter.count > 1, case .bluetooth(let adapter?) = lane { place = " over \(adapter)" }
                     display.note(
-                        "a connection failed\(place): from now on, at most \(number) devices are updated\(place) at the same time"
+                        "a connection failed\(place): from now on, at most \(number) devices are connected\(place) at the same time"
                     )
                 case .halted(let index):
                     guard !policy.keepsGoing else { return }

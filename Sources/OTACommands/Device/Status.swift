@@ -51,6 +51,7 @@ struct Status: DeviceCommand {
             let outcome = try await Wiring(console: console, invocation: invocation).perform(.status, on: target)
             return .one(StatusAnswer(outcome, target))
         }
+        try DeviceLock.prepareFolder()
         let sessions = ManySessions(
             task: .status, targets: targets, policy: PushQueue.Policy(),
             end: { result in

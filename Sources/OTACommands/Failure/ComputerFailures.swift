@@ -56,7 +56,8 @@ extension Failure {
             )
         case .badConfiguration: return (.usage, "show the options of a virtual device: otaflash simulate create --help")
         case .exists: return (.cannotCreate, "choose another name, or first remove the device: \(remove)")
-        case .folderExists: return (.cannotCreate, "choose another name for the device; or move the folder away")
+        case .folderExists:
+            return (.cannotCreate, "choose another name for the device; or move the folder or its other files away")
         case .noSuchDevice:
             return (
                 .unavailable,

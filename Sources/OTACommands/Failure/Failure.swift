@@ -80,7 +80,10 @@ package enum ExitStatus: Int32, Sendable, CaseIterable {
     /// - Parameter failures: the failures of devices. A device that was not started has no failure; the same command starts it.
     static func several(_ failures: [Failure]) -> ExitStatus {
         if failures.contains(where: { $0.exit == .rolledBack }) { return .rolledBack }
-        return failures.allSatisfy { $0.exit == .linkLost } ? .linkLost : .someFailed
+        // For example, bluetoothd does not run. That is no fault of a device.
+        let others = failures.filter { $0.exit != .linkLost }
+        guard others.allSatisfy({ $0.code == UpdateError.Code.linkUnavailable.rawValue }) else { return .someFailed }
+        return others.isEmpty ? .linkLost : .unavailable
     }
 }
 

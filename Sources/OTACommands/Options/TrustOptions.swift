@@ -1,4 +1,5 @@
 import ArgumentParser
+import Glibc
 import OTAClient
 import OTAFirmware
 package import OTASigning
@@ -70,9 +71,10 @@ package struct TrustOptions: ParsableArguments {
 
     /// Loads the trusted keys.
     ///
+    /// - Parameter mayBeEmpty: true for a command that also works without trusted keys. The store then has only the policies.
     /// - Throws: `KeyError`: `noTrustedKey` if no key is trusted; `relativeTrustPath` for a relative path in `$OTAFLASH_TRUST`; the errors
     ///   of ``TrustStore``.
-    package func store(_ console: Console) throws(KeyError) -> TrustStore {
+    package func store(_ console: Console, mayBeEmpty: Bool = false) throws(KeyError) -> TrustStore {
         if !isDefault, trust.isEmpty, let relative = paths.first(where: { !$0.isAbsolute }) {
             // A relative path depends on the current directory, which can contain files of an untrusted archive.
             throw KeyError(
@@ -80,12 +82,15 @@ package struct TrustOptions: ParsableArguments {
                 hint: Shell.export("OTAFLASH_TRUST", paths))
         }
         do throws(KeyError) {
-            return try Self.store(at: paths, filesAreChosen: !trust.isEmpty, console)
+            return try Self.store(at: paths, filesAreChosen: !trust.isEmpty, mayBeEmpty: mayBeEmpty, console)
         } catch {
             // The user did not give the path of the default folder. So a missing default folder is not a wrong path: it means that no key
             // is trusted yet.
-            guard error.code == .noSuchFile, isDefault else { throw error }
+            // The folder can also exist, and have a link to a missing file.
             let folder = paths.first?.string ?? ""
+            var status = stat()
+            guard error.code == .noSuchFile, isDefault, lstat(folder, &status) != 0 else { throw error }
+            if mayBeEmpty { return try TrustStore([]) }
             throw KeyError(.noTrustedKey, "no key is trusted on this machine: \(folder) does not exist")
         }
     }
@@ -96,9 +101,9 @@ package struct TrustOptions: ParsableArguments {
     /// - Parameter filesAreChosen: true if the user named the paths in the current command.
     /// - Throws: `KeyError`.
     package static func store(
-        at paths: [FilePath], filesAreChosen: Bool, _ console: Console
+        at paths: [FilePath], filesAreChosen: Bool, mayBeEmpty: Bool = false, _ console: Console
     ) throws(KeyError) -> TrustStore {
-        let store = try TrustStore(paths: paths, filesAreChosen: filesAreChosen)
+        let store = try TrustStore(paths: paths, filesAreChosen: filesAreChosen, mayBeEmpty: mayBeEmpty)
         for error in store.unusable {
             let failure = Failure(error, in: Invocation(command: ""))
             console.warn("a key is not trusted: \(failure.message)", hint: failure.hint)

@@ -80,10 +80,16 @@ struct Push: DeviceCommand {
         for words in [endings, resumes] where words.count > 1 {
             throw ValidationError("\(words[0]) and \(words[1]) cannot be used together.")
         }
+        guard signatures == nil || !flags.contains(.unverifiedImage) else {
+            throw ValidationError("'--signatures' and '--unverified-image' cannot be used together.")
+        }
         guard base.isEmpty || !flags.contains(.plain) else {
             throw ValidationError("'--base' and '--plain' cannot be used together.")
         }
     }
+
+    /// True if the file of `--report` has the list of the devices. A failure before the first device must not replace the list.
+    var keepsReport: Bool { targets.failedFrom != nil && targets.failedFrom == options.report }
 
     /// The flags that the user gave, each once, in the order of the help.
     private var given: [PushFlag] { PushFlag.allCases.filter(flags.contains) }
@@ -106,18 +112,17 @@ struct Push: DeviceCommand {
         let begun = ContinuousClock.now
         let usedTime: @Sendable () -> Duration = { begun.duration(to: .now) }
         let addresses = try targets.areMany ? targets.addresses() : [target.address()]
-        if addresses.isEmpty || !addresses.allSatisfy(\.isSimulated) { try DeviceLock.prepareFolder() }
+        let areVirtual = !targets.selection.all && addresses.allSatisfy(\.isSimulated)
+        if !areVirtual { try DeviceLock.prepareFolder() }
         try StandardFile.refuse(
             file, "push does not read standard input: to resume an interrupted update, it needs the file again",
             hint: "save it first, such as cat > update.otaf, and push that file")
         let read = try UpdateFile(parsing: FileReader.contents(of: file))
-        let store = try trustedKeys(console)
+        let store = try trust.store(console, mayBeEmpty: flags.contains(.unverifiedImage))
         let verifier = Verifier(
             trust: store,
             policy: TrustPolicy(
-                allowsDemoKey: flags.contains(.allowDemoKey)
-                    || (!addresses.isEmpty && addresses.allSatisfy(\.isSimulated)),
-                minimumSigners: signatures ?? 1))
+                allowsDemoKey: flags.contains(.allowDemoKey) || areVirtual, minimumSigners: signatures ?? 1))
         let update = try accepted(read, verifier)
         warn(of: update, console)
         guard !targets.areMany else {
@@ -143,6 +148,7 @@ struct Push: DeviceCommand {
         _ usedTime: @escaping @Sendable () -> Duration
     ) async throws -> PushResult {
         guard !addresses.isEmpty || targets.selection.all else {
+            try targets.checkReport(is: update)
             return .many(ManyPushAnswer(update, [], seconds: 0, invocation, retry: nil, interrupted: nil))
         }
         let push = try ManyPush(
@@ -236,14 +242,6 @@ struct Push: DeviceCommand {
         }
         console.debug("bases: \(bases.images.count); from \(paths.map(\.string).joined(separator: ", "))")
         return bases
-    }
-
-    /// Loads the trusted keys. If no key is trusted, throws `no-trusted-key`. With `--unverified-image`, returns an empty store instead.
-    private func trustedKeys(_ console: Console) throws(KeyError) -> TrustStore {
-        do throws(KeyError) { return try trust.store(console) } catch {
-            guard flags.contains(.unverifiedImage), error.code == .noTrustedKey else { throw error }
-            return try TrustStore([])
-        }
     }
 
     private func warn(of update: VerifiedUpdate, _ console: Console) {

@@ -8,6 +8,10 @@ public struct FleetRelease: SignedPayload {
     }
 
     public static let kind = SignedRecord.Kind.release
+    /// The next step if a bundle does not have enough signatures. The name of a release does not depend on its signatures, so the same
+    /// release cannot be published again with more of them.
+    package static let signaturesAdvice =
+        "sign the image again as a new release, with enough keys, and publish it: otaflash sign IMAGE --key A.pem --key B.pem"
 
     /// The first 8 bytes of `manifestDigest`.
     public var id: ReleaseID { ReleaseID(manifest: manifestDigest) }

@@ -236,11 +236,7 @@ struct RolloutCreate: Command {
     /// Checks the release and `--allow-downgrade` against the policy of the trusted keys of this machine. Gateways have the same policy if
     /// they have the same trust folder. Without trusted keys, there is no policy.
     private func checkPolicy(_ release: FleetRelease, in store: some FleetStore, _ console: Console) async throws {
-        let trusted: TrustStore
-        do throws(KeyError) { trusted = try trust.store(console) } catch {
-            guard error.code == .noTrustedKey else { throw error }
-            return
-        }
+        let trusted = try trust.store(console, mayBeEmpty: true)
         if allowDowngrade, let policy = trusted.policy.downgradeRefusal {
             throw Failure(
                 "downgrade", .refused, "--allow-downgrade permits lower versions, and \(policy) refuses them",
@@ -249,7 +245,11 @@ struct RolloutCreate: Command {
         guard trusted.policy.requiredSignatures != nil, let bundle = try await store.object(release.bundleDigest) else {
             return
         }
-        _ = try Verifier(trust: trusted).verify(SignedBundle(parsing: bundle))
+        do {
+            _ = try Verifier(trust: trusted).verify(SignedBundle(parsing: bundle))
+        } catch let error as VerificationError where error.code == .tooFewSignatures {
+            throw Failure(error.code.rawValue, .refused, error.context, hint: FleetRelease.signaturesAdvice)
+        }
     }
 
     /// The keys of `--controller`.

@@ -46,9 +46,15 @@ struct SMPPreflight {
     }
 
     private func checkVersion(_ image: SMPImage) throws(UpdateError) -> UpdateProgress? {
-        guard let running = list.running(image.number),
-            let theirs = SMPVersion(running.version), SMPVersion(image.verified.image.version) < theirs
-        else { return nil }
+        guard let running = list.running(image.number), let theirs = SMPVersion(running.version) else {
+            let mustNotBeLower = push.options.refusesDowngrade || image.verified.downgradeRefusal != nil
+            guard mustNotBeLower, !push.options.acceptsUncheckedTarget else { return nil }
+            throw UpdateError(
+                .targetUnchecked,
+                "the device does not report the version of its running image \(image.number), so it is unknown whether "
+                    + "\(image.version) is lower")
+        }
+        guard SMPVersion(image.verified.image.version) < theirs else { return nil }
         try push.options.checkDowngrade(
             "version \(image.version) is lower than \(running.version), the running version",
             image.verified.downgradeRefusal)

@@ -5,7 +5,7 @@ public import SystemPackage
 /// The conditions for all updates that the keys of a trust folder verify. They are in the file ``name`` of the folder
 /// (docs/command-line.md, "The policy of a trust folder"). Example:
 ///
-///     # two people sign each release
+///     # two keys sign each release
 ///     signatures = 2
 ///     downgrade = refuse
 ///
@@ -54,6 +54,11 @@ public struct FolderPolicy: Sendable {
         guard let (count, file) = requiredSignatures, signers.count < count else { return }
         throw VerificationError(
             .tooFewSignatures, "signed by \(signers.count) of the \(count) trusted keys that \(file) requires")
+    }
+
+    /// True for a name such as `trust.policy.txt` or `trust.polcy`. The backup file of an editor ends with `~`.
+    static func isMisspelt(_ file: String) -> Bool {
+        file != name && !file.hasSuffix("~") && file.lowercased().hasPrefix("trust.pol")
     }
 
     /// Returns the path of the policy in a folder. Returns nil only if the file does not exist.

@@ -42,11 +42,13 @@ public struct TrustStore: Sendable {
     ///   that `paths` names, because the user has chosen this file. The only condition is then that the modes of the key file and of its
     ///   scope file do not give others write access. `OwnedPath` always checks a folder that `paths` names, and the key files in this
     ///   folder.
+    /// - Parameter mayBeEmpty: whether a store without keys is an error. If true, such a store has only the policies of the folders. A
+    ///   command that also works without trusted keys must not lose a policy.
     /// - Throws: `no-such-file`; `trust-permissions` for a path that users other than root and the caller can change (`OwnedPath`);
     ///   `relative-trust-path` for a path through `/proc`; `no-trusted-key` if no key was found; `key-id-conflict`; `bad-trust-scope` for a
     ///   scope file that is malformed, has no key file, or differs from another scope file of the key; `bad-trust-policy`; the errors of
     ///   `KeyFile.publicKey(at:)`.
-    public init(paths: [FilePath], filesAreChosen: Bool = false) throws(KeyError) {
+    public init(paths: [FilePath], filesAreChosen: Bool = false, mayBeEmpty: Bool = false) throws(KeyError) {
         var excluded: Set<KeyID> = []
         for path in paths {
             guard try SmallFile(path).isFolder else {
@@ -62,6 +64,8 @@ public struct TrustStore: Sendable {
                 let file = path.appending(name)
                 let key: ImagePublicKey
                 do throws(KeyError) { key = try Self.key(at: file, isChosen: false) } catch {
+                    // Another file can contain the same key without a scope file.
+                    guard TrustScope.path(beside: file) == nil else { throw error }
                     unusable.append(error)
                     continue
                 }
@@ -79,6 +83,7 @@ public struct TrustStore: Sendable {
         for id in excluded { keysByID[id] = nil }
         guard !keysByID.isEmpty else {
             if let error = unusable.first { throw error }
+            if mayBeEmpty { return }
             let places = paths.map(\.string).joined(separator: ", ")
             throw KeyError(.noTrustedKey, places.isEmpty ? "no trusted key" : "no trusted key in \(places)")
         }
@@ -186,8 +191,8 @@ private enum TrustFolder {
 
     /// Returns the names of the key files (`*.pub.pem`) in the folder, in alphabetical order.
     ///
-    /// - Throws: `read-failed`; `bad-trust-scope` for a scope file without a key file, because the name of the scope file is probably
-    ///   misspelt.
+    /// - Throws: `read-failed`; `bad-trust-scope` for a scope file without a key file, and `bad-trust-policy` for a name such as
+    ///   `trust.policy.txt`, because the name of the file is probably misspelt.
     static func keyFiles(in folder: FilePath) throws(KeyError) -> [String] {
         guard let stream = opendir(folder.string) else {
             throw KeyError(.readFailed, "\(folder): \(Errno(rawValue: errno))")
@@ -195,6 +200,7 @@ private enum TrustFolder {
         defer { closedir(stream) }
         var names: [String] = []
         var scopes: [String] = []
+        var misspelt: String?
         while true {
             errno = 0
             guard let entry = readdir(stream) else { break }
@@ -203,6 +209,7 @@ private enum TrustFolder {
             }
             if name.hasSuffix(suffix) { names.append(name) }
             if name.hasSuffix(TrustScope.suffix) { scopes.append(name) }
+            if FolderPolicy.isMisspelt(name) { misspelt = name }
         }
         guard errno == 0 else { throw KeyError(.readFailed, "\(folder): \(Errno(rawValue: errno))") }
         if let orphan = scopes.sorted().first(where: { !names.contains(String($0.dropLast(TrustScope.suffix.count))) })
@@ -210,6 +217,11 @@ private enum TrustFolder {
             throw KeyError(
                 .badTrustScope, "\(folder.appending(orphan)): the scope file has no key file in the same folder",
                 hint: "rename it to KEY\(suffix)\(TrustScope.suffix), where KEY\(suffix) is its key file")
+        }
+        if let misspelt {
+            throw KeyError(
+                .badTrustPolicy, "\(folder.appending(misspelt)): the name of a policy is \(FolderPolicy.name)",
+                hint: "rename the file, or remove it")
         }
         return names.sorted()
     }

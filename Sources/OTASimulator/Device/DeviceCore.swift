@@ -48,10 +48,11 @@ public final class DeviceCore {
         self.flash = flash
         self.bootloader = VirtualBootloader(flash: flash)
         self.booted = boot
-        let firmwareKeys = try? flash.withBytes(at: flash.layout.slot(boot.slot), count: boot.image.size) {
+        let firmwareKeys: [PublicKey]? = try? flash.withBytes(at: flash.layout.slot(boot.slot), count: boot.image.size)
+        {
             FirmwareKeys.keys(in: $0)
         }
-        self.keys = (firmwareKeys ?? nil) ?? configuration.trustedKeys
+        self.keys = firmwareKeys ?? configuration.trustedKeys
         self.configuration = configuration
         self.memory = memory
         self.send = send

@@ -97,9 +97,15 @@ public struct VirtualDeviceStore: Sendable {
 
     /// Removes a device and its folder.
     ///
-    /// - Throws: `noSuchDevice`, `io`; `badAddress` if the name is invalid.
+    /// - Throws: `noSuchDevice`, `io`; `folderExists` if the folder contains a file that is not of the device; `badAddress` if the name is
+    ///   invalid.
     public func remove(_ name: String) throws(VirtualDeviceError) {
         let device = try existing(name)
+        let entries = try Self.io(device) { try FileManager.default.contentsOfDirectory(atPath: device.string) }
+        if let foreign = entries.sorted().first(where: { !Self.fileNames.contains($0) }) {
+            throw VirtualDeviceError(
+                .folderExists, "\(device) also contains \(foreign), which is not a file of a virtual device")
+        }
         // The new name starts with a point, so the store does not list the folder any more. Without the rename, a partially removed folder
         // could appear as a device.
         let removed = folder.appending(".\(name).removed-\(getpid())")
@@ -127,12 +133,17 @@ public struct VirtualDeviceStore: Sendable {
         return VirtualDevice(configuration, flash: flash)
     }
 
+    /// The names of the files of a device.
+    private static let fileNames = ["device.json", "flash"]
+
     /// Returns whether the folder of a device exists. A damaged device, in whose folder one of the two files is missing, exists: it can be
     /// removed. A folder without both files is not a device.
     public func exists(_ name: String) -> Bool {
         Self.isName(name)
-            && ["device.json", "flash"].contains {
-                FileManager.default.fileExists(atPath: folder.appending(name).appending($0).string)
+            && Self.fileNames.contains {
+                var status = stat()
+                return lstat(folder.appending(name).appending($0).string, &status) == 0
+                    && status.st_mode & S_IFMT != S_IFDIR
             }
     }
 

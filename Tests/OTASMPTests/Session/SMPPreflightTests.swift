@@ -49,6 +49,20 @@ import Testing
         #expect(played.error == expected, "\(String(describing: played.outcome))")
     }
 
+    @Test(
+        "a push that must not downgrade is refused if the device does not report its version, unless the user accepts it"
+    )
+    func anUnknownVersion() throws {
+        let image = try ExampleImage.make()
+        for (refuses, accepts) in [(false, false), (true, false), (true, true)] {
+            let slots = slots(running("development"), image)
+            let options = UpdateOptions(refusesDowngrade: refuses, acceptsUncheckedTarget: accepts)
+            let played = PlayedDevice(.push([SMPImage(image)], options)) { frame, _ in slots.answer(frame) }
+            #expect(
+                played.error == (refuses && !accepts ? .targetUnchecked : nil), "\(String(describing: played.outcome))")
+        }
+    }
+
     @Test("another image with the running version is not a downgrade")
     func theSameVersion() throws {
         let image = try ExampleImage.make()

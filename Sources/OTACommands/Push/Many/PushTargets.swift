@@ -1,5 +1,7 @@
 import ArgumentParser
 import OTAClient
+import OTAFirmware
+import OTASigning
 import OTAUpdate
 
 /// The options of `push` that select one or several devices.
@@ -45,6 +47,18 @@ struct PushTargets: ParsableArguments {
         targets.selection.all = false
         targets.failedFrom = report
         return targets
+    }
+
+    /// Checks that a report without a failed device is about the release of this push.
+    ///
+    /// - Throws: `bad-report`; the errors of `PushReport`.
+    func checkReport(is update: VerifiedUpdate) throws(Failure) {
+        guard let failedFrom, case .bundle(let bundle) = update, let release = try PushReport(failedFrom).release,
+            release != SHA256.digest(of: bundle.manifest.bytes).description
+        else { return }
+        throw PushReport.bad(
+            "all devices of \(failedFrom) were updated, and to another release than this file",
+            "push this file to all devices")
     }
 
     /// Parses the addresses of all devices; empty with `--all`.
