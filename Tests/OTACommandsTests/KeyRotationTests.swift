@@ -44,6 +44,17 @@ import Testing
         return names
     }
 
+    @Test("a device that requires two signatures rolls back from an image with one key")
+    func tooFewKeys() async throws {
+        let sandbox = try await Self.sandbox()
+        #expect(try await sandbox.run("simulate", "remove", "kitchen").exit == 0)
+        try await sandbox.create(options: ["--trust", "release.pub.pem", "--trust", "new.pub.pem", "--signatures", "2"])
+        try await Self.sign("one.otaf", "1.2.0", keys: ["release", "new"], firmware: ["new"], sandbox)
+        let run = try await Self.push("one.otaf", trust: "new", in: sandbox)
+        #expect(try run.exit == 78 && run.json().error?.code?.string == "rolled-back", "\(run.out)")
+        #expect(try await Self.trusted(sandbox) == ["release", "new"])
+    }
+
     @Test("a virtual device trusts the keys in the image that it runs, and its first keys again after a rollback")
     func adoptsTheKeys() async throws {
         let sandbox = try await Self.sandbox()

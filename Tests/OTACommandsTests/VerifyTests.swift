@@ -129,6 +129,11 @@ import Testing
             "--allow-demo-key", "--format", "json")
         let demands = "--product demo --hardware 2 --counter 0 --allow-demo-key --trust KEY.pub.pem"
         #expect(try run.json().error?.hint?.string?.hasSuffix("--trust other.pub.pem \(demands)") == true, "\(run.out)")
+        // With --trust, a command does not use the folder of the variable. Its policy must not be lost.
+        let usual = try await sandbox.run(
+            "verify", "fw.otaf", "--format", "json", env: ["OTAFLASH_TRUST": sandbox.path("other.pub.pem")])
+        let paths = "--trust \(sandbox.path("other.pub.pem")) --trust KEY.pub.pem"
+        #expect(try usual.json().error?.hint?.string?.hasSuffix(paths) == true, "\(usual.out)")
     }
 
     @Test("the command in the hint of verify reads a file whose name begins with a hyphen")

@@ -233,7 +233,7 @@ extension Failure {
             )
         case .slotHoldsImage:
             let erase = invocation.line("discard", withFile: false, adding: Discard.eraseArgument)
-            return (.refused, "to erase it: \(erase); the device then has no earlier image to return to")
+            return (.refused, "to erase it: \(erase); if it is the earlier image, the device can then not return to it")
         case .rolledBack:
             return (
                 .rolledBack,

@@ -1,4 +1,5 @@
 import OTASigning
+import SystemPackage
 
 // MARK: - Keys
 
@@ -146,8 +147,11 @@ extension Failure {
         switch code {
         case .unknownCriticalField: return "the file requires a newer otaflash; this is version \(Version.number)"
         case .untrustedKey:
-            let trust = invocation.line(adding: "--trust KEY.pub.pem")
-            return "if you trust the signer, give the signer's public key: \(trust)"
+            // With --trust, the command does not use the usual folders. So the line names them, too: their policies stay.
+            var known = invocation
+            if known.trust.isEmpty { known.trust = TrustOptions.usualPaths.map(\.string) }
+            let line = known.line(adding: "--trust KEY.pub.pem")
+            return "if you trust the signer, give the signer's public key: \(line)"
         case .keyOutOfScope:
             return "get the file that the key is for; or, if the key may sign this file, change the scope file"
         case .notSigned: return "sign the image: \(sign)"

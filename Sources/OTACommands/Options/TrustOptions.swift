@@ -59,14 +59,15 @@ package struct TrustOptions: ParsableArguments {
         }
     }
 
-    /// The paths of the trusted keys: the values of `--trust`, or the paths in `$OTAFLASH_TRUST` if the option was not given. If this
-    /// variable is not set either, the only path is the default folder.
-    var paths: [FilePath] {
-        if !trust.isEmpty { return trust.map { FilePath($0) } }
+    /// The paths of the trusted keys: the values of `--trust`, or the usual paths if the option was not given.
+    var paths: [FilePath] { trust.isEmpty ? Self.usualPaths : trust.map { FilePath($0) } }
+
+    /// The paths in `$OTAFLASH_TRUST`. If this variable is not set, the only path is the default folder.
+    static var usualPaths: [FilePath] {
         if let list = Environment.value("OTAFLASH_TRUST") {
             return list.split(separator: ":").map { FilePath(String($0)) }
         }
-        return Self.defaultFolder.map { [$0] } ?? []
+        return defaultFolder.map { [$0] } ?? []
     }
 
     /// Loads the trusted keys.

@@ -75,8 +75,14 @@ extension DeviceCore: VirtualFirmware {
         _ configuration: VirtualDeviceConfiguration, _ memory: Memory, flash: VirtualFlash, at now: Duration,
         send: @escaping (UInt16, Channel, [UInt8]) -> Bool
     ) throws(FlashError) -> DeviceCore? {
-        guard let boot = try VirtualBootloader(flash: flash).boot() else { return nil }
-        return DeviceCore(configuration, memory, boot: boot, flash: flash, at: now, send: send)
+        // If the core refuses the keys of an image on trial, the firmware cannot run. A watchdog then restarts the device, and the
+        // bootloader starts the old image.
+        for _ in 1...2 {
+            guard let boot = try VirtualBootloader(flash: flash).boot() else { return nil }
+            let core = DeviceCore(configuration, memory, boot: boot, flash: flash, at: now, send: send)
+            if let core { return core }
+        }
+        return nil
     }
 
     public static func identifyRequests(_ memory: Memory) -> [Int] { memory.identifications }

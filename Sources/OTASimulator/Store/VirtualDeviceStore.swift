@@ -163,7 +163,9 @@ public struct VirtualDeviceStore: Sendable {
     func existing(_ name: String) throws(VirtualDeviceError) -> FilePath {
         let device = try place(of: name)
         guard exists(name) else {
-            let others = ((try? names()) ?? []).prefix(5).joined(separator: ", ")
+            let known = (try? names()) ?? []
+            let more = known.count > 5 ? " and \(known.count - 5) more" : ""
+            let others = known.prefix(5).joined(separator: ", ") + more
             throw VirtualDeviceError(
                 .noSuchDevice,
                 "no virtual device \(name) in \(folder)" + (others.isEmpty ? "" : ", which has \(others)"))
