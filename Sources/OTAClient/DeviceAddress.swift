@@ -34,8 +34,7 @@ public struct DeviceAddress: Sendable {
                 guard let address = BLEAddress(parts[1]) else {
                     throw AddressError(
                         "after ble:, give an address, name=NAME, or nothing",
-                        hint: (Self.guess(bluetooth: parts[1]).map { "did you mean --device \($0)? " } ?? "")
-                            + "list the devices in range: otaflash scan")
+                        hint: Self.guess(bluetooth: parts[1]) + "list the devices in range: otaflash scan")
                 }
                 transport = .bluetooth(address)
             default:
@@ -53,9 +52,7 @@ public struct DeviceAddress: Sendable {
     /// Returns a hint with the addresses that a text without a transport can mean. Returns nil for a text that is like no address.
     private static func guess(_ text: String) -> String? {
         if text.hasPrefix("/") { return "did you mean --device \("serial:\(text)".shellQuoted)?" }
-        if let bluetooth = guess(bluetooth: text[...]), !bluetooth.contains("name=") {
-            return "did you mean --device \(bluetooth)?"
-        }
+        if let address = bluetoothAddress(text[...]) { return "did you mean --device \(address)?" }
         if text.contains("."), (try? UDPAddress(parsing: text)) != nil {
             return "did you mean --device \("udp:\(text)".shellQuoted)?"
         }
@@ -63,14 +60,19 @@ public struct DeviceAddress: Sendable {
         return "did you mean --device ble:name=\(text) or, for a virtual device, --device sim:\(text)?"
     }
 
-    /// Returns the address that a text after `ble:` can mean: twelve hex digits with other separators or without, or a name.
-    private static func guess(bluetooth text: Substring) -> String? {
+    /// Returns a hint with the address that a text after `ble:` can mean; empty for a text that is like no address.
+    private static func guess(bluetooth text: Substring) -> String {
+        let isName = !text.isEmpty && !text.contains("=") && !text.contains(":")
+        let address = bluetoothAddress(text) ?? (isName ? "ble:name=\(text)".shellQuoted : nil)
+        return address.map { "did you mean --device \($0)? " } ?? ""
+    }
+
+    /// Returns the address of twelve hex digits with other separators or without.
+    private static func bluetoothAddress(_ text: Substring) -> String? {
         let digits = text.filter { $0 != ":" && $0 != "-" }.uppercased()
-        if digits.count == 12, digits.allSatisfy(\.isHexDigit) {
-            let pairs = stride(from: 0, to: 12, by: 2).map { String(digits.dropFirst($0).prefix(2)) }
-            return "ble:" + pairs.joined(separator: ":")
-        }
-        return text.isEmpty || text.contains("=") || text.contains(":") ? nil : "ble:name=\(text)".shellQuoted
+        guard digits.count == 12, digits.allSatisfy(\.isHexDigit) else { return nil }
+        let pairs = stride(from: 0, to: 12, by: 2).map { String(digits.dropFirst($0).prefix(2)) }
+        return "ble:" + pairs.joined(separator: ":")
     }
 
     /// The address in a uniform spelling, without the parameters of a virtual device. For example, `udp:HOST` and `udp:HOST:1337` have the

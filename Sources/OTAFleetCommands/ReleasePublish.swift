@@ -58,7 +58,7 @@ struct ReleasePublish: Command {
         if let known, known.value.bundleDigest != release.bundleDigest {
             console.warn(
                 "the store keeps the published bundle of the release \(release.id), which has other signatures",
-                hint: "to publish these signatures, sign the image again as a new release")
+                hint: FleetRelease.signaturesAdvice)
             return false
         }
         // The bundle is written before its record, so that a gateway that reads the record finds the bundle.

@@ -72,7 +72,7 @@ import Testing
         let first = try await sandbox.run(Self.push + Self.devices + ["--report", "r.json"])
         #expect(first.exit == 79, "\(first.err)")
         let list = try sandbox.read("r.json")
-        let words = ["--trust", "release.pub.pem", "--failed-from", "r.json", "--report", "r.json"]
+        let words = ["--trust", "release.pub.pem", "--failed-from", "r.json", "--report", "./r.json"]
         #expect(try await sandbox.run(["push", "missing.otaf"] + words).exit == 66)
         #expect(try sandbox.read("r.json") == list)
     }

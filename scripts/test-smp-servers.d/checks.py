@@ -175,7 +175,7 @@ def resume(bench):
 
 @test(with_trial)
 def rollback(bench):
-    """An image that is not confirmed rolls back at the next restart, and discard rolls back at once."""
+    """An image that is not confirmed rolls back at the next restart, and discard rolls back at once. Only --erase erases an image."""
     bench.succeeds(bench.push("--no-confirm"), outcome="on-trial")
     bench.lists((0, NEW, True, False), (1, OLD, False, True))
     client.restart(bench.server)
@@ -185,6 +185,10 @@ def rollback(bench):
     bench.succeeds(bench.push("--no-confirm"), outcome="on-trial")
     bench.succeeds(bench.run("discard"))
     bench.lists(RUNNING_OLD, (1, NEW, False, False))
+    bench.fails(bench.run("discard"), 77, "slot-holds-image")
+    bench.lists(RUNNING_OLD, (1, NEW, False, False))
+    bench.succeeds(bench.run("discard", "--erase"))
+    bench.lists(RUNNING_OLD)
 
 
 @test(with_trial)

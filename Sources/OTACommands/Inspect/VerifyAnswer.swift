@@ -13,7 +13,7 @@ struct VerifyAnswer: CommandAnswer {
         /// The key ids of the trusted signers of the verified bundle. Only a device that trusts one of these keys can install it.
         let acceptedBy: [String]
         /// The key ids of the trusted signers of the previous bundle that have not signed the verified bundle. A device that trusts only
-        /// these keys refuses the verified bundle. Nil if there are none.
+        /// these keys refuses the verified bundle. Nil if all of them have signed it.
         let refusedBy: [String]?
 
         /// - Parameters:

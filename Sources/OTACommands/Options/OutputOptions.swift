@@ -62,10 +62,14 @@ package struct OutputOptions: ParsableArguments {
 
 extension OutputOptions {
     package func validate() throws {
-        guard let log, let report, FilePath(log).lexicallyNormalized() == FilePath(report).lexicallyNormalized() else {
-            return
-        }
+        guard let report, Self.areSame(log, report) else { return }
         throw ValidationError("--log and --report name the same file '\(report)'.")
+    }
+
+    /// Returns whether two options name the same file; false if one of them was not given.
+    static func areSame(_ first: String?, _ second: String?) -> Bool {
+        guard let first, let second else { return false }
+        return FilePath(first).lexicallyNormalized() == FilePath(second).lexicallyNormalized()
     }
 
     /// Refuses `--log` or `--report` if the option names a file that the command writes itself.
@@ -77,8 +81,7 @@ extension OutputOptions {
     ///   - path: the path of the file; nil if the command does not write the file.
     func refuse(_ name: String, at path: String?) throws(ValidationError) {
         for (option, other) in [("--log", log), ("--report", report)] {
-            guard let path, let other, FilePath(path).lexicallyNormalized() == FilePath(other).lexicallyNormalized()
-            else { continue }
+            guard let other, Self.areSame(path, other) else { continue }
             throw ValidationError("\(name) and \(option) name the same file '\(other)'.")
         }
     }

@@ -86,8 +86,7 @@ package struct TrustOptions: ParsableArguments {
             return try Self.store(at: paths, filesAreChosen: !trust.isEmpty, mayBeEmpty: mayBeEmpty, console)
         } catch {
             // The user did not give the path of the default folder. So a missing default folder is not a wrong path: it means that no key
-            // is trusted yet.
-            // The folder can also exist, and have a link to a missing file.
+            // is trusted yet. The error can also be about a link to a missing file in the folder.
             let folder = paths.first?.string ?? ""
             var status = stat()
             guard error.code == .noSuchFile, isDefault, lstat(folder, &status) != 0 else { throw error }

@@ -89,7 +89,7 @@ struct Push: DeviceCommand {
     }
 
     /// True if the file of `--report` has the list of the devices. A failure before the first device must not replace the list.
-    var keepsReport: Bool { targets.failedFrom != nil && targets.failedFrom == options.report }
+    var keepsReport: Bool { OutputOptions.areSame(targets.failedFrom, options.report) }
 
     /// The flags that the user gave, each once, in the order of the help.
     private var given: [PushFlag] { PushFlag.allCases.filter(flags.contains) }

@@ -1,4 +1,3 @@
-internal import Glibc
 internal import OTAFirmware
 public import SystemPackage
 
@@ -62,14 +61,7 @@ public struct FolderPolicy: Sendable {
     }
 
     /// Returns the path of the policy in a folder. Returns nil only if the file does not exist.
-    ///
-    /// This method also returns the path if the file is a symbolic link to a missing file, or if its existence cannot be checked. The
-    /// caller then fails to read the file. If the result were nil, the caller would ignore the policy.
-    static func path(in folder: FilePath) -> FilePath? {
-        let path = folder.appending(name)
-        var status = stat()
-        return lstat(path.string, &status) == 0 || ![ENOENT, ENOTDIR].contains(errno) ? path : nil
-    }
+    static func path(in folder: FilePath) -> FilePath? { folder.appending(name).unlessAbsent }
 }
 
 extension FolderPolicy: CustomStringConvertible {

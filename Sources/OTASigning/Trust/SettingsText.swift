@@ -1,3 +1,4 @@
+internal import Glibc
 internal import OTAFirmware
 internal import SystemPackage
 
@@ -97,5 +98,16 @@ struct SettingsText<Word: RawRepresentable<String> & CaseIterable & Hashable & S
         case UInt8(ascii: "\t"): "replace the tab with a space"
         default: "remove that byte"
         }
+    }
+}
+
+extension FilePath {
+    /// The path of a scope file or a policy; nil only if the file does not exist.
+    ///
+    /// It is not nil if the file is a symbolic link to a missing file, or if its existence cannot be checked. The caller then fails to read
+    /// the file. If the result were nil, the caller would ignore a limit.
+    var unlessAbsent: FilePath? {
+        var status = Glibc.stat()
+        return lstat(string, &status) == 0 || ![ENOENT, ENOTDIR].contains(errno) ? self : nil
     }
 }

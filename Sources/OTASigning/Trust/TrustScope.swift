@@ -63,14 +63,7 @@ public struct TrustScope: Sendable, Hashable {
     private enum Word: String, CaseIterable { case product, format }
 
     /// Returns the path of the scope file for a key file. Returns nil only if no scope file exists.
-    ///
-    /// This method also returns the path if the scope file is a symbolic link to a missing file, or if its existence cannot be checked. The
-    /// caller then fails to read the file. If the result were nil, the caller would use the key without a limit.
-    static func path(beside key: FilePath) -> FilePath? {
-        let path = FilePath(key.string + suffix)
-        var status = stat()
-        return lstat(path.string, &status) == 0 || ![ENOENT, ENOTDIR].contains(errno) ? path : nil
-    }
+    static func path(beside key: FilePath) -> FilePath? { FilePath(key.string + suffix).unlessAbsent }
 }
 
 extension TrustScope: CustomStringConvertible {

@@ -12,7 +12,7 @@ public struct TrustStore: Sendable {
     /// The errors of the key files and scope files in the folders that cannot be used. A key whose scope cannot be used is not trusted.
     public private(set) var unusable: [KeyError] = []
 
-    /// The conditions of all folders from which a key was loaded. For each condition, the strictest one applies, to every file.
+    /// The conditions of all folders with keys. For each condition, the strictest one applies, to every file.
     public private(set) var policy = FolderPolicy()
 
     /// Creates a store of these keys, without scopes and without a policy. `keys` may contain the same key twice.
@@ -42,8 +42,8 @@ public struct TrustStore: Sendable {
     ///   that `paths` names, because the user has chosen this file. The only condition is then that the modes of the key file and of its
     ///   scope file do not give others write access. `OwnedPath` always checks a folder that `paths` names, and the key files in this
     ///   folder.
-    /// - Parameter mayBeEmpty: whether a store without keys is an error. If true, such a store has only the policies of the folders. A
-    ///   command that also works without trusted keys must not lose a policy.
+    /// - Parameter mayBeEmpty: whether a store without keys is permitted. It then has only the policies of the folders: a command that also
+    ///   works without trusted keys must not lose a policy.
     /// - Throws: `no-such-file`; `trust-permissions` for a path that users other than root and the caller can change (`OwnedPath`);
     ///   `relative-trust-path` for a path through `/proc`; `no-trusted-key` if no key was found; `key-id-conflict`; `bad-trust-scope` for a
     ///   scope file that is malformed, has no key file, or differs from another scope file of the key; `bad-trust-policy`; the errors of

@@ -12,8 +12,7 @@ enum FirmwareKeys {
     private static let mostKeys = 16
     private static let (begin, end) = ("-----BEGIN PUBLIC KEY-----\n", "-----END PUBLIC KEY-----\n")
 
-    /// Returns the keys in an image, each once. Nil if the image contains no marker, or if something else than an Ed25519 key follows the
-    /// marker.
+    /// Returns the Ed25519 keys after the first marker in an image, up to the first other text. Nil if the image has no such key.
     static func keys(in image: UnsafeRawBufferPointer) -> [PublicKey]? {
         guard let offset = end(ofMarkerIn: image) else { return nil }
         // A key has 113 bytes.
