@@ -7,6 +7,7 @@ import PackageDescription
 //
 // Code is in a target of its own if the compiler must forbid an import. The build uses
 // `--explicit-target-dependency-import-check error`, so an import that the manifest does not allow does not compile.
+// The folders in Sources/ and Tests/ are the wings of Sources/README.md.
 
 let swift: [SwiftSetting] = [
     .treatAllWarnings(as: .error),
@@ -39,10 +40,38 @@ let selfContained: [LinkerSetting] =
 let privateLibraries: [LinkerSetting] = [
     .unsafeFlags(["-Xlinker", "-rpath", "-Xlinker", "/usr/lib/otaflash-fleet"], .when(configuration: .release))
 ]
-let system: Target.Dependency = .product(name: "SystemPackage", package: "swift-system")
-let logging: Target.Dependency = .product(name: "Logging", package: "swift-log")
-let subprocess: Target.Dependency = .product(name: "Subprocess", package: "swift-subprocess")
-let arguments: Target.Dependency = .product(name: "ArgumentParser", package: "swift-argument-parser")
+
+// A target is one line: its folder, and the modules that it imports.
+
+let packages = [
+    "ArgumentParser": "swift-argument-parser", "Logging": "swift-log", "Subprocess": "swift-subprocess",
+    "SystemPackage": "swift-system",
+]
+func name(of folder: String) -> String { folder.split(separator: "/").suffix(1).joined() }
+func modules(_ names: String) -> [Target.Dependency] {
+    names.split(separator: " ").map(String.init).map { name in
+        packages[name].map { .product(name: name, package: $0) } ?? .byName(name: name)
+    }
+}
+func library(_ folder: String, imports: String = "") -> Target {
+    .target(name: name(of: folder), dependencies: modules(imports), path: folder, swiftSettings: swift)
+}
+func libraryInC(_ folder: String, imports: String = "") -> Target {
+    .target(name: name(of: folder), dependencies: modules(imports), path: folder, cSettings: c)
+}
+func systemLibrary(_ name: String, _ pkgConfig: String? = nil, debian package: String? = nil) -> Target {
+    .systemLibrary(
+        name: name, path: "Sources/System/" + name, pkgConfig: pkgConfig, providers: package.map { [.apt([$0])] })
+}
+func program(_ folder: String, imports: String, linker: [LinkerSetting] = []) -> Target {
+    .executableTarget(
+        name: name(of: folder), dependencies: modules(imports), path: folder, swiftSettings: swift,
+        linkerSettings: linker)
+}
+func tests(_ folder: String, imports: String, exclude: [String] = []) -> Target {
+    .testTarget(
+        name: name(of: folder), dependencies: modules(imports), path: folder, exclude: exclude, swiftSettings: swift)
+}
 
 let package = Package(
     name: "otaflash",
@@ -69,313 +98,181 @@ let package = Package(
         .package(url: "https://github.com/swiftlang/swift-subprocess", from: "1.0.2", traits: []),
     ],
     targets: [
-        // Firmware files and bundles; signatures and trusted keys.
-        .target(name: "OTAFirmware", swiftSettings: swift),
-        .systemLibrary(name: "COpenSSL", pkgConfig: "libcrypto", providers: [.apt(["libssl-dev"])]),
-        .target(name: "OTASigning", dependencies: ["OTAFirmware", "COpenSSL", system], swiftSettings: swift),
+        // Signing: firmware files and bundles; signatures and trusted keys. OTASigners: private keys in a PKCS#11 token or behind a program.
+        // OTAArchive: zip files with several images. OTAEncoding: images that are encoded for the transfer.
+        library("Sources/Signing/OTAFirmware"),
+        library("Sources/Signing/OTASigning", imports: "COpenSSL OTAFirmware SystemPackage"),
+        library("Sources/Signing/OTASigners", imports: "CPKCS11 DescriptorIO OTAFirmware OTASigning SystemPackage"),
+        library("Sources/Signing/OTAArchive", imports: "CZlib OTAFirmware"),
+        library("Sources/Signing/OTAEncoding", imports: "CLzma OTAFirmware"),
 
-        // Private keys outside this process: in a PKCS#11 token, or behind a program of the user. The module of a token is loaded at run
-        // time, so only the header of p11-kit is needed, and nothing is linked.
-        .systemLibrary(name: "CPKCS11", providers: [.apt(["libp11-kit-dev"])]),
-        .target(
-            name: "OTASigners", dependencies: ["OTASigning", "OTAFirmware", "DescriptorIO", "CPKCS11", system],
-            swiftSettings: swift),
+        // Update: the update session, a value without a clock, a task, a socket or a lock; the engine that runs it over a transport.
+        library("Sources/Update/OTAUpdate", imports: "OTAFirmware"),
+        library("Sources/Update/OTAEngine", imports: "OTAFirmware OTAUpdate"),
 
-        // Zip archives with several images.
-        .systemLibrary(name: "CZlib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"])]),
-        .target(name: "OTAArchive", dependencies: ["OTAFirmware", "CZlib"], swiftSettings: swift),
+        // Protocols.
+        library("Sources/Protocols/OTAProfile", imports: "OTAFirmware OTASigning OTAUpdate"),
+        library("Sources/Protocols/OTASMP", imports: "CCBOR OTAFirmware OTASigning OTAUpdate"),
 
-        // Images encoded for the transfer.
-        .systemLibrary(name: "CLzma", pkgConfig: "liblzma", providers: [.apt(["liblzma-dev"])]),
-        .target(name: "OTAEncoding", dependencies: ["OTAFirmware", "CLzma"], swiftSettings: swift),
+        // Bluetooth: waiting for file descriptors, D-Bus, and Bluetooth LE over BlueZ, for any program.
+        library("Sources/Bluetooth/DescriptorIO"),
+        library("Sources/Bluetooth/DBus", imports: "CDBus DescriptorIO Logging"),
+        library("Sources/Bluetooth/BlueZ", imports: "DBus DescriptorIO Logging"),
 
-        // The update sessions: values without a clock, a task, a socket or a lock.
-        .target(name: "OTAUpdate", dependencies: ["OTAFirmware"], swiftSettings: swift),
-        .target(name: "OTAProfile", dependencies: ["OTAUpdate", "OTAFirmware", "OTASigning"], swiftSettings: swift),
+        // Links: the transports over BlueZ, UDP and serial lines.
+        library("Sources/Links/OTALinks", imports: "BlueZ DBus DescriptorIO OTAEngine OTAFirmware OTAUpdate Logging"),
 
-        // MCUmgr's protocol SMP, and the library that reads and writes its CBOR.
-        .systemLibrary(name: "CCBOR", pkgConfig: "libcbor", providers: [.apt(["libcbor-dev"])]),
-        .target(
-            name: "OTASMP", dependencies: ["OTAUpdate", "OTAFirmware", "OTASigning", "CCBOR"], swiftSettings: swift),
+        // Device: the device core for real firmware, and the virtual device that runs the same code.
+        libraryInC("Sources/Device/COTADevice"),
+        library(
+            "Sources/Device/OTASimulator",
+            imports: "COTADevice DescriptorIO OTAEngine OTAFirmware OTASigning OTASMP OTAUpdate SystemPackage"),
 
-        // The transport interface, and the engine that runs a session over a transport.
-        .target(name: "OTATransport", dependencies: ["OTAUpdate"], swiftSettings: swift),
-        .target(name: "OTAEngine", dependencies: ["OTATransport", "OTAUpdate", "OTAFirmware"], swiftSettings: swift),
+        // Client: addresses, locks, the choice of the protocol, and the tasks for a device.
+        library(
+            "Sources/Client/OTAClient",
+            imports: "BlueZ DescriptorIO OTAArchive OTAEncoding OTAEngine OTAFirmware OTALinks OTAProfile "
+                + "OTASigning OTASimulator OTASMP OTAUpdate Logging SystemPackage"),
 
-        // Waits for file descriptors, on a thread of its own.
-        .target(name: "DescriptorIO", swiftSettings: swift),
-
-        // The transports over UDP and serial lines.
-        .target(
-            name: "OTAUDP", dependencies: ["DescriptorIO", "OTATransport", "OTAUpdate"], swiftSettings: swift),
-        .target(
-            name: "OTASerial", dependencies: ["DescriptorIO", "OTATransport", "OTAUpdate", "OTAFirmware"],
-            swiftSettings: swift),
-
-        // D-Bus, the system's message bus.
-        .systemLibrary(name: "CDBus", pkgConfig: "dbus-1", providers: [.apt(["libdbus-1-dev"])]),
-        .target(name: "DBus", dependencies: ["CDBus", "DescriptorIO", logging], swiftSettings: swift),
-
-        // Bluetooth LE over BlueZ: a library for any program, and the transport that uses it.
-        .target(name: "BlueZ", dependencies: ["DBus", "DescriptorIO", logging], swiftSettings: swift),
-        .target(
-            name: "OTABlueZ", dependencies: ["BlueZ", "DBus", "OTATransport", "OTAUpdate", logging],
-            swiftSettings: swift),
-
-        // An example from the package in Examples/. The example is also a target here, because a test runs it on a fake BlueZ.
-        .executableTarget(
-            name: "bluez-explore", dependencies: ["BlueZ"], path: "Examples/Sources/bluez-explore", swiftSettings: swift
-        ),
-
-        // The device core for real firmware, and the virtual device that runs the same code.
-        .target(name: "COTADevice", cSettings: c),
-        .target(
-            name: "OTASimulator",
-            dependencies: [
-                "DescriptorIO", "OTATransport", "OTAUpdate", "OTASMP", "OTASigning", "OTAFirmware", "COTADevice",
-                system,
-            ],
-            swiftSettings: swift),
-
-        // The client library: addresses, locks, the choice of the protocol, and the tasks for a device.
-        .target(
-            name: "OTAClient",
-            dependencies: [
-                "BlueZ", "DescriptorIO", "OTAArchive", "OTABlueZ", "OTAEncoding", "OTAEngine", "OTAFirmware",
-                "OTAProfile", "OTASerial", "OTASigning", "OTASimulator", "OTASMP", "OTATransport", "OTAUDP",
-                "OTAUpdate", logging, system,
-            ], swiftSettings: swift),
-
-        // Fleets: records, signatures, leases and the controller, as values. FoundationEssentials formats the times of the records.
-        .target(name: "OTAFleet", dependencies: ["OTAFirmware", "OTASigning"], swiftSettings: swift),
-        // The store of a fleet: the interface, and a store in memory.
-        .target(name: "OTAStore", dependencies: ["OTAFirmware", "OTASigning"], swiftSettings: swift),
-        // The store in a file of this computer.
-        .systemLibrary(name: "CSQLite", pkgConfig: "sqlite3", providers: [.apt(["libsqlite3-dev"])]),
-        .target(
-            name: "OTALocalStore",
-            dependencies: ["CSQLite", "DescriptorIO", "OTAFirmware", "OTASigning", "OTAStore", system],
-            swiftSettings: swift),
-        // NATS: connections over libnats, and the buckets and object stores of JetStream. FoundationEssentials is allowed here, for JSON
-        // and base64. OpenSSL computes SHA-256 and the public key of an NKey; libnats needs it, too.
-        .systemLibrary(name: "CNATS", pkgConfig: "libnats", providers: [.apt(["libnats-dev"])]),
-        .target(name: "NATS", dependencies: ["CNATS", "COpenSSL", "DescriptorIO"], swiftSettings: swift),
-        // The store on a NATS server.
-        .target(
-            name: "OTANATSStore", dependencies: ["DescriptorIO", "NATS", "OTAFirmware", "OTAStore"],
-            swiftSettings: swift),
-        // The gateway and the controller of a fleet. They import no transport: the caller passes the devices.
-        .target(
-            name: "OTAGateway", dependencies: ["OTAFirmware", "OTAFleet", "OTASigning", "OTAStore"],
-            swiftSettings: swift),
-        // The devices of a gateway, over all transports of OTAClient.
-        .target(
-            name: "OTAFleetDevices",
-            dependencies: [
-                "DescriptorIO", "OTAClient", "OTAFirmware", "OTAFleet", "OTAGateway", "OTASigning", "OTATransport",
-                "OTAUpdate",
-            ],
-            swiftSettings: swift),
+        // Fleet: records, leases and the controller, as values; the stores; the gateway, which imports no transport. The commands for fleets
+        // are in a program of their own, because they need libnats and SQLite.
+        library("Sources/Fleet/OTAFleet", imports: "OTAFirmware OTASigning"),
+        library("Sources/Fleet/OTAStore", imports: "OTAFirmware OTASigning"),
+        library(
+            "Sources/Fleet/OTALocalStore",
+            imports: "CSQLite DescriptorIO OTAFirmware OTASigning OTAStore SystemPackage"),
+        library("Sources/Fleet/NATS", imports: "CNATS COpenSSL DescriptorIO"),
+        library("Sources/Fleet/OTANATSStore", imports: "DescriptorIO NATS OTAFirmware OTAStore"),
+        library("Sources/Fleet/OTAGateway", imports: "OTAFirmware OTAFleet OTASigning OTAStore"),
+        library(
+            "Sources/Fleet/OTAFleetCommands",
+            imports: "DescriptorIO NATS OTAClient OTACommands OTAEngine OTAFirmware OTAFleet OTAGateway "
+                + "OTALinks OTALocalStore OTANATSStore OTASigning OTAStore OTAUpdate ArgumentParser "
+                + "SystemPackage"),
+        program(
+            "Sources/Fleet/otaflash-fleet",
+            imports: "CLinux OTAFleetCommands", linker: selfContained + privateLibraries),
 
         // The command line.
-        .systemLibrary(name: "CLinux"),
-        .target(
-            name: "OTACommands",
-            dependencies: [
-                "BlueZ", "CLinux", "DBus", "DescriptorIO", "OTAArchive", "OTABlueZ", "OTAClient", "OTAEncoding",
-                "OTAFirmware",
-                "OTASerial", "OTASigners", "OTASigning", "OTASimulator", "OTATransport", "OTAUDP", "OTAUpdate",
-                arguments, logging, system,
-            ], swiftSettings: swift),
-        .executableTarget(
-            name: "otaflash", dependencies: ["OTACommands"], swiftSettings: swift, linkerSettings: selfContained),
-        // The commands for fleets. They are in a program of their own, because they need libnats and SQLite.
-        .target(
-            name: "OTAFleetCommands",
-            dependencies: [
-                "DescriptorIO", "NATS", "OTABlueZ", "OTAClient", "OTACommands", "OTAFirmware", "OTAFleet",
-                "OTAFleetDevices", "OTAGateway", "OTALocalStore", "OTANATSStore", "OTASigning", "OTAStore", arguments,
-                system,
-            ], swiftSettings: swift),
-        .executableTarget(
-            name: "otaflash-fleet", dependencies: ["CLinux", "OTAFleetCommands"], swiftSettings: swift,
-            linkerSettings: selfContained + privateLibraries),
+        library(
+            "Sources/CommandLine/OTACommands",
+            imports: "BlueZ CLinux DBus DescriptorIO OTAArchive OTAClient OTAEncoding OTAEngine OTAFirmware "
+                + "OTALinks OTASigners OTASigning OTASimulator OTAUpdate ArgumentParser Logging "
+                + "SystemPackage"),
+        program("Sources/CommandLine/otaflash", imports: "OTACommands", linker: selfContained),
 
-        // The tests and their shared code.
-        .target(
-            name: "OTATestSupport", dependencies: ["OTATransport", "OTAUpdate", subprocess, system],
-            swiftSettings: swift),
-        .testTarget(
-            name: "OTAFirmwareTests",
-            dependencies: ["OTAFirmware", "OTATestSupport", "OTAUpdate", system], swiftSettings: swift),
-        .testTarget(
-            name: "OTASigningTests",
-            dependencies: ["OTASigning", "OTAFirmware", "OTATestSupport", "OTAUpdate", system],
-            exclude: ["Support/imgtool_peer.py"], swiftSettings: swift),
-        .testTarget(
-            name: "OTASignersTests",
-            dependencies: ["OTASigners", "OTASigning", "OTAFirmware", "OTATestSupport", "OTAUpdate", "CPKCS11"],
-            swiftSettings: swift),
-        .testTarget(
-            name: "OTAArchiveTests", dependencies: ["OTAArchive", "OTAFirmware", "OTATestSupport", "OTAUpdate"],
-            swiftSettings: swift),
-        .testTarget(
-            name: "OTAEncodingTests",
-            dependencies: ["OTAEncoding", "OTAFirmware", "OTATestSupport", "OTAUpdate", subprocess, system],
-            swiftSettings: swift),
-        .testTarget(
-            name: "OTAClientTests",
-            dependencies: [
-                "OTAClient", "OTAEngine", "OTAFirmware", "OTASMP", "OTASigning", "OTASimulator", "OTATransport",
-                "OTAUpdate", system,
-            ],
-            swiftSettings: swift),
-        .testTarget(
-            name: "OTAFleetTests", dependencies: ["OTAFleet", "OTAFirmware", "OTASigning", "OTAUpdate", system],
-            swiftSettings: swift),
-        // The behaviour of all stores, a store with faults, and a program that writes to a store and that a test can kill.
-        .target(
-            name: "StoreContract",
-            dependencies: ["DescriptorIO", "OTAFirmware", "OTASigning", "OTAStore", "OTAUpdate"],
-            path: "Tests/StoreContract", swiftSettings: swift),
-        .executableTarget(
-            name: "store-writer",
-            dependencies: ["CSQLite", "OTALocalStore", "OTAStore", "StoreContract", arguments, system],
-            path: "Tests/store-writer", swiftSettings: swift),
-        .testTarget(
-            name: "OTAStoreTests", dependencies: ["OTAStore", "OTASimulator", "OTASigning", "StoreContract"],
-            swiftSettings: swift),
-        .testTarget(
-            name: "OTALocalStoreTests",
-            dependencies: [
-                "OTALocalStore", "CSQLite", "DescriptorIO", "OTASigning", "OTAStore", "OTATestSupport", "OTAUpdate",
-                "StoreContract",
-                "store-writer",
-                subprocess, system,
-            ], swiftSettings: swift),
-        .testTarget(
-            name: "OTAGatewayTests",
-            dependencies: [
-                "DescriptorIO", "OTAClient", "OTAFirmware", "OTAFleet", "OTAFleetDevices", "OTAGateway",
-                "OTALocalStore", "OTASigning", "OTASimulator", "OTAStore", "OTAUpdate", "StoreContract", system,
-            ],
-            swiftSettings: swift),
-        // Thousands of virtual devices in one process (scripts/fleet-chaos).
-        .executableTarget(
-            name: "device-farm",
-            dependencies: [
-                "CLinux", "OTACommands", "OTAFirmware", "OTASigning", "OTASimulator", "OTAUpdate", arguments, system,
-            ],
-            path: "Tests/device-farm", swiftSettings: swift),
-        .testTarget(name: "OTAUpdateTests", dependencies: ["OTAUpdate"], swiftSettings: swift),
-        .testTarget(
-            name: "COTADeviceTests",
-            dependencies: [
-                "COTADevice", "COpenSSL", "OTAEncoding", "OTAFirmware", "OTATestSupport", "OTAUpdate", system,
-            ],
-            swiftSettings: swift),
-        .target(
-            name: "FakeBlueZ",
-            dependencies: [
-                "BlueZ", "DBus", "OTAFirmware", "OTASigning", "OTASimulator", "OTAUpdate", subprocess, system,
-            ],
-            path: "Tests/FakeBlueZ", swiftSettings: swift),
-        .testTarget(
-            name: "BlueZTests",
-            dependencies: [
-                "BlueZ", "DBus", "DescriptorIO", "FakeBlueZ", "OTASimulator", "OTATestSupport", "bluez-explore",
-                subprocess, system,
-            ],
-            swiftSettings: swift),
-        .testTarget(
-            name: "OTABlueZTests",
-            dependencies: [
-                "OTABlueZ", "BlueZ", "DBus", "FakeBlueZ", "OTAEngine", "OTAProfile", "OTASimulator", "OTATransport",
-                "OTAUpdate", "OTASigning", "OTAFirmware",
-            ], swiftSettings: swift),
-        .testTarget(
-            name: "DBusTests", dependencies: ["DBus", "CDBus", subprocess, system], exclude: ["Support/peer.py"],
-            swiftSettings: swift),
-        // A nats-server for a test.
-        .target(
-            name: "NATSTestSupport", dependencies: ["NATS", "DescriptorIO", "OTATestSupport", system],
-            path: "Tests/NATSTestSupport", swiftSettings: swift),
-        .testTarget(
-            name: "NATSTests", dependencies: ["NATS", "DescriptorIO", "NATSTestSupport", "OTATestSupport", system],
-            exclude: ["Support/peer.py"], swiftSettings: swift),
-        .testTarget(
-            name: "OTANATSStoreTests",
-            dependencies: [
-                "OTANATSStore", "NATS", "NATSTestSupport", "OTAFirmware", "OTASigning", "OTAStore", "StoreContract",
-            ], swiftSettings: swift),
-        .testTarget(name: "DescriptorIOTests", dependencies: ["DescriptorIO"], swiftSettings: swift),
-        .testTarget(
-            name: "OTATransportTests", dependencies: ["OTATestSupport", "OTATransport", "OTAUpdate"],
-            swiftSettings: swift),
-        .testTarget(
-            name: "OTAUDPTests", dependencies: ["OTAUDP", "OTATestSupport", "OTATransport", "OTAUpdate"],
-            swiftSettings: swift),
-        .testTarget(
-            name: "OTASerialTests",
-            dependencies: ["OTASerial", "OTATransport", "OTAUpdate", "OTATestSupport", system],
-            swiftSettings: swift),
-        .testTarget(
-            name: "OTASimulatorTests",
-            dependencies: [
-                "OTASimulator", "OTATestSupport", "OTATransport", "OTAUpdate", "OTASigning", "OTAFirmware",
-                "COTADevice", system,
-            ], swiftSettings: swift),
-        .target(
-            name: "FuzzTargets",
-            dependencies: [
-                "BlueZ", "DBus", "NATS", "OTAArchive", "OTABlueZ", "OTAClient", "OTAFirmware", "OTAFleet",
-                "OTAProfile", "OTASerial", "OTASigners", "OTASigning", "OTASimulator", "OTASMP", "OTAUDP", "OTAUpdate",
-                "Gauntlet", system,
-            ], path: "Tests/FuzzTargets", swiftSettings: swift),
-        .target(name: "DeviceFuzz", dependencies: ["COTADevice"], path: "Tests/DeviceFuzz", cSettings: c),
-        .testTarget(name: "FuzzTargetsTests", dependencies: ["FuzzTargets", "DeviceFuzz"], swiftSettings: swift),
-        .testTarget(
-            name: "OTAProfileTests", dependencies: ["OTAProfile", "OTAUpdate", "OTASigning", "OTAFirmware"],
-            swiftSettings: swift),
-        .testTarget(
-            name: "OTASMPTests",
-            dependencies: [
-                "OTASMP", "OTASimulator", "OTATestSupport", "OTAUpdate", "OTASigning", "OTAFirmware", system,
-            ],
-            exclude: ["Golden/peer.py", "Golden/vectors.txt"], swiftSettings: swift),
-        // Complete updates in worlds that are generated from seeds, and the program that plays any number of worlds.
-        .target(
-            name: "Gauntlet",
-            dependencies: [
-                "OTAEncoding", "OTAEngine", "OTAProfile", "OTASMP", "OTASimulator", "OTATransport", "OTAUpdate",
-                "OTASigning", "OTAFirmware",
-            ], path: "Tests/Gauntlet", swiftSettings: swift),
-        .executableTarget(
-            name: "otaflash-gauntlet", dependencies: ["Gauntlet", "OTATestSupport", "OTAUpdate", arguments],
-            path: "Tests/otaflash-gauntlet",
-            swiftSettings: swift),
-        .testTarget(
-            name: "OTAEngineTests",
-            dependencies: [
-                "Gauntlet", "OTAEngine", "OTAProfile", "OTASMP", "OTASimulator", "OTATransport", "OTAUpdate",
-                "OTASigning", "OTAFirmware",
-            ], swiftSettings: swift),
-        .testTarget(
-            name: "OTACommandsTests",
-            dependencies: [
-                "OTACommands", "BlueZ", "DBus", "DescriptorIO", "FakeBlueZ", "NATS", "NATSTestSupport", "OTAArchive",
-                "OTAClient", "OTAFirmware", "OTAFleet", "OTAFleetCommands", "OTALocalStore", "OTANATSStore",
-                "OTASerial", "OTASigners",
-                "OTASigning", "OTASimulator", "OTAStore",
-                "OTATestSupport", "OTATransport",
-                "OTAUDP", "OTAUpdate",
-                subprocess, system,
-            ],
+        // Libraries of the system. A token's module is loaded at run time: only the header of p11-kit is needed.
+        systemLibrary("CCBOR", "libcbor", debian: "libcbor-dev"),
+        systemLibrary("CDBus", "dbus-1", debian: "libdbus-1-dev"),
+        systemLibrary("CLinux"),
+        systemLibrary("CLzma", "liblzma", debian: "liblzma-dev"),
+        systemLibrary("CNATS", "libnats", debian: "libnats-dev"),
+        systemLibrary("COpenSSL", "libcrypto", debian: "libssl-dev"),
+        systemLibrary("CPKCS11", debian: "libp11-kit-dev"),
+        systemLibrary("CSQLite", "sqlite3", debian: "libsqlite3-dev"),
+        systemLibrary("CZlib", "zlib", debian: "zlib1g-dev"),
+
+        // What tests share: commands and files; a BlueZ on a bus of its own; updates in worlds that are generated from seeds; stores with
+        // faults; a nats-server; decoders for the fuzzers.
+        library("Tests/Support/OTATestSupport", imports: "OTAEngine OTAUpdate Subprocess SystemPackage"),
+        library(
+            "Tests/Bluetooth/FakeBlueZ",
+            imports: "BlueZ DBus OTAFirmware OTASigning OTASimulator OTAUpdate Subprocess SystemPackage"),
+        library(
+            "Tests/Update/Gauntlet",
+            imports: "OTAEncoding OTAEngine OTAFirmware OTAProfile OTASigning OTASimulator OTASMP OTAUpdate"),
+        library("Tests/Fleet/StoreContract", imports: "DescriptorIO OTAFirmware OTASigning OTAStore OTAUpdate"),
+        library("Tests/Fleet/NATSTestSupport", imports: "DescriptorIO NATS OTATestSupport SystemPackage"),
+        library(
+            "Tests/Fuzzing/FuzzTargets",
+            imports: "BlueZ DBus Gauntlet NATS OTAArchive OTAClient OTAFirmware OTAFleet OTALinks OTAProfile "
+                + "OTASigners OTASigning OTASimulator OTASMP OTAUpdate SystemPackage"),
+        libraryInC("Tests/Device/DeviceFuzz", imports: "COTADevice"),
+        // Programs for tests: any number of generated worlds; a program that writes to a store and that a test can kill; thousands of virtual
+        // devices in one process; an example that a test runs on FakeBlueZ.
+        program("Tests/Update/otaflash-gauntlet", imports: "Gauntlet OTATestSupport OTAUpdate ArgumentParser"),
+        program(
+            "Tests/Fleet/store-writer",
+            imports: "CSQLite OTALocalStore OTAStore StoreContract ArgumentParser SystemPackage"),
+        program(
+            "Tests/Fleet/device-farm",
+            imports: "CLinux OTACommands OTAFirmware OTASigning OTASimulator OTAUpdate ArgumentParser "
+                + "SystemPackage"),
+        program("Examples/Sources/bluez-explore", imports: "BlueZ"),
+
+        tests("Tests/Signing/OTAFirmwareTests", imports: "OTAFirmware OTATestSupport OTAUpdate SystemPackage"),
+        tests(
+            "Tests/Signing/OTASigningTests",
+            imports: "OTAFirmware OTASigning OTATestSupport OTAUpdate SystemPackage",
+            exclude: ["Support/imgtool_peer.py"]),
+        tests(
+            "Tests/Signing/OTASignersTests",
+            imports: "CPKCS11 OTAFirmware OTASigners OTASigning OTATestSupport OTAUpdate"),
+        tests("Tests/Signing/OTAArchiveTests", imports: "OTAArchive OTAFirmware OTATestSupport OTAUpdate"),
+        tests(
+            "Tests/Signing/OTAEncodingTests",
+            imports: "OTAEncoding OTAFirmware OTATestSupport OTAUpdate Subprocess SystemPackage"),
+        tests("Tests/Update/OTAUpdateTests", imports: "OTAUpdate"),
+        tests(
+            "Tests/Update/OTAEngineTests",
+            imports: "Gauntlet OTAEngine OTAFirmware OTAProfile OTASigning OTASimulator OTASMP OTATestSupport "
+                + "OTAUpdate"),
+        tests("Tests/Protocols/OTAProfileTests", imports: "OTAFirmware OTAProfile OTASigning OTAUpdate"),
+        tests(
+            "Tests/Protocols/OTASMPTests",
+            imports: "OTAFirmware OTASigning OTASimulator OTASMP OTATestSupport OTAUpdate SystemPackage",
+            exclude: ["Golden/peer.py", "Golden/vectors.txt"]),
+        tests("Tests/Bluetooth/DescriptorIOTests", imports: "DescriptorIO"),
+        tests(
+            "Tests/Bluetooth/DBusTests",
+            imports: "CDBus DBus Subprocess SystemPackage", exclude: ["Support/peer.py"]),
+        tests(
+            "Tests/Bluetooth/BlueZTests",
+            imports: "BlueZ bluez-explore DBus DescriptorIO FakeBlueZ OTASimulator OTATestSupport Subprocess "
+                + "SystemPackage"),
+        tests(
+            "Tests/Links/OTALinksTests",
+            imports: "BlueZ DBus FakeBlueZ OTAEngine OTAFirmware OTALinks OTAProfile OTASigning OTASimulator "
+                + "OTATestSupport OTAUpdate SystemPackage"),
+        tests(
+            "Tests/Device/COTADeviceTests",
+            imports: "COpenSSL COTADevice OTAEncoding OTAFirmware OTATestSupport OTAUpdate SystemPackage"),
+        tests(
+            "Tests/Device/OTASimulatorTests",
+            imports: "COTADevice OTAEngine OTAFirmware OTASigning OTASimulator OTATestSupport OTAUpdate "
+                + "SystemPackage"),
+        tests(
+            "Tests/Client/OTAClientTests",
+            imports: "OTAClient OTAEngine OTAFirmware OTASigning OTASimulator OTASMP OTAUpdate SystemPackage"),
+        tests(
+            "Tests/Fleet/OTAFleetTests",
+            imports: "OTAFirmware OTAFleet OTASigning OTATestSupport OTAUpdate SystemPackage"),
+        tests("Tests/Fleet/OTAStoreTests", imports: "OTASigning OTASimulator OTAStore StoreContract"),
+        tests(
+            "Tests/Fleet/OTALocalStoreTests",
+            imports: "CSQLite DescriptorIO OTALocalStore OTASigning OTAStore OTATestSupport OTAUpdate "
+                + "store-writer StoreContract Subprocess SystemPackage"),
+        tests(
+            "Tests/Fleet/NATSTests",
+            imports: "DescriptorIO NATS NATSTestSupport OTATestSupport SystemPackage", exclude: ["Support/peer.py"]),
+        tests(
+            "Tests/Fleet/OTANATSStoreTests",
+            imports: "NATS NATSTestSupport OTAFirmware OTANATSStore OTASigning OTAStore StoreContract"),
+        tests(
+            "Tests/Fleet/OTAGatewayTests",
+            imports: "DescriptorIO OTAClient OTAFirmware OTAFleet OTAFleetCommands OTAGateway OTALocalStore "
+                + "OTASigning OTASimulator OTAStore OTAUpdate StoreContract SystemPackage"),
+        tests("Tests/Fuzzing/FuzzTargetsTests", imports: "DeviceFuzz FuzzTargets OTATestSupport SystemPackage"),
+        tests(
+            "Tests/CommandLine/OTACommandsTests",
+            imports: "BlueZ DBus DescriptorIO FakeBlueZ NATS NATSTestSupport OTAArchive OTAClient OTACommands "
+                + "OTAEngine OTAFirmware OTAFleet OTAFleetCommands OTALinks OTALocalStore OTANATSStore "
+                + "OTASigners OTASigning OTASimulator OTAStore OTATestSupport OTAUpdate Subprocess "
+                + "SystemPackage",
             exclude: [
                 "Support/dsse_peer.py", "Support/fake_agent.py", "Support/fake_token.c", "Support/hostile_smp.py",
                 "Support/lying_smp_server.py", "Support/search_memory.py", "Support/smp_update.py",
-            ],
-            swiftSettings: swift),
+            ]),
     ],
     swiftLanguageModes: [.v6],
     cLanguageStandard: .c99

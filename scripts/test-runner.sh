@@ -5,7 +5,7 @@
 # The test targets whose tests start processes and mostly wait for them.
 command_tests='^OTACommandsTests\.'
 # The test targets that need D-Bus daemons.
-bus_tests='^(DBusTests|BlueZTests|OTABlueZTests)\.'
+bus_tests='^(DBusTests|BlueZTests|OTALinksTests)\.'
 # The test targets that start NATS servers. They measure time, as the tests of commands do.
 server_tests='^(NATSTests|OTANATSStoreTests)\.'
 

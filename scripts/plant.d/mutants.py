@@ -4,7 +4,7 @@ A file contains one or more mutants. Each mutant is a header and a unified diff.
 
     # name: the fault that the mutant puts into the program
     # noticed by: gauntlet
-    --- a/Sources/COTADevice/data.c
+    --- a/Sources/Device/COTADevice/data.c
     @@
      a line of context
     -the line as it is

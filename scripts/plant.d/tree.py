@@ -99,7 +99,7 @@ class Tree:
                 text, numbers = switched(self.source(path), found, lambda number: f"{name} == {number}")
                 rejected |= numbers
                 texts[path] = text if language_of(path) == "swift" else "extern int ota_planted_mutant;\n" + text
-                folder = "/".join(path.split("/")[:2])
+                folder = "/".join(path.split("/")[:3])
                 switch = ("PlantedMutant.swift", SWIFT_SWITCH) if language_of(path) == "swift" else ("planted.c", C_SWITCH)
                 texts[f"{folder}/{switch[0]}"] = switch[1]
             if not rejected:
