@@ -1,7 +1,7 @@
+import OTAEngine
 package import OTALinks
 import OTASigning
 package import OTASimulator
-import OTAEngine
 public import OTAUpdate
 
 /// The address of a device: the transport, a colon, and an address in the transport's format.

@@ -1,9 +1,9 @@
 public import BlueZ
 public import Logging
-public import OTALinks
 import OTAEncoding
 import OTAEngine
 import OTAFirmware
+public import OTALinks
 import OTAProfile
 import OTASMP
 public import OTASigning

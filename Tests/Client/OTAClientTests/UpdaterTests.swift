@@ -1,9 +1,9 @@
 import FoundationEssentials
 import Glibc
 import OTAClient
+import OTAEngine
 import OTAFirmware
 import OTASigning
-import OTAEngine
 import OTAUpdate
 import Synchronization
 import SystemPackage

@@ -235,7 +235,8 @@ import Testing
 
     /// The text of all files in Sources/CommandLine/OTACommands and Sources/Fleet/OTAFleetCommands.
     private static func sources() throws -> String {
-        try ["Sources/CommandLine/OTACommands", "Sources/Fleet/OTAFleetCommands"].map(Sandbox.repository).map { folder in
+        try ["Sources/CommandLine/OTACommands", "Sources/Fleet/OTAFleetCommands"].map(Sandbox.repository).map {
+            folder in
             let names = try FileManager.default.subpathsOfDirectory(atPath: folder).filter { $0.hasSuffix(".swift") }
             return try names.map { try String(contentsOfFile: "\(folder)/\($0)", encoding: .utf8) }.joined()
         }.joined()

@@ -1,8 +1,8 @@
 import OTACommands
-import OTASimulator
-import OTATestSupport
 import OTAEngine
 import OTALinks
+import OTASimulator
+import OTATestSupport
 import OTAUpdate
 import Testing
 

@@ -1,5 +1,6 @@
 import DescriptorIO
 import OTAClient
+import OTAEngine
 import OTAFirmware
 import OTAFleet
 import OTAFleetCommands
@@ -7,7 +8,6 @@ import OTAGateway
 import OTASigning
 import OTASimulator
 import OTAStore
-import OTAEngine
 import OTAUpdate
 import SystemPackage
 import Testing

@@ -1,5 +1,5 @@
-import OTATestSupport
 import OTAEngine
+import OTATestSupport
 import OTAUpdate
 import Testing
 

@@ -1,6 +1,6 @@
-import OTALinks
 import OTAClient
 import OTAFirmware
+import OTALinks
 import OTAUpdate
 
 /// The identity and status of a device.

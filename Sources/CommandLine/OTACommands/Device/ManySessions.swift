@@ -1,7 +1,7 @@
 import BlueZ
 import Glibc
-import OTALinks
 import OTAClient
+import OTALinks
 import OTASigning
 import OTAUpdate
 

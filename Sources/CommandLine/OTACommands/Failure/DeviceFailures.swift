@@ -1,6 +1,6 @@
 import BlueZ
-import OTALinks
 import OTAFirmware
+import OTALinks
 import OTAUpdate
 
 // MARK: - Update sessions

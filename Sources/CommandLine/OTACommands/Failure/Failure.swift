@@ -2,10 +2,10 @@ import BlueZ
 import Glibc
 import OTAArchive
 import OTAClient
+import OTAEngine
 import OTAFirmware
 import OTASigning
 import OTASimulator
-import OTAEngine
 import OTAUpdate
 
 /// The error of a command for the user and for scripts.

@@ -1,7 +1,7 @@
 import ArgumentParser
 import BlueZ
-import OTALinks
 import OTAClient
+import OTALinks
 import OTAUpdate
 
 /// The command group `gatt`, whose subcommands use the GATT services of a device.

@@ -1,9 +1,9 @@
 import ArgumentParser
 import BlueZ
 import OTAClient
+import OTAEngine
 import OTALinks
 import OTASimulator
-import OTAEngine
 import OTAUpdate
 
 /// The command `simulate serve`, which makes a virtual device available to other programs.

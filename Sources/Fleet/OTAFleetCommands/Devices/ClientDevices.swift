@@ -1,9 +1,9 @@
 public import OTAClient
+internal import OTAEngine
 internal import OTAFirmware
 public import OTAFleet
 public import OTAGateway
 public import OTASigning
-internal import OTAEngine
 internal import OTAUpdate
 
 /// The devices of a gateway: devices at given addresses, over any transport of OTAClient, and Bluetooth devices in range.

@@ -1,6 +1,6 @@
 public import OTAClient
-public import OTAFleet
 internal import OTAEngine
+public import OTAFleet
 package import OTAUpdate
 
 extension PushEnd {

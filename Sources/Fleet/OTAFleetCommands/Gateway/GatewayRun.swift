@@ -1,11 +1,11 @@
 import ArgumentParser
 import DescriptorIO
-import OTALinks
 import OTAClient
 import OTACommands
 import OTAFirmware
 import OTAFleet
 import OTAGateway
+import OTALinks
 import OTASigning
 import OTAStore
 import SystemPackage

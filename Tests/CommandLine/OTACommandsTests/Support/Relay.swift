@@ -1,7 +1,7 @@
 import DescriptorIO
+import OTAEngine
 import OTALinks
 import OTATestSupport
-import OTAEngine
 import OTAUpdate
 
 /// A relay between a client and a served device. It forwards values in both directions and can lose, double or reorder them.

@@ -1,5 +1,5 @@
-import OTASimulator
 import OTAEngine
+import OTASimulator
 import OTAUpdate
 import Testing
 

@@ -1,6 +1,6 @@
+import OTAEngine
 import OTASimulator
 import OTATestSupport
-import OTAEngine
 import OTAUpdate
 import Testing
 

@@ -1,7 +1,7 @@
+import OTAEngine
 import OTAFirmware
 import OTASigning
 import OTASimulator
-import OTAEngine
 import OTAUpdate
 
 /// A signed image of any size, and devices that trust its key.

@@ -1,7 +1,7 @@
+import OTAEngine
 import OTAFirmware
 import OTASimulator
 import OTATestSupport
-import OTAEngine
 import OTAUpdate
 
 /// A minimal host, written from docs/ota-profile.md. It sends a request, waits for the answer, and stores the notifications of Progress

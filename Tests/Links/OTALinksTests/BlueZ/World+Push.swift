@@ -1,7 +1,7 @@
 import BlueZ
 import FakeBlueZ
-import OTALinks
 import OTAEngine
+import OTALinks
 import OTAProfile
 import OTAUpdate
 

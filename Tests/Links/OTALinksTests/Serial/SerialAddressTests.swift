@@ -1,5 +1,5 @@
-import OTALinks
 import OTAEngine
+import OTALinks
 import Testing
 
 @Suite("Serial device addresses") struct SerialAddressTests {

@@ -1,7 +1,7 @@
 import Glibc
+import OTAEngine
 import OTALinks
 import OTATestSupport
-import OTAEngine
 import OTAUpdate
 import Testing
 

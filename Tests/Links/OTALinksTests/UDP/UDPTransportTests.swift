@@ -1,6 +1,6 @@
-import OTATestSupport
 import OTAEngine
 import OTALinks
+import OTATestSupport
 import OTAUpdate
 import Testing
 

@@ -1,5 +1,5 @@
-import OTASimulator
 import OTAEngine
+import OTASimulator
 import OTAUpdate
 
 /// A transport to a virtual device that applies a world's faults. Without faults it changes nothing.

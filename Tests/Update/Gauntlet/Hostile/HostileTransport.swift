@@ -1,5 +1,5 @@
-import OTASimulator
 import OTAEngine
+import OTASimulator
 import OTAUpdate
 
 /// A transport to a hostile device, in virtual time.

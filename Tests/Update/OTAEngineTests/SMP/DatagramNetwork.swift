@@ -1,6 +1,6 @@
+import OTAEngine
 import OTASMP
 import OTASimulator
-import OTAEngine
 import OTAUpdate
 
 /// A network between a client and a virtual SMP device. It loses, doubles and delays datagrams, by a seed.
