@@ -110,9 +110,10 @@ let package = Package(
         library("Sources/Update/OTAUpdate", imports: "OTAFirmware"),
         library("Sources/Update/OTAEngine", imports: "OTAFirmware OTAUpdate"),
 
-        // Protocols.
-        library("Sources/Protocols/OTAProfile", imports: "OTAFirmware OTASigning OTAUpdate"),
-        library("Sources/Protocols/OTASMP", imports: "CCBOR OTAFirmware OTASigning OTAUpdate"),
+        // Protocols: a folder for each update protocol. OTAProtocol: what the other code can ask about a protocol.
+        library("Sources/Protocols/OTAProtocol", imports: "OTASigning OTAUpdate"),
+        library("Sources/Protocols/OTAProfile", imports: "OTAFirmware OTAProtocol OTASigning OTAUpdate"),
+        library("Sources/Protocols/OTASMP", imports: "CCBOR OTAFirmware OTAProtocol OTASigning OTAUpdate"),
 
         // Bluetooth: waiting for file descriptors, D-Bus, and Bluetooth LE over BlueZ, for any program.
         library("Sources/Bluetooth/DescriptorIO"),
@@ -132,7 +133,7 @@ let package = Package(
         library(
             "Sources/Client/OTAClient",
             imports: "BlueZ DescriptorIO OTAArchive OTAEncoding OTAEngine OTAFirmware OTALinks OTAProfile "
-                + "OTASigning OTASimulator OTASMP OTAUpdate Logging SystemPackage"),
+                + "OTAProtocol OTASigning OTASimulator OTASMP OTAUpdate Logging SystemPackage"),
 
         // Fleet: records, leases and the controller, as values; the stores; the gateway, which imports no transport. The commands for fleets
         // are in a program of their own, because they need libnats and SQLite.
@@ -157,7 +158,7 @@ let package = Package(
         library(
             "Sources/CommandLine/OTACommands",
             imports: "BlueZ CLinux DBus DescriptorIO OTAArchive OTAClient OTAEncoding OTAEngine OTAFirmware "
-                + "OTALinks OTASigners OTASigning OTASimulator OTAUpdate ArgumentParser Logging "
+                + "OTALinks OTAProtocol OTASigners OTASigning OTASimulator OTAUpdate ArgumentParser Logging "
                 + "SystemPackage"),
         program("Sources/CommandLine/otaflash", imports: "OTACommands", linker: selfContained),
 
@@ -199,6 +200,10 @@ let package = Package(
             imports: "CLinux OTACommands OTAFirmware OTASigning OTASimulator OTAUpdate ArgumentParser "
                 + "SystemPackage"),
         program("Examples/Sources/bluez-explore", imports: "BlueZ"),
+        // otaflash with one more protocol.
+        program(
+            "Tests/Protocols/otaflash-toy",
+            imports: "OTAClient OTACommands OTAFirmware OTAProtocol OTASigning OTASimulator OTAUpdate"),
 
         tests("Tests/Signing/OTAFirmwareTests", imports: "OTAFirmware OTATestSupport OTAUpdate SystemPackage"),
         tests(
@@ -265,7 +270,7 @@ let package = Package(
         tests("Tests/Fuzzing/FuzzTargetsTests", imports: "DeviceFuzz FuzzTargets OTATestSupport SystemPackage"),
         tests(
             "Tests/CommandLine/OTACommandsTests",
-            imports: "BlueZ DBus DescriptorIO FakeBlueZ NATS NATSTestSupport OTAArchive OTAClient OTACommands "
+            imports: "BlueZ DBus DescriptorIO FakeBlueZ NATS NATSTestSupport otaflash-toy OTAArchive OTAClient OTACommands "
                 + "OTAEngine OTAFirmware OTAFleet OTAFleetCommands OTALinks OTALocalStore OTANATSStore "
                 + "OTASigners OTASigning OTASimulator OTAStore OTATestSupport OTAUpdate Subprocess "
                 + "SystemPackage",

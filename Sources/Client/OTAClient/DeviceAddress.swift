@@ -97,13 +97,11 @@ public struct DeviceAddress: Sendable {
 
     public var isBluetooth: Bool { if case .bluetooth = transport { true } else { false } }
 
-    /// The update protocols that the transport supports.
-    ///
-    /// UDP and serial lines have only one channel. SMP needs one channel, and the GATT OTA profile needs several.
+    /// The update protocols that the transport supports. UDP and serial lines have only one channel.
     public var protocols: Set<UpdateProtocol> {
         switch transport {
-        case .simulated, .bluetooth: [.ota, .smp]
-        case .udp, .serial: [.smp]
+        case .simulated, .bluetooth: Set(Protocols.all.map(\.updateProtocol))
+        case .udp, .serial: Set(Protocols.withOneChannel.map(\.updateProtocol))
         }
     }
 }

@@ -1,6 +1,7 @@
 public import BlueZ
 public import Logging
 package import OTALinks
+import OTAProtocol
 public import OTAUpdate
 
 /// The parameters of a scan.
@@ -12,7 +13,7 @@ public struct DeviceSearch: Sendable {
     /// The name of the wanted devices; nil: any name.
     public var name: String?
     /// The update protocols of the wanted devices; empty: all devices, also devices that cannot be updated.
-    public var protocols = UpdateProtocol.allCases
+    public var protocols = Protocols.all.map(\.updateProtocol)
     /// True if the scan connects to devices to read product and version.
     public var reads = true
 
@@ -56,7 +57,7 @@ public struct ScannedDevice: Encodable, Sendable, Equatable {
     /// name from the GAP service. Users know the advertised name. So `name` keeps the advertised name as soon as a protocol is known.
     mutating func note(_ device: BluetoothDevice) {
         if name == nil || protocols.isEmpty { name = device.name ?? name }
-        protocols += UpdateProtocol.advertised(by: device).map(\.rawValue).filter { !protocols.contains($0) }
+        protocols += Protocols.advertised(by: device).map(\.updateProtocol.rawValue).filter { !protocols.contains($0) }
         let known: Int? = heard[device.adapterName] ?? nil
         heard.updateValue(device.rssi ?? known, forKey: device.adapterName)
         rssi = heard.values.compactMap(\.self).max() ?? rssi
@@ -131,24 +132,15 @@ public struct DeviceScan: Sendable {
         report: @escaping @Sendable (Change, [ScannedDevice]) -> Void = { _, _ in }
     ) async throws -> [ScannedDevice] {
         let board = ScanBoard(report)
-        if let shared {
-            try await scan(try await shared.client(), board)
-            return await board.list
-        }
-        let client = try await BlueZClient.open(logger: logger, links: links)
-        do {
-            try await scan(client, board)
-        } catch {
-            await client.close()
-            throw error
-        }
-        await client.close()
+        try await scan(shared ?? SharedBlueZClient(logger: logger, links: links), board)
         return await board.list
     }
 
-    private func scan(_ client: BlueZClient, _ board: ScanBoard) async throws {
+    private func scan(_ shared: SharedBlueZClient, _ board: ScanBoard) async throws {
+        let client = try await shared.client()
+        let services = Protocols.all.filter { search.protocols.contains($0.updateProtocol) }.flatMap(\.definition.services)
         let filter = ScanFilter(
-            services: Set(search.protocols.map(\.service)), minimumRSSI: search.minimumRSSI, name: search.name)
+            services: Set(services.map { BluetoothUUID($0) }), minimumRSSI: search.minimumRSSI, name: search.name)
         let (found, feed) = AsyncStream.makeStream(of: BluetoothDevice.self)
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask {
@@ -160,7 +152,7 @@ public struct DeviceScan: Sendable {
                     try await scans.waitForAll()
                 }
             }
-            if search.reads { group.addTask { await read(found, client, board) } }
+            if search.reads { group.addTask { await read(found, shared, board) } }
             try await group.waitForAll()
         }
     }
@@ -182,7 +174,7 @@ public struct DeviceScan: Sendable {
     /// Reads product and version from up to 3 devices at the same time. Only the reads overlap: an adapter establishes one connection
     /// after the other.
     private func read(
-        _ found: AsyncStream<BluetoothDevice>, _ client: BlueZClient, _ board: ScanBoard
+        _ found: AsyncStream<BluetoothDevice>, _ client: SharedBlueZClient, _ board: ScanBoard
     ) async {
         await withTaskGroup(of: Void.self) { group in
             var running = 0
@@ -193,12 +185,12 @@ public struct DeviceScan: Sendable {
         }
     }
 
-    private func read(_ device: BluetoothDevice, _ client: BlueZClient, _ board: ScanBoard) async {
-        let updateProtocol: UpdateProtocol = UpdateProtocol.advertised(by: device).contains(.ota) ? .ota : .smp
+    private func read(_ device: BluetoothDevice, _ client: SharedBlueZClient, _ board: ScanBoard) async {
+        guard let definition = Protocols.advertised(by: device).first?.definition else { return }
         var tried: [String] = []
         var reason = ""
         while let adapter = await board.adapter(hearing: device, except: tried) {
-            guard let failure = await read(device, updateProtocol, adapter, client, board) else { return }
+            guard let failure = await read(device, definition, adapter, client, board) else { return }
             logger.debug("\(device.address) was not read over \(adapter): \(failure)")
             tried.append(adapter)
             reason = failure
@@ -210,27 +202,18 @@ public struct DeviceScan: Sendable {
     ///
     /// - Returns: nil, or the reason why they could not be read.
     private func read(
-        _ device: BluetoothDevice, _ updateProtocol: UpdateProtocol, _ adapter: String, _ client: BlueZClient,
-        _ board: ScanBoard
+        _ device: BluetoothDevice, _ definition: any ProtocolDefinition, _ adapter: String,
+        _ client: SharedBlueZClient, _ board: ScanBoard
     ) async -> String? {
         let lock = BluetoothLock("the device")
-        let request = ConnectionRequest(
-            .address(device.address), adapter: adapter, services: [updateProtocol.service],
-            admits: { device throws(BlueZError) in try await lock.take(device) })
         do {
-            // SMP requires a subscription, and a device can require pairing for a subscription. The scan never prompts the user. So a
-            // pairing that needs a passkey fails immediately.
-            let pairing: PairingResponder? = updateProtocol == .smp ? .unattended : nil
-            let identity = try await client.withConnection(request, pairing: pairing) { connection in
-                switch updateProtocol {
-                case .ota: try await DeviceIdentity(readFrom: connection)
-                case .smp: try await DeviceIdentity(askedOf: connection)
-                }
+            let identity = try await DeviceIdentity(of: device.address, definition, over: adapter, client) {
+                device throws(BlueZError) in try await lock.take(device)
             }
             await board.update(device.address, identity)
             return nil
         } catch {
-            return (error as? BlueZError)?.context ?? (error as? UpdateError)?.context ?? "\(error)"
+            return error.context
         }
     }
 }

@@ -1,5 +1,4 @@
-import OTAProfile
-import OTASMP
+import OTAProtocol
 import OTAUpdate
 
 /// The part of the frames with bytes of the update, such as the image, that a log has.
@@ -13,25 +12,9 @@ package enum LoggedData: Sendable {
 
     /// Returns the values of one packet to the device as the log has them: the logged bytes, and the number of bytes that are left out.
     func logged(_ values: [[UInt8]], on channel: Channel) -> [(bytes: [UInt8], hidden: Int)] {
-        let visible = Self.visibleBytes(of: values, on: channel)
+        let visible = Protocols.definition(of: channel)?.headers(of: values, on: channel)
         guard self != .bytes, let visible else { return values.map { ($0, 0) } }
         guard self == .lengths else { return [] }
         return zip(values, visible).map { (Array($0.prefix($1)), $0.count - $1) }
-    }
-
-    /// Returns how many bytes at the start of each value are not bytes of the update; nil if the packet has no bytes of an update.
-    private static func visibleBytes(of values: [[UInt8]], on channel: Channel) -> [Int]? {
-        switch channel {
-        // A value of Data is a sequence number of two bytes, and a part of the envelope or of the image (docs/ota-profile.md).
-        case ProfileChannel.data: return values.map { min(2, $0.count) }
-        case SMPChannel.value:
-            guard var rest = SMPFrame.imageDataOffset(inUpload: Array(values.joined())) else { return nil }
-            return values.map { value in
-                let visible = min(rest, value.count)
-                rest -= visible
-                return visible
-            }
-        default: return nil
-        }
     }
 }

@@ -1,8 +1,7 @@
 import BlueZ
 import Logging
 import OTAFirmware
-import OTAProfile
-import OTASMP
+import OTAProtocol
 import OTAUpdate
 
 /// Logs the events and actions between a session and its runner. All transports use the runner, so this type logs the frames of all
@@ -103,18 +102,9 @@ extension EncodingRequest {
 }
 
 extension Channel {
-    /// The name of the channel in docs/ota-profile.md or docs/smp.md; for an unknown channel, the UUID of the characteristic.
+    /// The name of the channel in its protocol; for an unknown channel, the UUID of the characteristic.
     fileprivate var logName: String {
-        switch self {
-        case ProfileChannel.info: "info"
-        case ProfileChannel.control: "control"
-        case ProfileChannel.data: "data"
-        case ProfileChannel.progress: "progress"
-        case ProfileChannel.version: "version"
-        case ProfileChannel.battery: "battery"
-        case SMPChannel.value: "smp"
-        default: "\(BluetoothUUID(characteristic))"
-        }
+        Protocols.definition(of: self)?.channelNames[self] ?? "\(BluetoothUUID(characteristic))"
     }
 }
 

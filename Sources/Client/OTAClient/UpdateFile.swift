@@ -64,15 +64,6 @@ public enum UpdateFile: Sendable {
     }
 }
 
-/// The contents of an update file that `UpdateFile.verified(by:)` or `UpdateFile.acceptedUnverified(by:)` has accepted.
-///
-/// otaflash sends only values of this type to a device.
-public enum VerifiedUpdate: Sendable {
-    case bundle(VerifiedBundle)
-    /// The accepted images. The array is not empty.
-    case images([NumberedImage])
-}
-
 /// An MCUboot image, and the number of the device's image that this image replaces. The number is 0 if the device has one image.
 public struct NumberedFile: Sendable {
     public let number: UInt32
@@ -93,10 +84,4 @@ public struct NumberedFile: Sendable {
     func named(_ error: VerificationError) -> VerificationError {
         name.map { VerificationError(error.code, "\($0): \(error.context)") } ?? error
     }
-}
-
-/// A verified MCUboot image, and the number of the device's image that this image replaces.
-public struct NumberedImage: Sendable {
-    public let number: UInt32
-    public let image: VerifiedImage
 }

@@ -4,8 +4,6 @@ import OTAEncoding
 import OTAEngine
 import OTAFirmware
 public import OTALinks
-import OTAProfile
-import OTASMP
 public import OTASigning
 import OTASimulator
 public import OTAUpdate
@@ -158,12 +156,13 @@ public struct Updater: Sendable {
         case .simulated(let address): return try await run.perform(on: address)
         case .bluetooth(let address): return try await run.perform(on: address)
         case .udp(let address):
-            return try await run.perform(
-                over: UDPTransport(address, channel: SMPChannel.value), "udp:\(address)", lock: "udp-\(address)")
+            return try await run.perform("udp:\(address)", lock: "udp-\(address)") {
+                UDPTransport(address, channel: $0)
+            }
         case .serial(let address):
-            return try await run.perform(
-                over: SerialTransport(address, channel: SMPChannel.value), "serial:\(address)",
-                lock: "serial-\(address.path)")
+            return try await run.perform("serial:\(address)", lock: "serial-\(address.path)") {
+                SerialTransport(address, channel: $0)
+            }
         }
     }
 }
@@ -193,13 +192,15 @@ private struct Run {
     let interrupts: AsyncStream<Void>
     var report: @Sendable (UpdateProgress, Duration) -> Void
 
-    /// Performs the task with SMP over a transport that has one channel.
-    func perform(over transport: some Transport, _ address: String, lock name: String) async throws -> UpdateResult {
+    /// Performs the task over a transport that has one channel.
+    func perform(
+        _ address: String, lock name: String, _ transport: (Channel) -> some Transport
+    ) async throws -> UpdateResult {
         let lock = try DeviceLock(DeviceLock.file(name), of: text)
         defer { withExtendedLifetime(lock) {} }
-        let session = UpdateSession(try choice.conversation(.smp), seed: UInt64.random(in: 0 ... .max))
+        let (session, channel) = try choice.sessionOverOneChannel(seed: UInt64.random(in: 0 ... .max))
         return UpdateResult(
-            report: try await run(session, over: transport, ContinuousClock()), given: text, address: address)
+            report: try await run(session, over: transport(channel), ContinuousClock()), given: text, address: address)
     }
 
     func perform(on address: BLEAddress) async throws -> UpdateResult {
@@ -211,7 +212,7 @@ private struct Run {
             report(progress, time)
         }
         let transport = BlueZTransport(
-            address, services: Set(UpdateProtocol.allCases.map(\.service.value)), adapter: options.adapter,
+            address, services: Protocols.services, adapter: options.adapter,
             pairing: choice.task.isDryRun ? .refusing : options.pairing,
             requiring: choice.task.isDryRun ? .none : options.requirement, bonds: BondFiles(),
             sharing: options.bluetooth ?? SharedBlueZClient(logger: options.logger, links: options.links),
@@ -242,7 +243,7 @@ private struct Run {
         {
             options.note("created the virtual device \(name): \(created)")
         }
-        let device = try devices.open(name, address)
+        let device = try devices.store.open(name, for: .simulated(address))
         defer { device.suspend() }
         let session = choice.session(seed: address.seed)
         let report: UpdateReport

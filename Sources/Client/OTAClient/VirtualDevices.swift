@@ -1,7 +1,8 @@
 import OTAFirmware
+import OTAProtocol
 import OTASigning
 package import OTASimulator
-import OTAUpdate
+package import OTAUpdate
 package import SystemPackage
 
 /// The virtual devices in a folder, usually in the state folder of the user.
@@ -21,7 +22,7 @@ package struct VirtualDevices {
         guard let folder else {
             throw ClientError(.cannotCreate, "no folder for virtual devices: HOME is not set")
         }
-        store = VirtualDeviceStore(folder: folder)
+        store = VirtualDeviceStore(folder: folder, kinds: Protocols.all.compactMap(\.virtualDevice))
     }
 
     /// Returns the names of the virtual devices in a list of addresses that do not exist.
@@ -45,59 +46,20 @@ package struct VirtualDevices {
         return try DeviceLock(store.folder.appending(".\(name).lock"), of: "sim:\(name)")
     }
 
-    /// Creates the virtual device for the address `sim:`, with a configuration that accepts the update.
+    /// Creates a device of a protocol.
+    package func create(_ name: String, _ wanted: NewVirtualDevice, _ updateProtocol: UpdateProtocol) throws {
+        guard let kind = Protocols.all.first(where: { $0.updateProtocol == updateProtocol })?.virtualDevice else {
+            throw VirtualDeviceError(.badConfiguration, "there are no virtual devices with \(updateProtocol.title)")
+        }
+        try kind.create(name, wanted, in: store)
+    }
+
+    /// Creates the virtual device for the address `sim:`, of the first protocol that can push the update.
     ///
     /// - Returns: a description of the device for the user; nil: the device already exists.
     func makeDemo(for update: VerifiedUpdate, _ trust: TrustStore) throws -> String? {
-        guard !store.exists(Self.demoName), let version = SemanticVersion("0.0.0") else { return nil }
-        switch update {
-        case .images:
-            try store.create(Self.demoName, VirtualSMPConfiguration(trust: trust), version: version)
-            return "protocol SMP, version 0.0.0"
-        case .bundle(let bundle):
-            let configuration = Self.demo(for: bundle, trust)
-            try store.create(Self.demoName, configuration, version: version)
-            return "\(configuration.product), version 0.0.0"
-        }
-    }
-
-    private static func demo(for bundle: VerifiedBundle, _ trust: TrustStore) -> VirtualDeviceConfiguration {
-        let manifest = bundle.manifest
-        // A device stores at most 16 trusted keys. The keys that signed the bundle are first, so that they are among these 16.
-        let signers = trust.keys.filter { bundle.signers.contains($0.id) }
-        let others = trust.keys.filter { !bundle.signers.contains($0.id) }
-        var configuration = VirtualDeviceConfiguration(
-            product: manifest.product, trustedKeys: Array((signers + others).prefix(16)))
-        configuration.hardware = manifest.hardware?.ranges.first?.lowerBound ?? configuration.hardware
-        configuration.imageFormat = nil
-        return configuration
-    }
-
-    /// Opens a virtual device.
-    func open(
-        _ name: String, _ address: VirtualDeviceAddress
-    ) throws(VirtualDeviceError) -> any ObservedDevice {
-        switch try store.updateProtocol(of: name) {
-        case .smp: return try store.openSMP(name)
-        case .ota:
-            return try store.open(name) { configuration in
-                configuration.battery = address.battery ?? configuration.battery
-                configuration.flashSpeed = address.flashSpeed
-            }
-        }
+        guard !store.exists(Self.demoName) else { return nil }
+        let kind = Protocols.all.first { $0.definition.accepts(update) && $0.virtualDevice != nil }?.virtualDevice
+        return try kind?.createDemo(Self.demoName, accepting: update, trust, in: store)
     }
 }
-
-/// A virtual device whose state changes are reported to the user.
-package protocol ObservedDevice: SimulatedDevice {
-    /// The running image; nil: the device is restarting, or cannot boot.
-    var running: VirtualBootloader.Boot? { get }
-    /// The state that the bootloader stores in flash; nil: the flash contains no valid boot record.
-    var bootState: BootState? { get }
-    /// The durations of all requests to blink, in seconds. The duration 0 stops the blinking.
-    var identifyRequests: [Int] { get }
-    /// Stops the device and closes its connections. The flash keeps its state, and an image on trial remains on trial.
-    func suspend()
-}
-
-extension VirtualDeviceOf: ObservedDevice {}

@@ -9,20 +9,21 @@ public struct RetryPolicy: Sendable, Equatable {
     public static let shortestWait = Duration.milliseconds(500)
     /// The upper limit of a wait, without the jitter. With three attempts, no wait reaches this limit.
     public static let longestWait = Duration.seconds(8)
-    /// The maximum number of attempts in a row without progress, after the first failure.
+    /// The usual maximum number of attempts in a row without progress, after the first failure.
     public static let attempts = 3
 
+    private let attempts: Int
     private var failures = 0
     private var extensions = 0
 
-    public init() {}
+    public init(attempts: Int = Self.attempts) { self.attempts = attempts }
 
     /// Counts a failed attempt.
     ///
     /// - Returns: the wait before the next attempt; nil: no attempt is left.
     public mutating func failed(random: inout some RandomNumberGenerator) -> Duration? {
         failures += 1
-        return failures > Self.attempts ? nil : wait(random: &random)
+        return failures > attempts ? nil : wait(random: &random)
     }
 
     /// Counts a failed attempt, and always allows another attempt. Use this method if a time limit ends the attempts, so that their number

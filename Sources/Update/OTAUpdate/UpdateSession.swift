@@ -64,8 +64,11 @@ public struct UpdateSession: UpdateLogic {
     }
 
     /// Creates a session with this conversation. The session does not check which protocols the device offers.
-    package init(_ conversation: any Conversation, seed: UInt64) {
+    ///
+    /// - Parameter attempts: the maximum number of further attempts to connect, without progress, after the first failure.
+    package init(_ conversation: any Conversation, seed: UInt64, attempts: Int = RetryPolicy.attempts) {
         self.init(seed: seed) { _ in conversation }
+        retry = RetryPolicy(attempts: attempts)
     }
 
     public var deadline: Duration? {

@@ -1,19 +1,23 @@
 public import OTAFirmware
 
-/// The protocol of a session.
-public enum UpdateProtocol: String, Encodable, Sendable, CaseIterable {
-    /// The GATT OTA profile (docs/ota-profile.md).
-    case ota
-    /// SMP, the protocol of MCUmgr (docs/smp.md).
-    case smp
-
+/// An update protocol. The values are in the folders of the protocols; `Protocols.all` of OTAClient lists them.
+public struct UpdateProtocol: RawRepresentable, Hashable, Encodable, Sendable {
+    /// The name in the option `--protocol` and in JSON, such as `smp`.
+    public let rawValue: String
     /// The name of the protocol in texts for the user.
-    public var title: String {
-        switch self {
-        case .ota: "GATT OTA profile"
-        case .smp: "SMP"
-        }
+    public let title: String
+
+    /// Creates a value of a protocol that has no other title. Two values with the same name are equal.
+    public init(rawValue: String) { self.init(rawValue, title: rawValue) }
+
+    package init(_ name: String, title: String) {
+        rawValue = name
+        self.title = title
     }
+
+    public static func == (left: UpdateProtocol, right: UpdateProtocol) -> Bool { left.rawValue == right.rawValue }
+    public func hash(into hasher: inout Hasher) { hasher.combine(rawValue) }
+    public func encode(to encoder: any Encoder) throws { try rawValue.encode(to: encoder) }
 }
 
 /// The task of a session.

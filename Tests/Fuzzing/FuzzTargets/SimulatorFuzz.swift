@@ -10,9 +10,9 @@ enum DeviceFileFuzz {
     static func run(_ bytes: [UInt8]) -> String? { ofTheProfile(bytes) ?? ofSMP(bytes) }
 
     private static func ofTheProfile(_ bytes: [UInt8]) -> String? {
-        guard let configuration = try? DeviceFile(json: bytes).configuration else { return nil }
+        guard let configuration = try? ProfileDeviceFile(json: bytes).configuration else { return nil }
         if (try? configuration.validate()) == nil { return "an accepted configuration is invalid" }
-        guard let json = try? DeviceFile(configuration).json, let again = try? DeviceFile(json: json).configuration
+        guard let json = try? ProfileDeviceFile(configuration).json, let again = try? ProfileDeviceFile(json: json).configuration
         else {
             return "the written file cannot be read"
         }

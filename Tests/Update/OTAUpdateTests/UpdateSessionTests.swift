@@ -308,7 +308,7 @@ private struct Script: Conversation {
         case reconnect(ConversationState.Reconnection)
         case restart(Duration, reportsPhase: Bool)
     }
-    static let updateProtocol = UpdateProtocol.smp
+    static let updateProtocol = UpdateProtocol("stub", title: "Stub")
     static let restart = Duration.seconds(30)
 
     var shared = ConversationState(pushOf: 1000)

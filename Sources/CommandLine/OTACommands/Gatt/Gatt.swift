@@ -43,7 +43,7 @@ extension GattCommand {
         let address = try target.address()
         let lock = BluetoothLock(target.device)
         let request = ConnectionRequest(
-            address.target(services: [UpdateProtocol.ota.service]), adapter: target.radio.adapter,
+            address.target(services: Set(Protocols.services.map { BluetoothUUID($0) })), adapter: target.radio.adapter,
             admits: { device throws(BlueZError) in try await lock.take(device) })
         let requirement = target.radio.pairing.requirement
         let given = target.radio.pairing.responder(console)

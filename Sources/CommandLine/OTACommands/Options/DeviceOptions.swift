@@ -1,14 +1,26 @@
 public import ArgumentParser
 import OTAClient
+import OTAProtocol
 public import OTAUpdate
 
-extension UpdateProtocol: ExpressibleByArgument {}
+extension UpdateProtocol: ExpressibleByArgument {
+    public static var allValueStrings: [String] { Protocols.all.map(\.updateProtocol.rawValue) }
+    /// The values with their meaning, for the help of an option: `ota (GATT OTA profile) or smp (MCUmgr)`.
+    static var values: String {
+        Protocols.all.map { "\($0.updateProtocol.rawValue) (\($0.definition.summary))" }.joined(separator: " or ")
+    }
+
+    public init?(argument: String) {
+        guard let known = Protocols.named(argument) else { return nil }
+        self = known
+    }
+}
 
 /// The value of `--protocol`. The value `auto` selects a protocol that the device supports. For `push`, the file must support this
 /// protocol, too.
 struct ProtocolOption: ExpressibleByArgument, Sendable {
     static let auto = ProtocolOption(forced: nil)
-    static let allValueStrings = [auto.defaultValueDescription] + UpdateProtocol.allCases.map(\.rawValue)
+    static var allValueStrings: [String] { [auto.defaultValueDescription] + UpdateProtocol.allValueStrings }
 
     /// The required protocol; nil for `auto`.
     let forced: UpdateProtocol?
@@ -16,7 +28,7 @@ struct ProtocolOption: ExpressibleByArgument, Sendable {
     private init(forced: UpdateProtocol?) { self.forced = forced }
 
     init?(argument: String) {
-        forced = UpdateProtocol(rawValue: argument)
+        forced = UpdateProtocol(argument: argument)
         if forced == nil, argument != Self.auto.defaultValueDescription { return nil }
     }
 
@@ -27,7 +39,7 @@ struct ProtocolOption: ExpressibleByArgument, Sendable {
 struct SessionOptions: ParsableArguments {
     @Option(
         name: .customLong("protocol"),
-        help: "The update protocol: ota (GATT OTA profile) or smp (MCUmgr). auto asks the device.",
+        help: "The update protocol: \(UpdateProtocol.values). auto asks the device.",
         completion: .list(ProtocolOption.allValueStrings))
     var updateProtocol = ProtocolOption.auto
 
@@ -70,8 +82,8 @@ package struct DeviceOptions: ParsableArguments {
         }
         if let forced = session.updateProtocol.forced, !address.protocols.contains(forced) {
             throw Failure.usage(
-                "--protocol \(forced.rawValue) does not work with \(device): UDP and serial devices speak SMP only",
-                hint: "remove --protocol, or use --protocol smp")
+                "--protocol \(forced.rawValue) does not work with \(device): it needs Bluetooth",
+                hint: "remove --protocol")
         }
         return address
     }

@@ -1,6 +1,7 @@
 import ArgumentParser
 import OTAClient
 import OTAFirmware
+import OTAProtocol
 import OTASigning
 import OTASimulator
 import OTAUpdate
@@ -187,19 +188,21 @@ struct Push: DeviceCommand {
         var invocation = invocation
         invocation.trustedKeys = store.imageKeys.map(\.id)
         let trusted = trust.trust.flatMap { ["--trust", $0] }
+        // The protocol of the user's virtual device, if it can push the update.
+        let able = Protocols.all.filter { $0.virtualDevice != nil && $0.definition.accepts(update) }
+        let own = invocation.virtualDevice.flatMap { try? VirtualDevices().store.updateProtocol(of: $0) }
+        let chosen = (able.first { $0.updateProtocol == own } ?? able.first)?.updateProtocol
+        let usual = Protocols.all[0].updateProtocol
+        var options = chosen.map { $0 == usual ? [] : ["--protocol", $0.rawValue] } ?? []
         guard case .bundle(let bundle) = update else {
             invocation.hasImages = true
-            invocation.acceptingDevice = ["--protocol", "smp", "--product", "demo", "--version", "0.0.0"] + trusted
+            invocation.acceptingDevice = options + ["--product", "demo", "--version", "0.0.0"] + trusted
             return invocation
         }
-        guard let name = invocation.virtualDevice else { return invocation }
+        guard invocation.virtualDevice != nil else { return invocation }
         let manifest = bundle.manifest
-        // `acceptingDevice` uses SMP if the user's virtual device uses SMP and the image is an MCUboot image. A device with SMP boots only
-        // MCUboot images.
-        let isSMP = manifest.imageFormat == .mcuboot && (try? VirtualDevices().store.updateProtocol(of: name)) == .smp
-        var options = isSMP ? ["--protocol", "smp"] : []
         options += ["--product", manifest.product.text, "--version", manifest.requires?.description ?? "0.0.0"]
-        if !isSMP, let hardware = manifest.hardware?.ranges.first?.lowerBound {
+        if chosen == usual, let hardware = manifest.hardware?.ranges.first?.lowerBound {
             options += ["--hardware", "\(hardware)"]
         }
         invocation.acceptingDevice = options + trusted

@@ -1,7 +1,7 @@
 import DescriptorIO
-package import OTAClient
+import OTAClient
 package import OTALinks
-import OTASimulator
+package import OTASimulator
 import OTAUpdate
 
 /// Connects a virtual device to a real transport. It passes received values and the current time to the device.

@@ -3,6 +3,7 @@ import BlueZ
 import OTAClient
 import OTAEngine
 import OTALinks
+import OTAProtocol
 import OTASimulator
 import OTAUpdate
 
@@ -92,8 +93,13 @@ private enum ServedTransport: Sendable {
     case udp(UDPAddress)
     case serial(SerialFraming)
 
-    var protocols: Set<UpdateProtocol> {
-        if case .bluetooth = self { [.ota, .smp] } else { [.smp] }
+    /// What a device must adapt to.
+    var use: VirtualDeviceUse {
+        switch self {
+        case .bluetooth: .bluetooth
+        case .udp: .udp
+        case .serial(let framing): .serial(overhead: framing.bufferOverhead)
+        }
     }
 
     /// Parses the value of `--udp`.
@@ -139,34 +145,16 @@ extension Wiring {
     private func open(
         _ name: String, _ store: VirtualDeviceStore, for transport: ServedTransport
     ) throws -> any ObservedDevice {
-        switch try store.updateProtocol(of: name) {
-        case .ota:
-            guard transport.protocols.contains(.ota) else {
-                throw Failure.usage(
-                    "sim:\(name) uses the GATT OTA profile, which is available only over Bluetooth",
-                    hint:
-                        "create a device with SMP: otaflash simulate create NAME --protocol smp --product demo --version 1.0.0 --trust KEY.pub.pem"
-                )
-            }
-            return try store.open(name) { configuration in
-                // BlueZ 5.66 as a peripheral accepts 512 bytes for a value and its 2-byte handle together. So a value can have 510 bytes.
-                configuration.longestData = min(configuration.longestData, 510)
-            }
-        case .smp:
-            return try store.openSMP(name) { configuration in
-                switch transport {
-                case .bluetooth: break
-                case .udp:
-                    // Each datagram is one packet, and Zephyr's buffer for a datagram has 1500 bytes.
-                    configuration.reassembles = false
-                    configuration.bufferSize = min(configuration.bufferSize, 1500)
-                case .serial(let framing):
-                    // A frame may share the buffer with its packet.
-                    let longest = configuration.bufferSize - framing.bufferOverhead
-                    configuration.packetLimit = min(configuration.packetLimit ?? longest, longest)
-                }
-            }
+        let used = try store.updateProtocol(of: name)
+        let hasOneChannel = if case .bluetooth = transport { false } else { true }
+        if hasOneChannel, Protocols.definition(of: used)?.onlyChannel == nil {
+            throw Failure.usage(
+                "sim:\(name) uses the \(used.title), which is available only over Bluetooth",
+                hint:
+                    "create a device with SMP: otaflash simulate create NAME --protocol smp --product demo --version 1.0.0 --trust KEY.pub.pem"
+            )
         }
+        return try store.open(name, for: transport.use)
     }
 
     private func serve(

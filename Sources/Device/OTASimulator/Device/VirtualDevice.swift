@@ -37,7 +37,7 @@ public final class VirtualDeviceOf<Firmware: VirtualFirmware>: SimulatedDevice, 
     public static var bootTime: Duration { OTASimulator.bootTime }
 
     /// Creates a device that is switched on at time zero. The first boot takes no time.
-    init(_ configuration: Firmware.Configuration, flash: VirtualFlash, memory: Firmware.Memory) {
+    package init(_ configuration: Firmware.Configuration, flash: VirtualFlash, memory: Firmware.Memory) {
         self.configuration = configuration
         self.flash = flash
         self.memory = memory

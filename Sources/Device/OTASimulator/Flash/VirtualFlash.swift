@@ -199,7 +199,7 @@ public struct FlashLayout: Sendable, Equatable {
     /// The offset of the device core's records in bytes. The core's records fill two pages.
     var coreRecords: Int { 2 * pageSize }
     /// Returns the offset of slot 0 or slot 1 in bytes.
-    func slot(_ index: Int) -> Int { 4 * pageSize + index * slotSize }
+    package func slot(_ index: Int) -> Int { 4 * pageSize + index * slotSize }
 }
 
 extension FlashLayout {

@@ -1,6 +1,6 @@
 import FoundationEssentials
 import Glibc
-public import OTAFirmware
+import OTAFirmware
 public import OTAUpdate
 public import SystemPackage
 
@@ -11,8 +11,16 @@ public import SystemPackage
 public struct VirtualDeviceStore: Sendable {
     /// The folder that contains the devices' folders. The store creates this folder together with the first device.
     public let folder: FilePath
+    /// The kinds of devices. The folder of a device names its protocol.
+    let kinds: [any VirtualDeviceKind]
 
-    public init(folder: FilePath) { self.folder = folder }
+    package init(folder: FilePath, kinds: [any VirtualDeviceKind]) {
+        self.folder = folder
+        self.kinds = kinds
+    }
+
+    /// Creates a store for devices with the GATT OTA profile and with SMP.
+    public init(folder: FilePath) { self.init(folder: folder, kinds: [VirtualProfileKind(), VirtualSMPKind()]) }
 
     /// The rule for device names, as text for the user.
     public static let nameRule = "1 to 63 characters of A-Z a-z 0-9 . _ -, not starting with a point"
@@ -23,23 +31,15 @@ public struct VirtualDeviceStore: Sendable {
         ProductName(text) != nil && text.utf8.first != UInt8(ascii: ".")
     }
 
-    /// Creates a device. The device's folder appears only when all its files are complete.
+    /// Creates a device. The device's folder appears only when all its files are complete: this function writes them to a draft folder, and
+    /// then renames the draft folder.
     ///
-    /// - Throws: `exists`, `badConfiguration`, `io`; `badAddress` if the name is invalid.
-    public func create(
-        _ name: String, _ configuration: VirtualDeviceConfiguration, version: SemanticVersion,
-        securityCounter: UInt32 = 0
-    ) throws(VirtualDeviceError) {
-        try configuration.validate()
-        try create(name) { (draft) throws(VirtualDeviceError) in
-            try Self.fill(draft, configuration, version, securityCounter)
-        }
-    }
-
-    /// Creates a device's folder. `fill` writes the files to a draft folder. After `fill` succeeds, this function renames the draft folder
-    /// to the device's name.
-    func create(
-        _ name: String, _ fill: (FilePath) throws(VirtualDeviceError) -> Void
+    /// - Parameters:
+    ///   - file: the contents of `device.json`.
+    ///   - fill: writes the first image to the erased flash.
+    /// - Throws: `exists`, `folderExists`, `io`; `badAddress` if the name is invalid; the errors of `fill`.
+    package func create(
+        _ name: String, _ file: some Encodable, _ layout: FlashLayout, fill: (VirtualFlash) throws -> Void
     ) throws(VirtualDeviceError) {
         let device = try place(of: name)
         guard !exists(name) else { throw VirtualDeviceError(.exists, "the virtual device \(name) already exists") }
@@ -48,7 +48,11 @@ public struct VirtualDeviceStore: Sendable {
             try FileManager.default.createDirectory(atPath: draft.string, withIntermediateDirectories: true)
         }
         do throws(VirtualDeviceError) {
-            try fill(draft)
+            try Self.io(draft) {
+                try Self.write(try DeviceJSON.write(file), to: draft.appending("device.json"))
+                try Self.write(Array(repeating: 0xFF, count: layout.size), to: draft.appending("flash"))
+                try fill(try Self.flash(in: draft, layout, .readWrite))
+            }
             // `rename` does not replace a folder that contains files. So the call fails if another process has just created a device with
             // this name.
             guard rename(draft.string, device.string) == 0 else {
@@ -115,22 +119,31 @@ public struct VirtualDeviceStore: Sendable {
         try Self.io(removed) { try FileManager.default.removeItem(atPath: removed.string) }
     }
 
+    /// Returns the kind of a device.
+    ///
+    /// - Throws: `noSuchDevice`, `malformed`, `fromNewerVersion`, `io`; `badAddress` if the name is invalid.
+    package func kind(of name: String) throws(VirtualDeviceError) -> any VirtualDeviceKind {
+        // A file without the member `protocol` belongs to a device of the first kind.
+        let known = try file(of: name, DeviceJSON.protocolName) ?? kinds[0].updateProtocol.rawValue
+        for kind in kinds where kind.updateProtocol.rawValue == known { return kind }
+        let names = kinds.map(\.updateProtocol.rawValue).joined(separator: " or ")
+        let path = folder.appending(name).appending("device.json")
+        throw VirtualDeviceError(.malformed, "\(path): unknown protocol '\(known)'; expected \(names)")
+    }
+
+    /// Returns the protocol of a device.
+    ///
+    /// - Throws: as `kind(of:)`.
+    public func updateProtocol(of name: String) throws(VirtualDeviceError) -> UpdateProtocol {
+        try kind(of: name).updateProtocol
+    }
+
     /// Opens a device with the state in its file `flash`. If the last process that used the device was killed, the device boots as after a
     /// power cut.
     ///
-    /// - Parameter change: changes the configuration of the returned device, for example the battery level. The file `device.json` does not
-    ///   change.
     /// - Throws: `noSuchDevice`, `malformed`, `fromNewerVersion`, `badConfiguration`, `io`; `badAddress` if the name is invalid.
-    public func open(
-        _ name: String, _ change: (inout VirtualDeviceConfiguration) -> Void = { _ in }
-    ) throws(VirtualDeviceError) -> VirtualDevice {
-        let device = try existing(name)
-        var configuration = try Self.configuration(in: device)
-        let flash = try Self.flash(in: device, configuration.layout, .readWrite)
-        change(&configuration)
-        configuration.layout = flash.layout
-        try configuration.validate()
-        return VirtualDevice(configuration, flash: flash)
+    package func open(_ name: String, for use: VirtualDeviceUse) throws(VirtualDeviceError) -> any ObservedDevice {
+        try kind(of: name).open(name, in: self, for: use)
     }
 
     /// The names of the files of a device.
@@ -160,7 +173,7 @@ public struct VirtualDeviceStore: Sendable {
         return folder.appending(name)
     }
 
-    func existing(_ name: String) throws(VirtualDeviceError) -> FilePath {
+    private func existing(_ name: String) throws(VirtualDeviceError) -> FilePath {
         let device = try place(of: name)
         guard exists(name) else {
             let known = (try? names()) ?? []
@@ -177,62 +190,56 @@ public struct VirtualDeviceStore: Sendable {
     ///
     /// - Throws: `noSuchDevice`, `malformed`, `fromNewerVersion`, `io`; `badAddress` if the name is invalid.
     public func summary(of name: String) throws(VirtualDeviceError) -> VirtualDeviceSummary {
-        let device = try existing(name)
-        switch try updateProtocol(of: name) {
-        case .ota:
-            let configuration = try Self.configuration(in: device)
-            let image = try Self.permanentImage(in: device, configuration.layout)
-            return VirtualDeviceSummary(
-                name: name, updateProtocol: .ota, product: configuration.product.text, hardware: configuration.hardware,
-                version: image.version, securityCounter: image.securityCounter,
-                requiredSignatures: configuration.requiredSignatures)
-        case .smp:
-            let configuration = try Self.smpConfiguration(in: device)
-            let image = try Self.permanentImage(in: device, configuration.layout)
-            return VirtualDeviceSummary(
-                name: name, updateProtocol: .smp, product: configuration.board, version: image.version)
-        }
+        try kind(of: name).summary(of: name, in: self)
     }
 
-    private static func permanentImage(
-        in device: FilePath, _ layout: FlashLayout
+    /// Returns the image that the device boots at each boot that does not start a trial.
+    package func permanentImage(
+        of name: String, _ layout: FlashLayout
     ) throws(VirtualDeviceError) -> BootImage {
-        let state = VirtualBootloader(flash: try flash(in: device, layout, .readOnly)).state
+        let device = try existing(name)
+        let state = VirtualBootloader(flash: try Self.flash(in: device, layout, .readOnly)).state
         guard let state, let image = state.images[state.permanent] else {
             throw VirtualDeviceError(.malformed, "\(device.appending("flash")): the flash contains no boot record")
         }
         return image
+    }
+
+    /// Reads and parses `device.json`. If `parse` throws an error, this function adds the file's path to the error's context.
+    package func file<Result>(
+        of name: String, _ parse: ([UInt8]) throws(VirtualDeviceError) -> Result
+    ) throws(VirtualDeviceError) -> Result {
+        let path = try existing(name).appending("device.json")
+        let json = try Self.io(path) { try Self.read(path) }
+        do {
+            return try parse(json)
+        } catch {
+            throw VirtualDeviceError(error.code, "\(path): \(error.context)")
+        }
+    }
+
+    /// Opens the flash of a device for a device that runs.
+    package func flash(of name: String, _ layout: FlashLayout) throws(VirtualDeviceError) -> VirtualFlash {
+        try Self.flash(in: existing(name), layout, .readWrite)
     }
 }
 
 // MARK: Files
 
 extension VirtualDeviceStore {
-    private static func fill(
-        _ draft: FilePath, _ configuration: VirtualDeviceConfiguration, _ version: SemanticVersion,
-        _ securityCounter: UInt32
-    ) throws(VirtualDeviceError) {
-        try io(draft) {
-            try write(try DeviceFile(configuration).json, to: draft.appending("device.json"))
-            try write(Array(repeating: 0xFF, count: configuration.layout.size), to: draft.appending("flash"))
-            let flash = try flash(in: draft, configuration.layout, .readWrite)
-            try VirtualDevice.fillFromFactory(flash, configuration, version, securityCounter)
-        }
-    }
-
     /// The options to open a file in a folder to which other users may have write access. `noFollow` refuses a symbolic link, because
     /// another user could create a link to a file of the user who runs otaflash. The store would then overwrite that file. With
     /// `nonBlocking`, the store does not wait forever if another user has replaced the file by a named pipe.
     private static let foreign: FileDescriptor.OpenOptions = [.closeOnExec, .noFollow, .nonBlocking]
 
-    static func write(_ bytes: [UInt8], to path: FilePath) throws {
+    private static func write(_ bytes: [UInt8], to path: FilePath) throws {
         let file = try FileDescriptor.open(
             path, .writeOnly, options: [.create, .exclusiveCreate, .closeOnExec], permissions: [.ownerReadWrite])
         _ = try file.closeAfter { try file.writeAll(bytes) }
     }
 
     /// Reads at most the first 64 KiB of a file. A valid `device.json` is much shorter.
-    static func read(_ path: FilePath) throws -> [UInt8] {
+    private static func read(_ path: FilePath) throws -> [UInt8] {
         let file = try FileDescriptor.open(path, .readOnly, options: foreign)
         return try file.closeAfter {
             try [UInt8](unsafeUninitializedCapacity: 65536) { buffer, count in
@@ -246,24 +253,7 @@ extension VirtualDeviceStore {
         }
     }
 
-    private static func configuration(in device: FilePath) throws(VirtualDeviceError) -> VirtualDeviceConfiguration {
-        try file(in: device) { (json) throws(VirtualDeviceError) in try DeviceFile(json: json).configuration }
-    }
-
-    /// Reads and parses `device.json`. If `parse` throws an error, this function adds the file's path to the error's context.
-    static func file<Result>(
-        in device: FilePath, _ parse: ([UInt8]) throws(VirtualDeviceError) -> Result
-    ) throws(VirtualDeviceError) -> Result {
-        let path = device.appending("device.json")
-        let json = try io(path) { try read(path) }
-        do {
-            return try parse(json)
-        } catch {
-            throw VirtualDeviceError(error.code, "\(path): \(error.context)")
-        }
-    }
-
-    static func flash(
+    private static func flash(
         in device: FilePath, _ layout: FlashLayout, _ mode: FileDescriptor.AccessMode
     ) throws(VirtualDeviceError) -> VirtualFlash {
         let path = device.appending("flash")
@@ -279,7 +269,7 @@ extension VirtualDeviceStore {
     }
 
     /// Runs `body`. Converts an error that is not a `VirtualDeviceError` to the error `io`, with the path in the error's context.
-    static func io<Result>(_ path: FilePath, _ body: () throws -> Result) throws(VirtualDeviceError) -> Result {
+    private static func io<Result>(_ path: FilePath, _ body: () throws -> Result) throws(VirtualDeviceError) -> Result {
         do {
             return try body()
         } catch let error as VirtualDeviceError {
@@ -297,22 +287,6 @@ extension VirtualDeviceStore {
         guard let system = (error as? CocoaError)?.underlying as? POSIXError else { return "\(error)" }
         return "\(Errno(rawValue: system.code.rawValue))"
     }
-}
-
-/// The properties of a virtual device that a list of devices shows.
-public struct VirtualDeviceSummary: Sendable, Equatable {
-    public var name: String
-    public var updateProtocol: UpdateProtocol
-    /// The product name. For an SMP device, the board name.
-    public var product: String
-    /// The hardware revision. Nil for an SMP device, because SMP has no hardware revision.
-    public var hardware: UInt16?
-    /// The version of the permanent image. The device boots the permanent image at each boot that does not start a trial.
-    public var version: String
-    /// The security counter of the permanent image. Nil for an SMP device, because SMP does not report a security counter.
-    public var securityCounter: UInt32?
-    /// The number of trusted keys that must have signed a bundle. Nil for an SMP device.
-    public var requiredSignatures: Int?
 }
 
 /// An error in the address of a virtual device, or an error of the ``VirtualDeviceStore``. Two errors are equal if their codes are equal.

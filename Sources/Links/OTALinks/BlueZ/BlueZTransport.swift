@@ -47,6 +47,8 @@ public final class BlueZTransport: Transport {
     ///   - client: the client. All links of the transport open over this client.
     ///   - findsNewAddress: whether a restarted device is searched under a new address. Pass false if several devices with the same name
     ///     are updated at once: each of them could be taken for another one.
+    ///   - takesOver: whether another program's link to the device is ended first. If the link stayed connected, the subscriptions and
+    ///     sockets of the other program would block this program.
     ///   - isUrgent: returns true if the next link is urgent; nil: no link is urgent. An urgent link opens before the waiting links of
     ///     other transports that are not urgent.
     ///   - settles: is called for each candidate that `admits` has checked (`Transport.runLink(rejecting:opened:receive:)`), at the end of
@@ -55,7 +57,7 @@ public final class BlueZTransport: Transport {
         _ address: BLEAddress, services: Set<UInt128>, adapter: String?, pairing responder: PairingResponder,
         requiring requirement: LinkRequirement = .none, bonds: (any BondRecords)? = nil,
         sharing client: SharedBlueZClient, limit: Duration = .seconds(10), findsNewAddress: Bool = true,
-        isUrgent: (@Sendable () -> Bool)? = nil,
+        takesOver: Bool = true, isUrgent: (@Sendable () -> Bool)? = nil,
         admits: (@Sendable (BluetoothDevice) async throws(BlueZError) -> Void)? = nil,
         settles: (@Sendable (BluetoothDevice, _ isDevice: Bool) async -> Void)? = nil
     ) {
@@ -72,9 +74,7 @@ public final class BlueZTransport: Transport {
         }
         request.limit = limit
         request.isUrgent = isUrgent
-        // If another program has a link to the device, end this link first. If the link stayed connected, the subscriptions and sockets
-        // of the other program would block this program.
-        request.takesOver = true
+        request.takesOver = takesOver
         state = TransportState(request, client, names)
     }
 

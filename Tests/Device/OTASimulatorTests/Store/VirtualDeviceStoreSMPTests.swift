@@ -25,10 +25,10 @@ import Testing
     func aDeviceIsWhatItWasMade() throws {
         try withStore { store in
             try create("board", in: store)
-            #expect(try store.updateProtocol(of: "board") == .smp)
+            #expect(try store.updateProtocol(of: "board") == UpdateProtocol(rawValue: "smp"))
             let summary = try store.summary(of: "board")
             #expect(try store.list().devices == [summary])
-            #expect(summary.updateProtocol == .smp && summary.product == "nrf52840dk" && summary.version == "1.2.3")
+            #expect(summary.updateProtocol == UpdateProtocol(rawValue: "smp") && summary.product == "nrf52840dk" && summary.version == "1.2.3")
             #expect(summary.hardware == nil && summary.securityCounter == nil)
             let configuration = try store.openSMP("board").configuration
             #expect(configuration.board == "nrf52840dk" && configuration.trustedKeys.count == 1)
@@ -70,7 +70,7 @@ import Testing
             try create("board", in: store)
             #expect(throws: VirtualDeviceError(.malformed, "")) { try store.open("board") }
             try store.create("kitchen", try Example.configuration(), version: try Example.version("1.0.0"))
-            #expect(try store.updateProtocol(of: "kitchen") == .ota)
+            #expect(try store.updateProtocol(of: "kitchen") == UpdateProtocol(rawValue: "ota"))
             #expect(throws: VirtualDeviceError(.malformed, "")) { try store.openSMP("kitchen") }
         }
     }

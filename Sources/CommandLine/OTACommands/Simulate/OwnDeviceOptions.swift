@@ -1,0 +1,138 @@
+import ArgumentParser
+import OTAClient
+import OTAFirmware
+import OTASigning
+import OTASimulator
+import OTAUpdate
+
+/// The options of `simulate create` that only devices of one protocol have.
+protocol OwnDeviceOptions {
+    var updateProtocol: UpdateProtocol { get }
+    /// The name of the first of these options that the user gave, for error messages; nil if the user gave none.
+    var given: String? { get }
+
+    func create(_ name: String, _ wanted: NewVirtualDevice, in store: VirtualDeviceStore) throws
+}
+
+/// The options of a virtual device that uses the GATT OTA profile.
+struct ProfileDeviceOptions: ParsableArguments, OwnDeviceOptions {
+    @Option(
+        help: ArgumentHelp(
+            "The hardware revision, 0 to 65535; default: 1. Only with --protocol ota.", valueName: "revision"),
+        transform: WholeNumber.in(0...UInt16.max))
+    var hardware: UInt16?
+
+    @Option(
+        help: ArgumentHelp(
+            "The security counter, 0 to 4294967295; default: 0. Only with --protocol ota.", valueName: "n"),
+        transform: WholeNumber.in(0...UInt32.max))
+    var counter: UInt32?
+
+    @Option(
+        help: ArgumentHelp(
+            "The number of different trusted keys that must have signed a bundle, 1 to 4; default: 1. Only with --protocol ota.",
+            valueName: "n"),
+        transform: WholeNumber.in(1...4))
+    var signatures: Int?
+
+    @Option(
+        help: ArgumentHelp(
+            "Start only images of this format: esp-idf, mcuboot or raw; default: any format. Only with --protocol ota.",
+            valueName: "format"),
+        completion: .list(ImageFormat.allCases.map(\.name)))
+    var imageFormat: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "The trial time, 0 to 3600 seconds. The device rolls back if a new image is not confirmed within this time after its "
+                + "boot. 0: the device has no trial; default: 60. Only with --protocol ota.",
+            valueName: "seconds"),
+        transform: WholeNumber.in(0...3600))
+    var trial: Int?
+
+    var given: String? {
+        [
+            (hardware != nil, "--hardware"), (counter != nil, "--counter"), (signatures != nil, "--signatures"),
+            (imageFormat != nil, "--image-format"), (trial != nil, "--trial"),
+        ].first(where: \.0)?.1
+    }
+
+    var updateProtocol: UpdateProtocol { VirtualProfileKind().updateProtocol }
+
+    func create(_ name: String, _ wanted: NewVirtualDevice, in store: VirtualDeviceStore) throws {
+        let format = try SimulateCreate.read(imageFormat, "image-format", "raw, esp-idf or mcuboot") { text in
+            ImageFormat.allCases.first { $0.name == text }
+        }
+        guard !wanted.trust.keys.isEmpty else {
+            throw KeyError(
+                .noTrustedKey, "no trusted key is an Ed25519 key, and the GATT OTA profile accepts only bundles",
+                hint: "create an Ed25519 key: otaflash keygen NAME; for MCUboot images: --protocol smp")
+        }
+        var configuration = VirtualDeviceConfiguration(wanted)
+        configuration.requiredSignatures = signatures ?? configuration.requiredSignatures
+        configuration.hardware = hardware ?? configuration.hardware
+        configuration.imageFormat = format
+        configuration.trialSeconds = trial ?? configuration.trialSeconds
+        try store.create(name, configuration, version: wanted.version, securityCounter: counter ?? 0)
+    }
+}
+
+/// The options of a virtual device that uses SMP.
+struct SMPDeviceOptions: ParsableArguments, OwnDeviceOptions {
+    @Option(
+        help: ArgumentHelp(
+            "The number of packets that the device can hold, 1 to 64; default: 4. Only with --protocol smp.",
+            valueName: "n"),
+        transform: WholeNumber.in(1...64))
+    var buffers: Int?
+
+    @Option(
+        help: ArgumentHelp(
+            "The longest packet that the device accepts, 64 to 65535 bytes with its header; default: 2475. Only with --protocol smp.",
+            valueName: "bytes"),
+        transform: WholeNumber.in(64...65535))
+    var bufferSize: Int?
+
+    @Option(
+        help: ArgumentHelp(
+            "The longest packet that reaches the device, 32 to 65535 bytes with its header: longer packets are lost, although the device "
+                + "reports --buffer-size; default: no limit. Only with --protocol smp.",
+            valueName: "bytes"),
+        transform: WholeNumber.in(32...65535))
+    var packetLimit: Int?
+
+    @Option(
+        help: ArgumentHelp(
+            "The time from a request to its response, 0 to 60000 ms; default: 0. Only with --protocol smp.",
+            valueName: "ms"),
+        transform: WholeNumber.in(0...60000))
+    var answerTime: Int?
+
+    @Option(
+        help: ArgumentHelp(
+            "The time from a response until the device frees the buffers of the request and the response, 0 to 60000 ms; default: 0. "
+                + "Only with --protocol smp.",
+            valueName: "ms"),
+        transform: WholeNumber.in(0...60000))
+    var releaseTime: Int?
+
+    var given: String? {
+        [
+            (buffers != nil, "--buffers"), (bufferSize != nil, "--buffer-size"),
+            (packetLimit != nil, "--packet-limit"), (answerTime != nil, "--answer-time"),
+            (releaseTime != nil, "--release-time"),
+        ].first(where: \.0)?.1
+    }
+
+    var updateProtocol: UpdateProtocol { VirtualSMPKind().updateProtocol }
+
+    func create(_ name: String, _ wanted: NewVirtualDevice, in store: VirtualDeviceStore) throws {
+        var configuration = VirtualSMPConfiguration(wanted)
+        configuration.bufferCount = buffers ?? configuration.bufferCount
+        configuration.bufferSize = bufferSize ?? configuration.bufferSize
+        configuration.packetLimit = packetLimit ?? configuration.packetLimit
+        configuration.answerDelay = answerTime.map { .milliseconds($0) } ?? configuration.answerDelay
+        configuration.releaseDelay = releaseTime.map { .milliseconds($0) } ?? configuration.releaseDelay
+        try store.create(name, configuration, version: wanted.version)
+    }
+}
