@@ -72,7 +72,7 @@ struct LoggedSession<Session: UpdateLogic>: UpdateLogic {
         case .link(.write(let bytes, let channel)): frames("> write", channel, now, [bytes])
         case .link(.send(let values, let channel)): frames("> send", channel, now, values)
         // These actions are not logged here, because they go to the caller, which shows the progress and the result to the user.
-        case .report, .finish, .fail: break
+        case .report, .stage, .finish, .fail: break
         }
     }
 

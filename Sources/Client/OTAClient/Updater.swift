@@ -1,4 +1,5 @@
 public import BlueZ
+import DescriptorIO
 public import Logging
 import OTAEncoding
 import OTAEngine
@@ -7,7 +8,6 @@ public import OTALinks
 public import OTASigning
 import OTASimulator
 public import OTAUpdate
-import Synchronization
 public import SystemPackage
 
 /// Updates one device over any transport.
@@ -63,8 +63,8 @@ public struct Updater: Sendable {
         package var bluetooth: SharedBlueZClient?
         /// True if the caller holds the lock of the Bluetooth adapter.
         package var holdsAdapter = false
-        /// Returns true if the session may make its first change on the device. Otherwise the task ends with the error `interrupted`.
-        package var admits: @Sendable () -> Bool = { true }
+        /// Permits each stage that the session enters. If it does not permit a stage, the task ends with the error `interrupted`.
+        package var gate: StageGate = { _, _ in true }
         /// Receives messages for the user, for example after a virtual device was created.
         public var note: @Sendable (String) -> Void = { _ in }
 
@@ -186,11 +186,11 @@ public struct UpdateResult: Sendable {
 /// Performs one task on one device.
 private struct Run {
     let choice: ProtocolChoice
-    let options: Updater.Options
+    var options: Updater.Options
     /// The address that the caller gave.
     let text: String
     let interrupts: AsyncStream<Void>
-    var report: @Sendable (UpdateProgress, Duration) -> Void
+    let report: @Sendable (UpdateProgress, Duration) -> Void
 
     /// Performs the task over a transport that has one channel.
     func perform(
@@ -205,18 +205,18 @@ private struct Run {
 
     func perform(on address: BLEAddress) async throws -> UpdateResult {
         let lock = BluetoothLock(text, holdsAdapter: options.holdsAdapter)
-        let trial = TrialFlag()
+        let stage = Guarded(UpdateStage.searching)
         var tracked = self
-        tracked.report = { [report] progress, time in
-            trial.note(progress)
-            report(progress, time)
+        tracked.options.gate = { [gate = options.gate] entered, error in
+            stage.with { $0 = entered }
+            return gate(entered, error)
         }
         let transport = BlueZTransport(
             address, services: Protocols.services, adapter: options.adapter,
             pairing: choice.task.isDryRun ? .refusing : options.pairing,
             requiring: choice.task.isDryRun ? .none : options.requirement, bonds: BondFiles(),
             sharing: options.bluetooth ?? SharedBlueZClient(logger: options.logger, links: options.links),
-            findsNewAddress: options.bluetooth == nil, isUrgent: { trial.isSet },
+            findsNewAddress: options.bluetooth == nil, isUrgent: { stage.with { $0 >= .marked } },
             admits: { device throws(BlueZError) in try await lock.take(device) },
             settles: { await lock.settle($0, isDevice: $1) })
         let session = choice.session(seed: UInt64.random(in: 0 ... .max))
@@ -272,9 +272,9 @@ private struct Run {
     private func run<C: Clock>(
         _ session: UpdateSession, over transport: some Transport, _ clock: C
     ) async throws(UpdateError) -> UpdateReport where C.Duration == Duration {
-        let session = AdmittedSession(session, options.admits)
         let runner = UpdateRunner(
-            clock: clock, limit: options.timeLimit, used: options.usedTime(), encoder: encoder, report: report)
+            clock: clock, limit: options.timeLimit, used: options.usedTime(), encoder: encoder, report: report,
+            gate: options.gate)
         guard options.logger.logLevel <= .debug else {
             return try await runner.run(session, over: transport, interrupts: interrupts)
         }
@@ -295,17 +295,5 @@ private struct Run {
                 return .failure(error)
             }
         }
-    }
-}
-
-/// Records that the push has begun to mark the image for boot (`UpdatePhase.apply`). If several devices then wait for a link, this device
-/// gets its link first, because it rolls back if the push does not confirm the image before the end of the trial.
-private final class TrialFlag: Sendable {
-    private let value = Atomic(false)
-
-    var isSet: Bool { value.load(ordering: .relaxed) }
-
-    func note(_ progress: UpdateProgress) {
-        if case .phase(.apply) = progress { value.store(true, ordering: .relaxed) }
     }
 }

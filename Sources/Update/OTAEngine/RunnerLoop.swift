@@ -9,6 +9,7 @@ struct RunnerLoop<Session: UpdateLogic, TransportType: Transport, C: Clock> wher
     private let limit: Duration?
     private let encoder: UpdateRunner<C>.Encoder?
     private let report: @Sendable (UpdateProgress, Duration) -> Void
+    private let gate: StageGate
     private let post: AsyncStream<RunnerMessage<C.Instant>>.Continuation
     private let start: C.Instant
 
@@ -27,6 +28,7 @@ struct RunnerLoop<Session: UpdateLogic, TransportType: Transport, C: Clock> wher
     init(
         session: Session, transport: TransportType, clock: C, limit: Duration?,
         encoder: UpdateRunner<C>.Encoder?, report: @escaping @Sendable (UpdateProgress, Duration) -> Void,
+        gate: @escaping StageGate,
         post: AsyncStream<RunnerMessage<C.Instant>>.Continuation
     ) {
         self.session = session
@@ -35,6 +37,7 @@ struct RunnerLoop<Session: UpdateLogic, TransportType: Transport, C: Clock> wher
         self.limit = limit
         self.encoder = encoder
         self.report = report
+        self.gate = gate
         self.post = post
         start = clock.now
     }
@@ -88,6 +91,11 @@ struct RunnerLoop<Session: UpdateLogic, TransportType: Transport, C: Clock> wher
             case .link(let command): link?.submit(command)
             case .encode(let request): encode(request, &group)
             case .report(let progress): report(progress, start.duration(to: clock.now))
+            case .stage(let stage, let error):
+                guard gate(stage, error) else {
+                    outcome = .failure(UpdateError(.interrupted, "other devices are updated first"))
+                    return
+                }
             case .finish(let report): outcome = .success(report)
             case .fail(let error): outcome = .failure(error)
             }

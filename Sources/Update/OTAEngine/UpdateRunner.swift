@@ -10,6 +10,7 @@ public struct UpdateRunner<C: Clock>: Sendable where C.Duration == Duration {
     private let used: Duration
     private let encoder: Encoder?
     private let report: @Sendable (UpdateProgress, Duration) -> Void
+    private let gate: StageGate
 
     /// A function that encodes the image of a push for the session. The runner calls the function in a child task, and the session
     /// continues during the call.
@@ -26,15 +27,18 @@ public struct UpdateRunner<C: Clock>: Sendable where C.Duration == Duration {
     ///   - used: the part of `limit` that has passed before the run.
     ///   - encoder: encodes the image of a push; nil: the image is sent plain.
     ///   - report: a function that receives each progress event, in order, with the time since the start of the run.
+    ///   - gate: permits each stage that the session enters.
     public init(
         clock: C, limit: Duration? = nil, used: Duration = .zero, encoder: Encoder? = nil,
-        report: @escaping @Sendable (UpdateProgress, Duration) -> Void = { _, _ in }
+        report: @escaping @Sendable (UpdateProgress, Duration) -> Void = { _, _ in },
+        gate: @escaping StageGate = { _, _ in true }
     ) {
         self.clock = clock
         self.limit = limit
         self.used = used
         self.encoder = encoder
         self.report = report
+        self.gate = gate
     }
 
     /// Runs a session until the session ends.
@@ -64,7 +68,7 @@ public struct UpdateRunner<C: Clock>: Sendable where C.Duration == Duration {
             }
             var loop = RunnerLoop(
                 session: session, transport: transport, clock: clock, limit: limit, encoder: encoder, report: report,
-                post: post)
+                gate: gate, post: post)
             let outcome = await loop.run(mailbox, in: &group)
             group.cancelAll()
             return outcome

@@ -176,6 +176,9 @@ extension Conversation {
 
     package mutating func report(_ progress: UpdateProgress) { shared.actions.append(.report(progress)) }
 
+    /// Enters a stage. Call this before the first action of the stage. The session ignores the call if this is the current stage.
+    package mutating func enter(_ stage: UpdateStage) { shared.actions.append(.stage(stage)) }
+
     /// Resets the count of failed attempts to connect.
     package mutating func progressed() { shared.hasProgressed = true }
 

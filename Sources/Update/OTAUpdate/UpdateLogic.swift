@@ -49,6 +49,10 @@ public enum UpdateAction: Sendable, Equatable {
     /// for this event before it requests the next encoding.
     case encode(EncodingRequest)
     case report(UpdateProgress)
+    /// Enters a stage (`StageGate`). If the caller does not permit the stage, the runner ends the session before the next action.
+    ///
+    /// - `after`: the failed attempt to connect after which the session stays in `UpdateStage.searching`; nil for all other transitions.
+    case stage(UpdateStage, after: LinkError? = nil)
     /// The last action: the session has succeeded.
     case finish(UpdateReport)
     /// The last action: the session has failed.

@@ -39,6 +39,7 @@ public struct UpdateSession: UpdateLogic {
     private let choose: @Sendable (LinkProperties) throws(UpdateError) -> any Conversation
     /// Nil until the first link is open.
     package private(set) var conversation: (any Conversation)?
+    private var stage = UpdateStage.searching
     private var state = State.unstarted
     private var retry = RetryPolicy()
     private var random: SplitMix64
@@ -181,8 +182,10 @@ public struct UpdateSession: UpdateLogic {
             if conversation.shared.isCandidate { return converse(with: candidate, turn.actions, turn.decision) }
             accept(candidate)
         }
-        actions += turn.actions
-        if turn.actions.contains(.report(.phase(.restart))) { outage = .announced }
+        if stage == .searching, conversation.isDeviceReached { enter(.asking) }
+        for action in turn.actions {
+            if case .stage(let stage, _) = action { enter(stage) } else { actions.append(action) }
+        }
         if turn.hasProgressed { retry.progressed() }
         switch turn.decision {
         case .reconnect(let reconnection):
@@ -194,6 +197,13 @@ public struct UpdateSession: UpdateLogic {
         case .fail(let error): fail(error)
         case .reject, nil: break
         }
+    }
+
+    private mutating func enter(_ stage: UpdateStage) {
+        guard stage != self.stage else { return }
+        self.stage = stage
+        if stage == .restarting { outage = .announced }
+        actions.append(.stage(stage))
     }
 
     private mutating func fail(_ error: UpdateError) {
@@ -254,7 +264,10 @@ public struct UpdateSession: UpdateLogic {
         case .closing(_, .afterLoss(let reason)): lost(reason)
         case .closing(_, .clean): state = .waiting(until: now + RetryPolicy.shortestWait)
         case .closing(_, .afterRestart(let reportsPhase)):
-            if reportsPhase { actions.append(.report(.phase(.restart))) }
+            if reportsPhase {
+                enter(.restarting)
+                actions.append(.report(.phase(.restart)))
+            }
             outage = reportsPhase || outage == .announced ? .reported : .silent
             waitWithinWindow()
         }
@@ -320,7 +333,7 @@ public struct UpdateSession: UpdateLogic {
                     conversation == nil ? .noSuchDevice : code, error.detail, isSilent: isSilent, remedy: error.remedy))
         }
         state = .waiting(until: now + wait)
-        if !isDeviceReached { actions.append(.report(.connectionFailed(error))) }
+        if !isDeviceReached { actions += [.report(.connectionFailed(error)), .stage(.searching, after: error)] }
     }
 
     private mutating func waitWithinWindow() {

@@ -34,10 +34,10 @@ import Testing
         var devices: FilePath { folder.appending("devices") }
 
         func updater(
-            _ address: String, bases: BaseImages? = nil, admits: @escaping @Sendable () -> Bool = { true }
+            _ address: String, bases: BaseImages? = nil, gate: @escaping StageGate = { _, _ in true }
         ) throws -> Updater {
             var options = Updater.Options()
-            options.admits = admits
+            options.gate = gate
             options.bases = bases
             options.keysOfNewDevice = trust
             options.virtualDeviceFolder = devices
@@ -65,7 +65,9 @@ import Testing
         let fixture = try Fixture()
         var steps: [UpdateProgress] = []
         await #expect(throws: UpdateError.self) {
-            _ = try await fixture.updater("sim:?pace=virtual", admits: { false }).push(fixture.update) {
+            _ = try await fixture.updater("sim:?pace=virtual", gate: { stage, _ in stage < .sending }).push(
+                fixture.update
+            ) {
                 for await step in $0 { steps.append(step.progress) }
             }
         }
@@ -74,18 +76,18 @@ import Testing
         #expect(device.runningVersion == "0.0.0" && device.held == nil && device.state == .idle)
     }
 
-    @Test("a push asks once for permission, also if its link breaks; a push that sends nothing does not ask")
-    func asksOnce() async throws {
+    @Test("a push enters each stage once, also if its link breaks; a push that sends nothing only asks the device")
+    func stages() async throws {
         let fixture = try Fixture()
-        let asked = Mutex(0)
+        let entered = Mutex<[UpdateStage]>([])
         for _ in 0..<2 {
-            let updater = try fixture.updater("sim:?drop-at=0.4&pace=virtual") {
-                asked.withLock { $0 += 1 }
+            let updater = try fixture.updater("sim:?drop-at=0.4&pace=virtual") { stage, _ in
+                entered.withLock { $0.append(stage) }
                 return true
             }
             _ = try await updater.push(fixture.update)
         }
-        #expect(asked.withLock { $0 } == 1)
+        #expect(entered.withLock { $0 } == [.asking, .sending, .marked, .restarting, .confirming, .asking])
     }
 
     @Test("a push that does not read its steps ends all the same")

@@ -50,7 +50,9 @@ import Testing
         #expect(ends["retry"]?.contains(.linkLost) == true && ends["updated"] == nil)
     }
 
-    @Test("an interrupt reaches a push before the mark for boot, and not later", arguments: [false, true])
+    @Test(
+        "an interrupt reaches a push before the stage marked, and not later; the reported phases change nothing",
+        arguments: [false, true])
     func interrupts(isOnTrial: Bool) throws {
         let time = VirtualTime()
         try time.run {
@@ -58,11 +60,12 @@ import Testing
             let (steps, isInterrupted) = (Guarded<[PushStep]>([]), Flag())
             let end = await PushBridge.run(interrupts) { step in
                 steps.with { $0.append(step) }
-            } push: { accepted, report in
-                report(.phase(.connect))
-                report(.phase(.transfer))
+            } push: { accepted, gate, report in
+                #expect(
+                    gate(.searching, LinkError(.timedOut, "no answer")) && gate(.asking, nil) && gate(.sending, nil))
                 report(.transferred(offset: 10, total: 20, sent: 10))
-                if isOnTrial { report(.phase(.apply)) }
+                if isOnTrial { #expect(gate(.marked, nil)) }
+                for phase in UpdatePhase.allCases { report(.phase(phase)) }
                 feed.yield()
                 await withTaskGroup(of: Void.self) { group in
                     group.addTask { for await _ in accepted { isInterrupted.set() } }
@@ -73,9 +76,10 @@ import Testing
             }
             #expect(end == .updated && isInterrupted.isSet != isOnTrial)
             let expected = [
-                PushStep(.transfer), PushStep(.transfer, offset: 10, total: 20, sent: 10), PushStep(.trial),
+                PushStep(.connect), PushStep(.transfer), PushStep(.transfer, offset: 10, total: 20, sent: 10),
+                PushStep(.trial),
             ]
-            #expect(steps.with { $0 } == Array(expected.prefix(isOnTrial ? 3 : 2)))
+            #expect(steps.with { $0 } == Array(expected.prefix(isOnTrial ? 4 : 3)))
         }
     }
 

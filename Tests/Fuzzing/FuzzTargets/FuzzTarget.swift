@@ -138,7 +138,7 @@ extension UpdateAction {
     fileprivate var isLast: Bool {
         switch self {
         case .finish, .fail: true
-        case .connect, .find, .acceptCandidate, .disconnect, .link, .encode, .report: false
+        case .connect, .find, .acceptCandidate, .disconnect, .link, .encode, .report, .stage: false
         }
     }
 }

@@ -12,7 +12,8 @@ import Testing
         }
         #expect(session.handle(.started, at: .zero) == [.report(.phase(.connect)), .connect])
         #expect(session.conversation == nil)
-        #expect(session.handle(.linkUp(Rig.link), at: .zero) == [.report(.note("begin \(number &+ 1)"))])
+        #expect(
+            session.handle(.linkUp(Rig.link), at: .zero) == [.stage(.asking), .report(.note("begin \(number &+ 1)"))])
         #expect(session.handle(.linkDown(Rig.lost), at: .zero) == [.report(.linkLost(Rig.lost))])
         let again = try #require(session.deadline)
         #expect(session.handle(.deadlinePassed, at: again) == [.connect])
@@ -61,14 +62,30 @@ import Testing
     func firstConnection() throws {
         var rig = Rig(Script([.reconnect(.afterLoss(Rig.lost))], isDeviceReached: false))
         rig.tell(.linkDown(Rig.lost))
-        #expect(rig.actions == [.report(.connectionFailed(Rig.lost))])
+        #expect(rig.actions == [.report(.connectionFailed(Rig.lost)), .stage(.searching, after: Rig.lost)])
         rig.waitForDeadline()
         rig.tell(.linkUp(Rig.link))
         rig.tell(.linkDown(Rig.lost))
-        #expect(rig.actions == [.report(.connectionFailed(Rig.lost))])
+        #expect(rig.actions == [.report(.connectionFailed(Rig.lost)), .stage(.searching, after: Rig.lost)])
         rig.waitForDeadline()
         rig.tell(.linkUp(Rig.link))
         #expect(!rig.actions.contains(.report(.reconnected)))
+    }
+
+    @Test("a session enters a stage once, and enters each later stage that its conversation enters")
+    func stages() {
+        var rig = Rig(Script([.enter(.sending), .enter(.sending), .enter(.marked), .enter(.sending), .restarts]))
+        rig.tell(.linkUp(Rig.link))
+        var stages: [UpdateAction] = []
+        for _ in 0..<5 {
+            rig.tell(.link(.subscribed(Rig.channel)))
+            stages += rig.actions.filter { if case .stage = $0 { true } else { false } }
+        }
+        #expect(stages == [.stage(.sending), .stage(.marked), .stage(.sending), .stage(.restarting)])
+        rig.tell(.linkDown(Rig.lost))
+        rig.waitForDeadline()
+        rig.tell(.linkUp(Rig.link))
+        #expect(rig.actions.first == .report(.reconnected), "the restart ends, although no phase was reported")
     }
 
     @Test("a closing link is not heard, and its loss is reported with the reason of the conversation")
@@ -175,7 +192,7 @@ import Testing
         rig.tell(.linkUp(Rig.link))
         rig.tell(.link(.subscribed(Rig.channel)))
         rig.tell(.linkDown(Rig.lost))
-        #expect(rig.actions == (reportsPhase ? [.report(.phase(.restart))] : []))
+        #expect(rig.actions == (reportsPhase ? [.stage(.restarting), .report(.phase(.restart))] : []))
         while rig.error == nil {
             rig.waitForDeadline()
             rig.tell(.linkDown(LinkError(.timedOut, "nobody")))
@@ -195,7 +212,7 @@ import Testing
         rig.tell(.linkUp(Rig.datagrams))
         rig.tell(.link(.subscribed(Rig.channel)))
         rig.tell(.linkDown(Rig.lost))
-        #expect(rig.actions == [.report(.phase(.restart))])
+        #expect(rig.actions == [.stage(.restarting), .report(.phase(.restart))])
         for _ in 0..<silentLinks {
             rig.waitForDeadline()
             rig.tell(.linkUp(Rig.datagrams))
@@ -305,8 +322,12 @@ private struct Rig {
 private struct Script: Conversation {
     enum Step {
         case nothing, progress, rewind, failTwice
+        /// Enters a stage, without a report of a phase.
+        case enter(UpdateStage)
         case reconnect(ConversationState.Reconnection)
         case restart(Duration, reportsPhase: Bool)
+        /// Enters the stage `restarting`, and reconnects after the restart.
+        case restarts
     }
     static let updateProtocol = UpdateProtocol("stub", title: "Stub")
     static let restart = Duration.seconds(30)
@@ -329,6 +350,7 @@ private struct Script: Conversation {
     mutating func handle(_ event: LinkEvent) {
         switch steps.popLast() {
         case .progress: progressed()
+        case .enter(let stage): enter(stage)
         case .rewind: shared.budget?.rewound(losesBytes: false)
         case .failTwice:
             fail(UpdateError(.deviceBusy, "first"))
@@ -337,6 +359,10 @@ private struct Script: Conversation {
         case .restart(let window, let reportsPhase):
             shared.restartDeadline = shared.now + window
             reconnect(.afterRestart(reportsPhase: reportsPhase))
+        case .restarts:
+            shared.restartDeadline = shared.now + .seconds(60)
+            enter(.restarting)
+            reconnect(.afterRestart(reportsPhase: false))
         case .nothing, nil: break
         }
     }

@@ -4,7 +4,7 @@ package import OTAUpdate
 /// Runs the pushes to several devices in the order of a ``PushQueue``.
 ///
 /// All events go through one mailbox to one loop. The loop owns all mutable state except the queue. A lock protects the queue, because each
-/// push asks the queue directly for permission before its first change on the device.
+/// push asks the queue directly for permission to enter a stage.
 package struct PushPool<Value: Sendable>: Sendable {
     /// An event of the pool. Each event except `limited` contains the index of the device.
     package enum Event: Sendable {
@@ -32,15 +32,14 @@ package struct PushPool<Value: Sendable>: Sendable {
     }
 
     package typealias Report = @Sendable (UpdateProgress, Duration) -> Void
-    /// Returns true if the push may make its first change on the device. If the result is false, the push must end with an error and
-    /// without a change.
-    package typealias Admission = @Sendable () -> Bool
     /// Performs the push to one device. Each element of the stream requests the push to stop.
     package typealias Push =
-        @Sendable (Int, AsyncStream<Void>, @escaping Admission, @escaping Report) async throws -> Value
+        @Sendable (Int, AsyncStream<Void>, @escaping StageGate, @escaping Report) async throws -> Value
 
     private enum Message: Sendable {
         case progress(Int, UpdateProgress, Duration)
+        /// The push has entered a stage. The number is the new limit of the device's lane; nil if the limit is not lowered.
+        case entered(Int, limit: Int?)
         case ended(Int, Result<Value, any Error>, Duration)
         case interrupted
         /// The time limit has passed, so no further push starts. The pool does not stop the running pushes.
@@ -89,14 +88,19 @@ package struct PushPool<Value: Sendable>: Sendable {
                     stops[index] = stop
                     report(.started(index))
                     let push = push
+                    let enter: StageGate = { stage, error in
+                        let (isPermitted, limit) = queue.with { queue in
+                            (queue.enter(stage, index), error.flatMap { queue.connectionFailed($0, of: index) })
+                        }
+                        post.yield(.entered(index, limit: limit))
+                        return isPermitted
+                    }
                     group.addTask {
                         let begun = clock.now
                         let result: Result<Value, any Error>
                         do {
                             result = .success(
-                                try await push(index, stream, { queue.with { $0.admit(index) } }) {
-                                    post.yield(.progress(index, $0, $1))
-                                })
+                                try await push(index, stream, enter) { post.yield(.progress(index, $0, $1)) })
                         } catch {
                             result = .failure(error)
                         }
@@ -108,10 +112,9 @@ package struct PushPool<Value: Sendable>: Sendable {
             guard !queue.with({ $0.isFinished }) else { return group.cancelAll() }
             for await message in mailbox {
                 switch message {
-                case .progress(let index, let progress, let time):
-                    let lowered = queue.with { $0.note(progress, of: index) }
-                    report(.progress(index, progress, time))
-                    if let lowered { report(.limited(queue.with { $0.lane(of: index) }, lowered)) }
+                case .progress(let index, let progress, let time): report(.progress(index, progress, time))
+                case .entered(let index, let limit):
+                    if let limit { report(.limited(queue.with { $0.lane(of: index) }, limit)) }
                 case .ended(let index, let result, let duration):
                     stops[index] = nil
                     let (next, hasHalted) = queue.with {

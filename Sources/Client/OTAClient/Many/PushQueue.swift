@@ -8,8 +8,8 @@ package import OTAUpdate
 /// A push uses a slot of its device's lane until it begins to mark the image for boot, or ends. While the device restarts and is confirmed,
 /// its push needs no slot. So the next push of the lane can start in the meantime.
 ///
-/// A push asks for permission before its first change on the device (``admit(_:)``). So several pushes can connect at the same time to find
-/// a device that answers. At first, only ``Policy/first`` devices get the permission. The others get it after these devices are updated.
+/// A push asks for permission before its first change on the device (``enter(_:_:)``). So several pushes can connect at the same time to
+/// find a device that answers. At first, only ``Policy/first`` devices get the permission. The others get it after these devices are updated.
 package struct PushQueue: Sendable {
     /// A resource that several devices share, such as a Bluetooth adapter.
     package enum Lane: Hashable, Sendable {
@@ -87,7 +87,7 @@ package struct PushQueue: Sendable {
         case waiting
         /// The push runs, and has not changed anything on the device.
         case connecting
-        /// The queue did not permit the push to change the device (``admit(_:)``). The push ends without a change.
+        /// The queue did not permit the push to change the device (``enter(_:_:)``). The push ends without a change.
         case refused
         /// The push may change the device.
         case transferring
@@ -202,36 +202,29 @@ package struct PushQueue: Sendable {
 
     // MARK: - Events
 
-    /// Decides whether the push to a device may make its first change on the device.
+    /// Records the stage of the push to a device. Decides whether the push may make its first change on the device.
     ///
     /// - Returns: false if the push must end without a change: the first devices are not updated yet, or the queue has halted.
-    package mutating func admit(_ index: Int) -> Bool {
+    package mutating func enter(_ stage: UpdateStage, _ index: Int) -> Bool {
+        if stage >= .asking { devices[index].isReached = true }
+        guard stage >= .sending else { return true }
         let isPermitted = !isHalted && freeFirstPlaces.map { $0 > 0 } ?? true
-        devices[index].state = isPermitted ? .transferring : .refused
-        return isPermitted
-    }
-
-    /// Records a progress event of a device.
-    ///
-    /// - Returns: the new limit of the device's lane; nil if the event does not lower the limit.
-    package mutating func note(_ progress: UpdateProgress, of index: Int) -> Int? {
-        switch progress {
-        case .phase(.connect): return nil
-        case .phase(.apply):
-            devices[index].state = .onTrial
-            return nil
-        case .connectionFailed(let error):
-            isSearchWide = true
-            return connectionFailed(error, of: index)
-        default:
-            devices[index].isReached = true
-            return nil
+        guard isPermitted || devices[index].state.isAdmitted else {
+            devices[index].state = .refused
+            return false
         }
+        devices[index].state = stage >= .marked ? .onTrial : .transferring
+        return true
     }
 
+    /// Records a failed attempt to connect to a device that has not answered yet.
+    ///
     /// Lowers the limit of the lane by 1 if the connection failed while the adapter had links to other devices. The adapter may support
     /// fewer links than the limit.
-    private mutating func connectionFailed(_ error: LinkError, of index: Int) -> Int? {
+    ///
+    /// - Returns: the new limit of the device's lane; nil if the limit is not lowered.
+    package mutating func connectionFailed(_ error: LinkError, of index: Int) -> Int? {
+        isSearchWide = true
         let lane = devices[index].lane
         guard case .bluetooth = lane, error.code == .lost, !devices[index].hasLowered else { return nil }
         let links = devices.indices.count { other in
@@ -275,6 +268,6 @@ package struct PushQueue: Sendable {
         order.insert(index, at: order.prefix { devices[$0].hasAnswered }.count)
     }
 
-    /// Prevents further pushes. The running pushes continue, but ``admit(_:)`` returns false from now on.
+    /// Prevents further pushes. The running pushes continue, but ``enter(_:_:)`` permits no first change from now on.
     package mutating func halt() { isHalted = true }
 }

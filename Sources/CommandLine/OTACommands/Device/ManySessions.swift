@@ -132,9 +132,9 @@ struct ManySessions {
         let display = ManyProgress(console, devices.map(\.address.text), consoles)
         defer { display.finish() }
         let task = task
-        let pool = PushPool<UpdateResult>(end: end) { index, interrupts, admits, report in
+        let pool = PushPool<UpdateResult>(end: end) { index, interrupts, gate, report in
             var own = shared
-            own.admits = admits
+            own.gate = gate
             own.adapter = devices[index].adapter
             own.logger = consoles[index].logger
             own.note = { report(.note($0), .zero) }

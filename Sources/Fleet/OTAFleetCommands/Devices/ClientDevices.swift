@@ -69,12 +69,14 @@ public struct ClientDevices<C: Clock>: GatewayDevices where C.Duration == Durati
         let task = UpdateTask.push(
             VerifiedUpdate.bundle(bundle),
             UpdateOptions(refusesDowngrade: refusesDowngrade, onlyConfirms: onlyConfirms))
-        return await PushBridge.run(interrupts, report) { accepted, progress in
+        return await PushBridge.run(interrupts, report) { accepted, gate, progress in
+            var options = options
+            options.gate = gate
             if let address = addresses[device] {
                 return await perform(task, with: Updater(address, options), accepted, report: progress)
             }
             guard let radio else { return .retry(PushEnd.reason("no-such-device")) }
-            return await radio.connecting(to: device) { adapter in
+            return await radio.connecting(to: device) { [options] adapter in
                 guard let updater = try? Self.updater(for: device, over: adapter, options) else {
                     return .retry(PushEnd.reason("no-such-device"))
                 }

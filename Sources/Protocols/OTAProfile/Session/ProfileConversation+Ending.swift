@@ -20,6 +20,7 @@ extension ProfileConversation {
     mutating func imageVerified() {
         guard let push, let snapshot else { return }
         progressed()
+        enter(.marked)
         report(.phase(.apply))
         self.push?.apply = .asked
         shared.restartDeadline = shared.now + snapshot.longestReturn
@@ -79,6 +80,7 @@ extension ProfileConversation {
         self.push?.appliedAgain += 1
         self.push?.apply = .none
         shared.restartDeadline = nil
+        enter(.sending)
         beginPush(snapshot)
     }
 
@@ -104,6 +106,7 @@ extension ProfileConversation {
         guard confirms <= Self.mostConfirms else {
             return fail(UpdateError(.protocolViolation, "the device accepts CONFIRM and stays on trial"))
         }
+        enter(.confirming)
         report(.phase(.confirm))
         if !hasEndedTrial {
             // If the link is lost before the answer, the session tries to reconnect until this time.
@@ -151,6 +154,7 @@ extension ProfileConversation {
             if snapshot.version != first?.version { device.previousVersion = first?.version.text }
             return finish(.done, device)
         }
+        enter(.sending)
         if snapshot.state == .trial {
             hasEndedTrial = true
             let end = shared.restartDeadline ?? shared.now + snapshot.longestReturn

@@ -116,6 +116,7 @@ extension ProfileConversation {
                 if let remark { report(remark) }
                 if push.options.isDryRun { return endDryRun(push.preflight.plan(for: snapshot), snapshot) }
                 self.push?.previous = snapshot
+                enter(.sending)
                 report(.phase(.envelope))
             }
         } catch {

@@ -28,7 +28,10 @@ extension SMPConversation {
     /// Requests a restart. At the restart, the bootloader boots the marked images, or ends a trial.
     mutating func askToRestart() {
         progressed()
-        if restarts == 0 { report(.phase(.restart)) }
+        if restarts == 0 {
+            enter(.restarting)
+            report(.phase(.restart))
+        }
         restart = .asked
         restarts += 1
         shared.restartDeadline = shared.restartDeadline ?? shared.now + Self.longestReturn
@@ -112,6 +115,7 @@ extension SMPConversation {
 
     /// Confirms an image on trial. For image 0 the request has no digest, so the device confirms the running image.
     mutating func confirm(_ image: Int, digest: [UInt8]?) {
+        enter(.confirming)
         report(.phase(.confirm))
         push?.hasActed = true
         // If the link is lost during the confirmation, the session tries to reconnect until `restartDeadline`.
@@ -180,12 +184,14 @@ extension SMPConversation {
         if shared.erased == nil {
             shared.erased = ErasedSlot(slot: slot, held: held.map { DeviceDescription.ImageSlot($0) })
         }
+        enter(.sending)
         erase(slot: slot)
     }
 
     /// Requests the restart for `UpdateTask.restart`. If the link was lost after the request, the device answers again now.
     mutating func beginRestart(_ list: SMPImageList) {
         guard restart == .none else { return finish(.done, describe(list)) }
+        enter(.restarting)
         report(.phase(.restart))
         restart = .asked
         ask(.reset)

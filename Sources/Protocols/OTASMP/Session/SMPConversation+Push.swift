@@ -191,6 +191,7 @@ extension SMPConversation {
     }
 
     private mutating func mark(_ image: SMPImage, digest: [UInt8]) {
+        enter(.marked)
         report(.phase(.apply))
         push?.hasActed = true
         askToMark(digest, confirm: push?.options.ending == .permanent)

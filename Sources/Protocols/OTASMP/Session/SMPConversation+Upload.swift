@@ -5,6 +5,7 @@ extension SMPConversation {
     /// Begins or resumes the upload of an image.
     mutating func begin(_ image: SMPImage) {
         guard var push else { return }
+        enter(.sending)
         if push.complete.contains(image.number) { return notListed(image) }
         if push.toErase == image.number { return erase(image) }
         if push.underWay != image.number {

@@ -28,13 +28,12 @@ import Testing
                     case .failure: .unreachable
                     }
                 },
-                push: { index, interrupts, _, report in
-                    report(.phase(.connect), .zero)
+                push: { index, interrupts, gate, _ in
                     if failing.contains(index) { throw Fault() }
                     try await withThrowingTaskGroup(of: Void.self) { group in
                         group.addTask {
                             try await time.sleep(for: .seconds(5))
-                            report(.phase(.apply), .seconds(5))
+                            guard gate(.marked, nil) else { throw Fault() }
                             try await time.sleep(for: .seconds(5))
                         }
                         group.addTask {
@@ -123,15 +122,15 @@ import Testing
         let (outcomes, events) = try time.run {
             let pool = PushPool<Int>(
                 end: { _ in .failed },
-                push: { index, interrupts, admits, report in
+                push: { index, interrupts, gate, _ in
                     try await withThrowingTaskGroup(of: Void.self) { group in
                         group.addTask {
                             try await time.sleep(for: .seconds(1) + .milliseconds(index))
                             if index == 0 {
-                                report(.connectionFailed(LinkError(.timedOut, "no answer")), .seconds(1))
+                                _ = gate(.searching, LinkError(.timedOut, "no answer"))
                             } else {
                                 try await time.sleep(for: .seconds(1))
-                                guard admits() else { throw Fault() }
+                                guard gate(.sending, nil) else { throw Fault() }
                             }
                             try await time.sleep(for: .seconds(1000))
                         }
@@ -173,21 +172,25 @@ import Testing
         }
     }
 
-    /// The progress of a session with SMP over links on which nothing answers, as over UDP to a host that is switched off.
+    /// The failed attempts to connect of a session with SMP over links on which nothing answers, as over UDP to a host that is switched off.
     private static func missingDevice(
         _ time: VirtualTime
-    ) async throws -> (steps: [(UpdateProgress, Duration)], end: UpdateError, after: Duration) {
+    ) async throws -> (failures: [(LinkError, Duration)], end: UpdateError, after: Duration) {
         let begun = time.now
-        let steps = Mutex<[(UpdateProgress, Duration)]>([])
+        let failures = Mutex<[(LinkError, Duration)]>([])
         let runner = UpdateRunner(
-            clock: time, report: { progress, at in steps.withLock { $0.append((progress, at)) } })
+            clock: time,
+            gate: { _, error in
+                if let error { failures.withLock { $0.append((error, begun.duration(to: time.now))) } }
+                return true
+            })
         do {
             _ = try await runner.run(
                 UpdateSession(try SMPConversation(.status), seed: 1), over: SilentTransport(),
                 interrupts: AsyncStream { _ in })
             throw Fault()
         } catch let error as UpdateError {
-            return (steps.withLock { $0 }, error, begun.duration(to: time.now))
+            return (failures.withLock { $0 }, error, begun.duration(to: time.now))
         }
     }
 
@@ -200,7 +203,9 @@ import Testing
         let queue = PushQueue((0..<count).map { _ in PushQueue.Entry(lane: .udp) }, policy)
         let (duration, tries, most) = try time.run {
             let missing = try await Self.missingDevice(time)
-            #expect(missing.end.code == .noAnswer && missing.after > .seconds(63) && missing.after < .seconds(65))
+            #expect(
+                missing.end.code == .noAnswer && missing.failures.count == 3 && missing.after > .seconds(63)
+                    && missing.after < .seconds(65))
             let begun = time.now
             var (tries, running, most) = ([Int](repeating: 0, count: count), 0, 0)
             let pool = PushPool<Int>(
@@ -210,11 +215,11 @@ import Testing
                     case .failure(let error): PushQueue.End(.failure(error))
                     }
                 },
-                push: { index, _, _, report in
+                push: { index, _, gate, _ in
                     let start = time.now
-                    for (progress, at) in missing.steps {
+                    for (error, at) in missing.failures {
                         try await time.sleep(until: start.advanced(by: at), tolerance: nil)
-                        report(progress, at)
+                        _ = gate(.searching, error)
                     }
                     try await time.sleep(until: start.advanced(by: missing.after), tolerance: nil)
                     throw missing.end

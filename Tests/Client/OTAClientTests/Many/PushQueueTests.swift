@@ -24,8 +24,8 @@ import Testing
         var isHalted: Bool { queue.isHalted }
 
         func start() -> [Int] { queue.start() }
-        func note(_ progress: UpdateProgress, of index: Int) -> Int? { queue.note(progress, of: index) }
-        func admit(_ index: Int) -> Bool { queue.admit(index) }
+        func enter(_ stage: UpdateStage, _ index: Int) -> Bool { queue.enter(stage, index) }
+        func connectionFailed(_ error: LinkError, of index: Int) -> Int? { queue.connectionFailed(error, of: index) }
         func ended(_ index: Int, _ end: PushQueue.End) -> PushQueue.Next { queue.ended(index, end) }
         func lane(of index: Int) -> PushQueue.Lane { queue.lane(of: index) }
         func limit(of lane: PushQueue.Lane) -> Int { queue.limit(of: lane) }
@@ -71,11 +71,21 @@ import Testing
     func restart() {
         let queue = Self.queue(3) { $0.atOnce = 1 }
         #expect(queue.start() == [0])
-        for phase in [UpdatePhase.connect, .preflight, .envelope, .transfer, .verify] {
-            #expect(queue.note(.phase(phase), of: 0) == nil && queue.start().isEmpty)
+        for stage in UpdateStage.allCases where stage < .marked {
+            #expect(queue.enter(stage, 0) && queue.start().isEmpty)
         }
-        #expect(queue.note(.phase(.apply), of: 0) == nil)
+        #expect(queue.enter(.marked, 0))
         #expect(queue.start() == [1] && !queue.isFinished)
+        #expect(queue.enter(.restarting, 0) && queue.enter(.confirming, 0))
+        #expect(queue.start().isEmpty)
+    }
+
+    @Test("a push that sends the image again after the mark for boot uses its slot again")
+    func sendingAgain() {
+        let queue = Self.queue(3) { $0.atOnce = 1 }
+        #expect(queue.start() == [0] && queue.enter(.marked, 0) && queue.enter(.sending, 0))
+        #expect(queue.start().isEmpty)
+        #expect(queue.enter(.marked, 0) && queue.start() == [1])
     }
 
     @Test("no transfer starts while so many devices are on trial that one of them could roll back before its turn")
@@ -86,7 +96,7 @@ import Testing
         queue = Self.queue(8) { $0.atOnce = 1 }
         for index in 0..<4 {
             #expect(queue.start() == [index])
-            _ = queue.note(.phase(.apply), of: index)
+            _ = queue.enter(.marked, index)
         }
         #expect(queue.start().isEmpty)
         _ = queue.ended(0, .updated(trial: .seconds(120)))
@@ -95,7 +105,7 @@ import Testing
         queue = Self.queue(8) { $0.atOnce = 1 }
         for index in 0..<2 {
             #expect(queue.start() == [index])
-            _ = queue.note(.phase(.apply), of: index)
+            _ = queue.enter(.marked, index)
         }
         _ = queue.ended(0, .updated(trial: .seconds(15)))
         #expect(queue.start().isEmpty, "one device on trial needs 10 s, and half of the limit is 7.5 s")
@@ -103,7 +113,7 @@ import Testing
         queue = Self.queue(8) { $0.atOnce = 1 }
         for index in 0..<3 {
             #expect(queue.start() == [index])
-            _ = queue.note(.phase(.apply), of: index)
+            _ = queue.enter(.marked, index)
         }
         _ = queue.ended(0, .updated(trial: .seconds(15)))
         _ = queue.ended(1, .updated(trial: .seconds(120)))
@@ -112,7 +122,7 @@ import Testing
         queue = Self.queue(3) { $0.atOnce = 1 }
         for index in 0..<2 {
             #expect(queue.start() == [index])
-            _ = queue.note(.phase(.apply), of: index)
+            _ = queue.enter(.marked, index)
         }
         _ = queue.ended(0, .updated(trial: .zero))
         #expect(queue.start() == [2], "a device without trials has no limit")
@@ -120,7 +130,7 @@ import Testing
         queue = Self.queue(40, lane: .udp) { $0.atOnce = 1 }
         for index in 0..<30 {
             #expect(queue.start() == [index])
-            _ = queue.note(.phase(.apply), of: index)
+            _ = queue.enter(.marked, index)
         }
     }
 
@@ -128,7 +138,7 @@ import Testing
     func first() {
         var queue = Self.queue(6) { $0.first = 1 }
         #expect(queue.start() == [0] && queue.start().isEmpty)
-        _ = queue.note(.phase(.apply), of: 0)
+        _ = queue.enter(.marked, 0)
         #expect(queue.start().isEmpty)
         _ = queue.ended(0, .updated(trial: nil))
         #expect(queue.start() == [1, 2, 3, 4])
@@ -139,7 +149,7 @@ import Testing
         #expect(queue.start() == [2], "the next device replaces a first device that failed")
     }
 
-    private static let notHeard = UpdateProgress.connectionFailed(LinkError(.timedOut, "no answer"))
+    private static let notHeard = LinkError(.timedOut, "no answer")
 
     @Test(
         "after a device that cannot be reached, a lane asks as many devices as it has slots, and the first one that answers is updated"
@@ -147,43 +157,43 @@ import Testing
     func search() {
         let queue = Self.queue(40, lane: .udp) { $0.first = 1 }
         #expect(queue.start() == [0] && queue.start().isEmpty)
-        _ = queue.note(Self.notHeard, of: 0)
+        _ = queue.connectionFailed(Self.notHeard, of: 0)
         #expect(queue.start() == Array(1..<32))
-        for index in [7, 5, 9] { _ = queue.note(.phase(.preflight), of: index) }
-        #expect(queue.admit(7) && !queue.admit(5) && !queue.admit(9))
+        for index in [7, 5, 9] { _ = queue.enter(.asking, index) }
+        #expect(queue.enter(.sending, 7) && !queue.enter(.sending, 5) && !queue.enter(.sending, 9))
         #expect(queue.ended(9, .failed) == .heldBack && queue.ended(5, .failed) == .heldBack)
         #expect(queue.start().isEmpty, "device 7 receives the image")
         #expect(queue.ended(0, .unreachable) == .again)
         #expect(queue.start().isEmpty)
         #expect(queue.ended(7, .updated(trial: nil)) == .finished)
         #expect(queue.start() == [9, 5, 32, 33], "the devices that have answered are first")
-        #expect([9, 5, 32, 33, 1].allSatisfy { queue.admit($0) })
+        #expect([9, 5, 32, 33, 1].allSatisfy { queue.enter(.sending, $0) })
     }
 
     @Test("if the first device fails, the next device that answers replaces it, and no device starts without need")
     func replacement() {
         let queue = Self.queue(6, lane: .udp) { $0.first = 1 }
         #expect(queue.start() == [0])
-        _ = queue.note(Self.notHeard, of: 0)
+        _ = queue.connectionFailed(Self.notHeard, of: 0)
         #expect(queue.start() == [1, 2, 3, 4, 5])
-        #expect(queue.admit(1) && !queue.admit(2) && !queue.admit(3))
+        #expect(queue.enter(.sending, 1) && !queue.enter(.sending, 2) && !queue.enter(.sending, 3))
         #expect(queue.ended(2, .failed) == .heldBack && queue.ended(3, .failed) == .heldBack)
         #expect(queue.ended(1, .failed) == .finished)
         #expect(queue.start() == [2] && queue.start().isEmpty)
-        #expect(queue.admit(4), "device 4 answers before device 2")
-        #expect(!queue.admit(2) && queue.ended(2, .failed) == .heldBack && queue.start().isEmpty)
+        #expect(queue.enter(.sending, 4), "device 4 answers before device 2")
+        #expect(!queue.enter(.sending, 2) && queue.ended(2, .failed) == .heldBack && queue.start().isEmpty)
         #expect(queue.ended(4, .updated(trial: nil)) == .finished)
-        #expect(queue.start() == [3, 2] && queue.admit(2))
+        #expect(queue.start() == [3, 2] && queue.enter(.sending, 2))
     }
 
     @Test("a push that is not permitted does not count as an attempt")
     func heldBackAttempts() {
         let queue = Self.queue(2, lane: .udp) { $0.first = 1 }
         #expect(queue.start() == [0])
-        _ = queue.note(Self.notHeard, of: 0)
-        #expect(queue.start() == [1] && queue.admit(0))
-        _ = queue.note(.phase(.preflight), of: 1)
-        #expect(!queue.admit(1) && queue.ended(1, .failed) == .heldBack)
+        _ = queue.connectionFailed(Self.notHeard, of: 0)
+        #expect(queue.start() == [1] && queue.enter(.sending, 0))
+        _ = queue.enter(.asking, 1)
+        #expect(!queue.enter(.sending, 1) && queue.ended(1, .failed) == .heldBack)
         #expect(queue.ended(0, .updated(trial: nil)) == .finished)
         for attempt in 1...PushQueue.attempts {
             #expect(queue.start() == [1])
@@ -199,25 +209,25 @@ import Testing
         for keepsGoing in [false, true] {
             let queue = Self.queue(64, lane: .udp) { ($0.first, $0.keepsGoing) = (first, keepsGoing) }
             #expect(queue.start() == Array(0..<first))
-            _ = queue.note(Self.notHeard, of: 0)
+            _ = queue.connectionFailed(Self.notHeard, of: 0)
             #expect(queue.start() == Array(first..<32))
-            let admitted = (0..<32).filter { queue.admit($0) }
+            let admitted = (0..<32).filter { queue.enter(.sending, $0) }
             #expect(admitted == Array(0..<first))
             for index in first..<31 { #expect(queue.ended(index, .failed) == .heldBack) }
             #expect(queue.ended(0, .lostTheImage) == .finished && queue.isHalted == !keepsGoing)
             // Device 31 was refused. The pushes that start now ask again.
             #expect(queue.ended(31, .failed) == .heldBack)
             #expect(queue.start() == (keepsGoing ? [first] : []))
-            #expect(queue.admit(first) == keepsGoing)
+            #expect(queue.enter(.sending, first) == keepsGoing)
         }
     }
 
     @Test("a push that connects while the push is halted may not begin a change, and its device counts as not started")
     func halted() {
         let queue = Self.queue(2)
-        #expect(queue.start() == [0, 1] && queue.admit(0))
+        #expect(queue.start() == [0, 1] && queue.enter(.sending, 0))
         #expect(queue.ended(0, .lostTheImage) == .finished)
-        #expect(!queue.admit(1) && !queue.isFinished)
+        #expect(!queue.enter(.sending, 1) && !queue.isFinished)
         #expect(queue.ended(1, .failed) == .heldBack && queue.isFinished)
     }
 
@@ -246,7 +256,7 @@ import Testing
 
         queue = Self.queue(1)
         #expect(queue.start() == [0])
-        _ = queue.note(.phase(.preflight), of: 0)
+        _ = queue.enter(.asking, 0)
         #expect(queue.ended(0, .unreachable) == .finished, "a device that has answered is not started again")
     }
 
@@ -254,11 +264,11 @@ import Testing
     func fewerLinks() {
         let queue = Self.queue(8)
         #expect(queue.start() == [0, 1, 2, 3])
-        let failed = UpdateProgress.connectionFailed(LinkError(.lost, "refused"))
-        #expect(queue.note(failed, of: 3) == nil, "no other link is up")
-        for index in 0..<3 { _ = queue.note(.phase(.preflight), of: index) }
-        #expect(queue.note(.connectionFailed(LinkError(.timedOut, "not heard")), of: 3) == nil)
-        #expect(queue.note(failed, of: 3) == 3 && queue.note(failed, of: 3) == nil)
+        let failed = LinkError(.lost, "refused")
+        #expect(queue.connectionFailed(failed, of: 3) == nil, "no other link is up")
+        for index in 0..<3 { _ = queue.enter(.asking, index) }
+        #expect(queue.connectionFailed(LinkError(.timedOut, "not heard"), of: 3) == nil)
+        #expect(queue.connectionFailed(failed, of: 3) == 3 && queue.connectionFailed(failed, of: 3) == nil)
         _ = queue.ended(0, .updated(trial: nil))
         #expect(queue.start().isEmpty)
         _ = queue.ended(1, .updated(trial: nil))
@@ -269,11 +279,11 @@ import Testing
     func oneLink() {
         let queue = Self.queue(3) { $0.atOnce = 2 }
         #expect(queue.start() == [0, 1])
-        _ = queue.note(.phase(.apply), of: 1)
+        _ = queue.enter(.marked, 1)
         #expect(queue.start() == [2])
-        _ = queue.note(.phase(.preflight), of: 0)
-        let failed = UpdateProgress.connectionFailed(LinkError(.lost, "refused"))
-        #expect(queue.note(failed, of: 1) == 1 && queue.note(failed, of: 2) == nil)
+        _ = queue.enter(.asking, 0)
+        let failed = LinkError(.lost, "refused")
+        #expect(queue.connectionFailed(failed, of: 1) == 1 && queue.connectionFailed(failed, of: 2) == nil)
         #expect(queue.limit(of: Self.air) == 1)
     }
 
@@ -325,14 +335,14 @@ import Testing
             }
             switch Int.random(in: 0..<4, using: &random) {
             case 0 where connecting.contains(index):
-                _ = queue.note(.connectionFailed(LinkError(.timedOut, "not heard")), of: index)
+                _ = queue.connectionFailed(LinkError(.timedOut, "not heard"), of: index)
                 continue
             case 1 where connecting.contains(index):
                 connecting.remove(index)
-                if queue.admit(index) { transferring.insert(index) } else { refused.insert(index) }
+                if queue.enter(.sending, index) { transferring.insert(index) } else { refused.insert(index) }
                 continue
             case 3 where transferring.contains(index):
-                _ = queue.note(.phase(.apply), of: index)
+                _ = queue.enter(.marked, index)
                 transferring.remove(index)
                 onTrial.insert(index)
                 continue

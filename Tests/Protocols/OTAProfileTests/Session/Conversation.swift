@@ -9,8 +9,9 @@ struct Conversation {
     var session: UpdateSession
     var now = Duration.zero
     private(set) var reports: [UpdateProgress] = []
+    private(set) var stages: [UpdateStage] = []
     private(set) var outcome: Result<UpdateReport, UpdateError>?
-    /// Actions that the test has not checked yet, without the reports and the outcome.
+    /// Actions that the test has not checked yet, without the reports, the stages and the outcome.
     private var actions: [UpdateAction] = []
 
     /// The properties that the device reports.
@@ -60,6 +61,7 @@ struct Conversation {
         for action in session.handle(event, at: now) {
             switch action {
             case .report(let progress): reports.append(progress)
+            case .stage(let stage, _): stages.append(stage)
             case .finish(let report): outcome = .success(report)
             case .fail(let error): outcome = .failure(error)
             default: actions.append(action)

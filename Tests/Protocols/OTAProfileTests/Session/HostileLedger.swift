@@ -128,7 +128,7 @@ struct HostileLedger {
         case .link: require(isUp, "a command without a link")
         case .connect, .find, .disconnect: isUp = false
         case .finish(let report): see(report.outcome)
-        case .acceptCandidate, .encode, .report, .fail: break
+        case .acceptCandidate, .encode, .report, .stage, .fail: break
         }
     }
 

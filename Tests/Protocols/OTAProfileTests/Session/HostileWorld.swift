@@ -122,7 +122,7 @@ struct HostileWorld {
                     add(device.obey(command))
                 }
             case .encode(let request): encode(request)
-            case .report, .acceptCandidate: break
+            case .report, .stage, .acceptCandidate: break
             case .finish(let report): outcome = .success(report)
             case .fail(let error): outcome = .failure(error)
             }

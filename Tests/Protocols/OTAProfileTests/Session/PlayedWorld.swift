@@ -96,7 +96,7 @@ struct PlayedWorld {
                 let result = encode(request)
                 if case .success(let image)? = result { stream = image }
                 events.append(.encoded(request, result))
-            case .acceptCandidate: break
+            case .acceptCandidate, .stage: break
             case .report(let progress): reports.append(progress)
             case .finish(let report): outcome = .success(report)
             case .fail(let error): outcome = .failure(error)

@@ -209,6 +209,7 @@ import Testing
         talk.expect(.connect)
         talk.comeUp(Device())
         talk.expect("01 28 01 a9 00 00 00 00 00 00 00 2a f6 1d 1f f5 e1 5b 10")
+        #expect(talk.stages == [.asking, .sending, .marked, .sending])
     }
 
     @Test("a push restarts the image from 0 if the CRC of the held bytes differs")

@@ -125,7 +125,7 @@ struct PlayedDevice {
                             }
                         }
                     }
-                case .link, .encode: break
+                case .link, .encode, .stage: break
                 case .report(let progress): reports.append(progress)
                 case .finish(let report): outcome = .success(report)
                 case .fail(let error): outcome = .failure(error)
