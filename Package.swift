@@ -270,7 +270,8 @@ let package = Package(
         tests("Tests/Fuzzing/FuzzTargetsTests", imports: "DeviceFuzz FuzzTargets OTATestSupport SystemPackage"),
         tests(
             "Tests/CommandLine/OTACommandsTests",
-            imports: "BlueZ DBus DescriptorIO FakeBlueZ NATS NATSTestSupport otaflash-toy OTAArchive OTAClient OTACommands "
+            imports:
+                "BlueZ DBus DescriptorIO FakeBlueZ NATS NATSTestSupport otaflash-toy OTAArchive OTAClient OTACommands "
                 + "OTAEngine OTAFirmware OTAFleet OTAFleetCommands OTALinks OTALocalStore OTANATSStore "
                 + "OTASigners OTASigning OTASimulator OTAStore OTATestSupport OTAUpdate Subprocess "
                 + "SystemPackage",

@@ -25,7 +25,9 @@ struct DeviceIdentity: Sendable {
             pairing: definition.pairsToIdentify ? .unattended : .refusing, sharing: client, findsNewAddress: false,
             takesOver: false, admits: admits)
         let session = UpdateSession(try definition.identification(), seed: 0, attempts: 0)
-        let device = try await UpdateRunner(clock: ContinuousClock()).run(session, over: transport, interrupts: AsyncStream { _ in }).device
+        let device = try await UpdateRunner(clock: ContinuousClock()).run(
+            session, over: transport, interrupts: AsyncStream { _ in }
+        ).device
         guard !device.runningVersion.isEmpty else {
             throw UpdateError(.unsupportedDevice, "the device does not report the running image")
         }

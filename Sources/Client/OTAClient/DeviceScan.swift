@@ -138,7 +138,8 @@ public struct DeviceScan: Sendable {
 
     private func scan(_ shared: SharedBlueZClient, _ board: ScanBoard) async throws {
         let client = try await shared.client()
-        let services = Protocols.all.filter { search.protocols.contains($0.updateProtocol) }.flatMap(\.definition.services)
+        let services = Protocols.all.filter { search.protocols.contains($0.updateProtocol) }.flatMap(
+            \.definition.services)
         let filter = ScanFilter(
             services: Set(services.map { BluetoothUUID($0) }), minimumRSSI: search.minimumRSSI, name: search.name)
         let (found, feed) = AsyncStream.makeStream(of: BluetoothDevice.self)

@@ -30,7 +30,8 @@ struct ProtocolChoice: Sendable {
     /// - Throws: `unsupportedDevice` if the required protocol needs GATT; the errors of `ProtocolDefinition.conversation`.
     func sessionOverOneChannel(seed: UInt64) throws(UpdateError) -> (UpdateSession, Channel) {
         let usable = definitions.filter { forced == nil || $0.updateProtocol == forced }
-        guard let definition = usable.first(where: { $0.onlyChannel != nil }), let channel = definition.onlyChannel else {
+        guard let definition = usable.first(where: { $0.onlyChannel != nil }), let channel = definition.onlyChannel
+        else {
             throw UpdateError(.unsupportedDevice, "\(forced?.title ?? "the update protocol") needs Bluetooth")
         }
         return (UpdateSession(try definition.conversation(task, namedBases: namedBases), seed: seed), channel)

@@ -12,7 +12,8 @@ enum DeviceFileFuzz {
     private static func ofTheProfile(_ bytes: [UInt8]) -> String? {
         guard let configuration = try? ProfileDeviceFile(json: bytes).configuration else { return nil }
         if (try? configuration.validate()) == nil { return "an accepted configuration is invalid" }
-        guard let json = try? ProfileDeviceFile(configuration).json, let again = try? ProfileDeviceFile(json: json).configuration
+        guard let json = try? ProfileDeviceFile(configuration).json,
+            let again = try? ProfileDeviceFile(json: json).configuration
         else {
             return "the written file cannot be read"
         }

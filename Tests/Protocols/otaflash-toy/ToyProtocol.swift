@@ -119,18 +119,24 @@ private struct ToyConversation: Conversation {
         guard let bundle else { return finish(.done, device) }
         if version == bundle.manifest.version.text { return finish(isInstalled ? .confirmed : .alreadyRunning, device) }
         guard !isInstalled else { return fail(UpdateError(.rolledBack, "the device runs \(version)")) }
+        enter(.sending)
         submit(.subscribe(ToyChannel.control))
         sentOffset = 0
-        ask(.erasing, .write([ToyChannel.Opcode.erase.rawValue] + UInt32(bundle.image.count).littleEndianBytes, ToyChannel.control))
+        ask(
+            .erasing,
+            .write(
+                [ToyChannel.Opcode.erase.rawValue] + UInt32(bundle.image.count).littleEndianBytes, ToyChannel.control))
     }
 
     private mutating func send() {
         guard let image = bundle?.image else { return }
         guard sentOffset < image.count else {
+            enter(.marked)
             report(.phase(.apply))
             return ask(.installing, .write([ToyChannel.Opcode.install.rawValue], ToyChannel.control))
         }
         if sentOffset == 0 { report(.phase(.transfer)) }
+        report(.transferred(offset: sentOffset, total: image.count, sent: sentOffset))
         let part = image[sentOffset..<min(sentOffset + Self.window, image.count)]
         let length = ChunkLength.planned(link: shared.link.maximumValueLength)
         let chunks = stride(from: part.startIndex, to: part.endIndex, by: length).map {

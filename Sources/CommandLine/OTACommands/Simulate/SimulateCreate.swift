@@ -90,7 +90,9 @@ struct SimulateCreate: Command {
         let others = ownOptions.filter { $0.updateProtocol != updateProtocol }
         let option = others.compactMap { own in own.given.map { ($0, own.updateProtocol) } }.first
         let ability = without.first { $0.updateProtocol != updateProtocol }
-        guard let (option, other) = option ?? ability.map({ ("--without \($0.name)", $0.updateProtocol) }) else { return }
+        guard let (option, other) = option ?? ability.map({ ("--without \($0.name)", $0.updateProtocol) }) else {
+            return
+        }
         throw Failure.usage(
             "\(option) requires --protocol \(other.rawValue), but this device uses \(updateProtocol.rawValue)",
             hint: "remove \(option), or use --protocol \(other.rawValue)")

@@ -66,7 +66,8 @@ package struct VirtualProfileKind: VirtualDeviceKind {
     fileprivate func configuration(
         of name: String, in store: VirtualDeviceStore
     ) throws(VirtualDeviceError) -> VirtualDeviceConfiguration {
-        try store.file(of: name) { (json) throws(VirtualDeviceError) in try ProfileDeviceFile(json: json).configuration }
+        try store.file(of: name) { (json) throws(VirtualDeviceError) in try ProfileDeviceFile(json: json).configuration
+        }
     }
 }
 

@@ -110,7 +110,8 @@ extension VirtualDeviceStore {
         configuration.layout = flash.layout
         try configuration.validate()
         do {
-            return VirtualSMPDevice(configuration, flash: flash, trust: try TrustStore(imageKeys: configuration.imageKeys))
+            return VirtualSMPDevice(
+                configuration, flash: flash, trust: try TrustStore(imageKeys: configuration.imageKeys))
         } catch {
             throw VirtualDeviceError(.malformed, "\(folder.appending(name).appending("device.json")): \(error.context)")
         }

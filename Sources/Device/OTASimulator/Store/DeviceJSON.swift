@@ -1,6 +1,6 @@
 import FoundationEssentials
-import OTASigning
 import OTAFirmware
+import OTASigning
 
 /// Reads and writes `device.json`, the file with the configuration in the folder of a virtual device. Each protocol has a type of file of
 /// its own. The member names are in snake case. Sizes are in bytes. A key has 64 hex digits.

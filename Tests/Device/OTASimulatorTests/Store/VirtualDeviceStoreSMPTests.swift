@@ -28,7 +28,9 @@ import Testing
             #expect(try store.updateProtocol(of: "board") == UpdateProtocol(rawValue: "smp"))
             let summary = try store.summary(of: "board")
             #expect(try store.list().devices == [summary])
-            #expect(summary.updateProtocol == UpdateProtocol(rawValue: "smp") && summary.product == "nrf52840dk" && summary.version == "1.2.3")
+            #expect(
+                summary.updateProtocol == UpdateProtocol(rawValue: "smp") && summary.product == "nrf52840dk"
+                    && summary.version == "1.2.3")
             #expect(summary.hardware == nil && summary.securityCounter == nil)
             let configuration = try store.openSMP("board").configuration
             #expect(configuration.board == "nrf52840dk" && configuration.trustedKeys.count == 1)
