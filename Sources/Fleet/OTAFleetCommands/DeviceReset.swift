@@ -28,9 +28,8 @@ struct DeviceResetting: Command {
 
     @Option(
         help: ArgumentHelp(
-            "Reset all devices whose last update was by the gateway with this name; 'otaflash fleet devices --gateway' lists them. "
-                + "Not together with <id>.",
-            valueName: "name"))
+            "All devices whose last update was by this gateway, in place of <id>.",
+            discussion: "'otaflash fleet devices --gateway' lists them.", valueName: "name"))
     var gateway: String?
 
     @OptionGroup var signing: SigningOptions

@@ -44,6 +44,8 @@ struct FleetDevices: Command {
     static let configuration = CommandConfiguration(
         commandName: "devices", abstract: "List the devices of the fleet, with their states.",
         discussion: """
+            Example: otaflash fleet devices --state given-up
+
             The list has the devices that a rollout has started to update, and the devices that an operator has held or put into a \
             group ('otaflash device --help'). The list is not signed: everybody who can write to the store can change it. For each \
             device, it shows the current or last rollout, and one of these states:
@@ -62,11 +64,11 @@ struct FleetDevices: Command {
             With the keys of the operators, the list also shows why the running rollouts do not update a device (no update \
             because). A gateway writes the name and the time of the rollout into the record of a device. They count only if an \
             operator has signed this rollout. To discard a record, use 'otaflash device reset'.
-
-            Example: otaflash fleet devices --state given-up
             """)
 
-    @Option(help: ArgumentHelp("Show only the devices in this state. Default: all states.", valueName: "state"))
+    @Option(
+        help: ArgumentHelp(
+            "Show only the devices in this state.", valueName: "state"))
     var state: DeviceRecord.State?
 
     @Option(
@@ -122,7 +124,9 @@ struct FleetDevicesAnswer: TableAnswer {
 struct DeviceChangeOptions: ParsableArguments {
     @Argument(
         help: ArgumentHelp(
-            "The ID of the device. otaflash makes it from the address: ble:AA:BB:CC:DD:EE:FF is ble-AABBCCDDEEFF. In other addresses, - "
+            "The ID of the device (example: ble-AABBCCDDEEFF).",
+            discussion:
+                "otaflash makes the ID from the address: ble:AA:BB:CC:DD:EE:FF is ble-AABBCCDDEEFF. In other addresses, - "
                 + "replaces each character that is not a letter, a digit or _, and the ID always has the UDP port: "
                 + "udp-192-168-1-20-1337, serial--dev-ttyACM0, sim-NAME. 'otaflash fleet devices' prints the IDs of its devices."
         ))
@@ -222,10 +226,10 @@ struct DeviceHold: Command {
     static let configuration = CommandConfiguration(
         commandName: "hold", abstract: "Exclude a device from all rollouts.",
         discussion: """
+            Example: otaflash device hold ble-AABBCCDDEEFF
+
             No gateway updates the device until 'otaflash device release'. A device that is being updated cannot be excluded (exit \
             75): wait for the end of its update.
-
-            Example: otaflash device hold ble-AABBCCDDEEFF
             """)
     @OptionGroup var device: DeviceChangeOptions
     @OptionGroup(title: "Output options") var options: OutputOptions
@@ -239,12 +243,12 @@ struct DeviceRelease: Command {
     static let configuration = CommandConfiguration(
         commandName: "release", abstract: "End the exclusion of a device.",
         discussion: """
+            Example: otaflash device release ble-AABBCCDDEEFF
+
             Rollouts can then update the device again. If the device is not excluded, the command fails (exit 75).
 
             If the record of the device is not valid, for example because another program has overwritten it, hold, release and group \
             replace it. They first wait 45 s, until no gateway updates the device any more.
-
-            Example: otaflash device release ble-AABBCCDDEEFF
             """)
     @OptionGroup var device: DeviceChangeOptions
     @OptionGroup(title: "Output options") var options: OutputOptions
@@ -258,10 +262,10 @@ struct DeviceGrouping: Command {
     static let configuration = CommandConfiguration(
         commandName: "group", abstract: "Set the groups of a device. Rollouts and stages can select a group.",
         discussion: """
+            Example: otaflash device group ble-AABBCCDDEEFF berlin beta
+
             A group is a name that you choose, such as a place. The given groups replace all groups of the device. \
             'otaflash rollout create' selects groups with group=NAME in --select and --stages.
-
-            Example: otaflash device group ble-AABBCCDDEEFF berlin beta
             """)
     @OptionGroup var device: DeviceChangeOptions
 

@@ -43,14 +43,14 @@ struct FleetEvents: Command {
     static let configuration = CommandConfiguration(
         commandName: "events", abstract: "Show the history: each end of an update, and each refused record.",
         discussion: """
+            Example: otaflash fleet events --rollout spring --follow
+
             Each line has the time, the rollout, the device, the gateway, the number of the attempt, and the kind of the event. The \
             kind is 'updated', or the error code of the attempt or of the refused record, such as link-lost or record-untrusted. A \
             word that does not apply is a '-'. The store keeps events for 90 days. The gateways write them without a signature.
 
             With --follow and --format json, events prints all events together when it ends. If the store loses its newest events, for \
             example because an older copy is restored, --follow warns, and continues with the new events.
-
-            Example: otaflash fleet events --rollout spring --follow
             """)
 
     @Option(help: ArgumentHelp("Show only the events of this rollout. Default: all rollouts.", valueName: "name"))

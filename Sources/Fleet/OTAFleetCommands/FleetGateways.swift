@@ -49,14 +49,14 @@ struct FleetGateways: Command {
     static let configuration = CommandConfiguration(
         commandName: "gateways", abstract: "List the gateways that run, with their load and their last error.",
         discussion: """
+            Example: otaflash fleet gateways
+
             A gateway writes its record every 30 s. A gateway that has not written its record for 90 s is not in the list. The records \
             are not signed. The list has these columns, among others:
 
               life     identifies one run of the gateway; it changes at each start
               updates  the updates under way, and the maximum ('gateway run --at-once')
               devices  the number of devices in range
-
-            Example: otaflash fleet gateways
             """)
 
     @OptionGroup var store: StoreOptions

@@ -11,12 +11,12 @@ struct ReleasePublish: Command {
     static let configuration = CommandConfiguration(
         commandName: "publish", abstract: "Publish a bundle for rollouts.",
         discussion: """
+            Example: otaflash release publish app.bin.otaf --key ops.pem \\
+                       --trust release.pub.pem
+
             publish checks that a trusted key has signed the bundle (--trust), and writes the bundle to the store. It also writes \
             the release, a record that it signs with the operator's private key (--key), and prints the ID of the release. If the \
             same bundle is already published, publish changes nothing (exit 0). If its release is withdrawn, publish fails.
-
-            Example: otaflash release publish app.bin.otaf --key ops.pem \\
-                       --trust release.pub.pem
             """)
 
     @Argument(help: "A bundle (app.bin.otaf), at most 16 MiB.", completion: .file())

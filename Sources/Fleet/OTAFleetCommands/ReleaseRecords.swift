@@ -99,9 +99,9 @@ struct ReleaseList: Command {
     static let configuration = CommandConfiguration(
         commandName: "list", abstract: "List the releases.",
         discussion: """
-            list shows the releases that an operator has signed. For each other release in the store, it prints a warning.
-
             Example: otaflash release list --operators ops.pub.pem
+
+            list shows the releases that an operator has signed. For each other release in the store, it prints a warning.
             """)
 
     @OptionGroup var operators: OperatorOptions
@@ -180,11 +180,11 @@ struct ReleaseWithdraw: Command {
     static let configuration = CommandConfiguration(
         commandName: "withdraw", abstract: "Withdraw a release: no gateway starts an update with it any more.",
         discussion: """
+            Example: otaflash release withdraw 0f1e2d3c4b5a6978 --key ops.pem
+
             A withdrawn release cannot be published again. Updates that are under way end normally, and an image on trial is confirmed. \
             The rollouts of the release stay, but update no more devices. To end them, use 'otaflash rollout abort', which also \
             interrupts updates that are under way.
-
-            Example: otaflash release withdraw 0f1e2d3c4b5a6978 --key ops.pem
             """)
 
     @Argument(help: ArgumentHelp(ReleaseID.rule))

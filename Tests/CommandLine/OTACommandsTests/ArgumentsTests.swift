@@ -76,10 +76,11 @@ import Testing
     ]
 
     @Test(
-        "a help page has an example, then the arguments and options, and last the output options", arguments: commands)
+        "a help page has examples first, then the arguments and options, and last the output options",
+        arguments: commands)
     func helpPages(words: [String]) async throws {
         let page = try await Sandbox().run(words + ["--help"]).out
-        #expect(page.contains("Example: otaflash \(words.joined(separator: " "))"))
+        #expect(page.split(separator: "\n")[1].hasPrefix("Example: otaflash \(words.joined(separator: " "))"))
         let headings = page.split(separator: "\n").filter {
             $0.hasSuffix(":") && $0.first?.isUppercase == true && $0 == $0.uppercased()
         }
@@ -110,6 +111,38 @@ import Testing
         let long = page.split(separator: "\n").filter { $0.count > 80 }
         #expect(long.isEmpty && !page.isEmpty, "\(long)")
         #expect(!page.lowercased().contains("subcommand") && page.contains("describes a command, with"))
+    }
+
+    @Test(
+        "each option has at most two lines in the help of every command, and the help of push has less than 110 lines")
+    func shortPages() async throws {
+        let sandbox = try Sandbox()
+        var count = 0
+        for program in [#""$0""#, #""$0-fleet""#] {
+            let dump = try await sandbox.shell("\(program) --experimental-dump-help")
+            for words in Self.verbs(try #require(JSONValue(parsing: dump.out).command)) {
+                let page = try await sandbox.run(words + ["--help"]).out
+                let lines = page.split(separator: "\n", omittingEmptySubsequences: false).drop { $0 != "OPTIONS:" }
+                let longer = lines.indices.dropLast(2).filter { index in
+                    lines[index].hasPrefix("  -")
+                        && lines[index...].dropFirst().prefix(2).allSatisfy { $0.hasPrefix("   ") }
+                }
+                #expect(longer.isEmpty, "\(words): \(longer.map { lines[$0] })")
+                #expect(
+                    page.contains("'man otaflash-\(words.joined(separator: "-"))' describes each option in full.\n"))
+                if words == ["push"] {
+                    #expect(page.split(separator: "\n", omittingEmptySubsequences: false).count < 110)
+                }
+                count += 1
+            }
+        }
+        #expect(count > 40)
+    }
+
+    /// The words of each command below a command in the output of `--experimental-dump-help`.
+    private static func verbs(_ command: JSONValue, _ path: [String] = []) -> [[String]] {
+        let verbs = (command.subcommands?.array ?? []).filter { $0.commandName?.string != "help" }
+        return verbs.isEmpty ? [path] : verbs.flatMap { Self.verbs($0, path + [$0.commandName?.string ?? ""]) }
     }
 
     /// The order lets each example find the files and devices of the examples before it. `scan`, `doctor` and `gatt` need an adapter, and

@@ -15,7 +15,8 @@ enum HelpPage {
     }
 
     /// Sorts the sections of argument-parser's help page by their importance for the user: arguments, options, options for special cases,
-    /// output options. argument-parser itself prints titled option groups before the section OPTIONS.
+    /// output options. argument-parser itself prints titled option groups before the section OPTIONS. The discussions of the options are
+    /// omitted: they are in the manual page of the command, which the last line names.
     static func ordered(_ page: String) -> String {
         var preamble: [Substring] = []
         var sections: [[Substring]] = []
@@ -27,7 +28,10 @@ enum HelpPage {
                 footer = ["", Substring(clearer(footer: line))]
             } else if sections.isEmpty {
                 preamble += line.hasPrefix("USAGE: ") ? usage(line) : [line]
-            } else {
+                if line.hasPrefix("USAGE: "), let name = manual(usage: line) {
+                    footer = ["", "'man \(name)' describes each option in full."]
+                }
+            } else if !isDiscussion(line) {
                 sections[sections.count - 1].append(line)
             }
         }
@@ -84,6 +88,17 @@ enum HelpPage {
         }
         if !part.isEmpty { lines[lines.count - 1] += " \(part)" }
         return lines.map { Substring($0) }
+    }
+
+    /// Returns the name of the manual page of a command, such as `otaflash-push`; nil for a group of commands.
+    private static func manual(usage: Substring) -> String? {
+        guard !usage.contains("<subcommand>") else { return nil }
+        return usage.split(separator: " ").dropFirst().prefix { $0.allSatisfy(\.isLetter) }.joined(separator: "-")
+    }
+
+    /// Returns whether a line is part of the discussion of an option. argument-parser indents it by 8 columns.
+    private static func isDiscussion(_ line: Substring) -> Bool {
+        line.hasPrefix("        ") && line.dropFirst(8).first != " "
     }
 
     /// Returns whether a line is a heading: not indented, without lowercase letters, and with a colon at the end.

@@ -10,6 +10,10 @@ struct Attest: Command {
     static let configuration = CommandConfiguration(
         commandName: name, abstract: "Sign a statement about the build or the components of a bundle.",
         discussion: """
+            Example: otaflash attest app.bin.otaf --key release.pem \\
+                       --predicate app.spdx.json \\
+                       --predicate-type https://spdx.dev/Document
+
             attest signs a statement about a bundle and appends it to a separate file. The bundle does not change. Each line of \
             the file is one signed statement: an in-toto statement in a DSSE envelope. 'otaflash verify <bundle> --attestation \
             <file>' checks every line.
@@ -19,10 +23,6 @@ struct Attest: Command {
             attest without --predicate fails (exit 64).
 
             With --predicate, the statement contains your own JSON document, such as an SBOM.
-
-            Example: otaflash attest app.bin.otaf --key release.pem \\
-                       --predicate app.spdx.json \\
-                       --predicate-type https://spdx.dev/Document
             """)
 
     @Argument(help: "A bundle; - for stdin, which requires -o.", completion: .file())
@@ -30,7 +30,8 @@ struct Attest: Command {
 
     @Option(
         help: ArgumentHelp(
-            "The private Ed25519 key that signs: \(KeyOptions.forms). Required.", valueName: "key"),
+            "The private Ed25519 key: \(KeyOptions.forms). Required.", discussion: KeyOptions.formsManual,
+            valueName: "key"),
         completion: .file())
     var key: String
 
@@ -49,8 +50,8 @@ struct Attest: Command {
 
     @Option(
         help: ArgumentHelp(
-            "A file that the statement is also about, such as app.elf; repeatable. Default: only the bundle, its image and its manifest.",
-            valueName: "file"),
+            "A file that the statement is also about (example: app.elf); repeatable.",
+            discussion: "The bundle, its image and its manifest are always subjects.", valueName: "file"),
         completion: .file())
     var subject: [String] = []
 

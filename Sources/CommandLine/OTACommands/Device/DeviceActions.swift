@@ -9,12 +9,12 @@ struct Confirm: DeviceCommand {
     static let configuration = CommandConfiguration(
         commandName: name, abstract: "Confirm the image on trial: make it permanent.",
         discussion: """
+            Example: otaflash confirm --device ble:AA:BB:CC:DD:EE:FF
+                     otaflash confirm --device sim:
+
             A new image runs on trial after 'otaflash push --no-confirm', or after a push that was interrupted before its \
             end. A device with the GATT OTA profile rolls back to the old image at the end of the trial time. A device with \
             SMP rolls back at its next restart. confirm prevents the rollback. If no image is on trial, confirm fails (exit 77).
-
-            Example: otaflash confirm --device ble:AA:BB:CC:DD:EE:FF
-                     otaflash confirm --device sim:
             """)
 
     @OptionGroup var target: DeviceOptions
@@ -35,14 +35,14 @@ struct Discard: DeviceCommand {
     static let configuration = CommandConfiguration(
         commandName: name, abstract: "Discard a partial upload, or roll back the image on trial.",
         discussion: """
+            Example: otaflash discard --device ble:AA:BB:CC:DD:EE:FF
+                     otaflash discard --device sim:
+
             If an image is on trial, the device restarts and returns to the old image.
 
             If no image is on trial, the result depends on the protocol. A device with the GATT OTA profile discards a partial \
             upload. A device with SMP erases the slot that does not contain the running image. If that slot contains a complete \
             image, discard fails without --erase (exit 77). If that image is marked for the next boot, SMP cannot discard it (exit 77).
-
-            Example: otaflash discard --device ble:AA:BB:CC:DD:EE:FF
-                     otaflash discard --device sim:
             """)
 
     static let eraseArgument = "--erase"
@@ -89,14 +89,14 @@ struct Restart: DeviceCommand {
     static let configuration = CommandConfiguration(
         commandName: name, abstract: "Restart a device with SMP.",
         discussion: """
+            Example: otaflash restart --device serial:/dev/ttyACM0
+
             Use this command after 'otaflash push --upload-only' to a device that cannot mark an image for boot: in the serial \
             recovery of MCUboot, or if MCUboot loads images to RAM. It ends when the device has accepted the request.
 
             At a restart, a device boots the image that is marked for boot, and rolls back an image on trial.
 
             Only devices with SMP support this command. For a device with the GATT OTA profile, restart fails (exit 76).
-
-            Example: otaflash restart --device serial:/dev/ttyACM0
             """)
 
     @OptionGroup var target: DeviceOptions
@@ -117,9 +117,9 @@ struct Identify: DeviceCommand {
     static let configuration = CommandConfiguration(
         commandName: name, abstract: "Make a device blink, so that you can recognize it.",
         discussion: """
-            Only devices with the GATT OTA profile support this command. For a device with SMP, identify fails (exit 76).
-
             Example: otaflash identify --device ble:AA:BB:CC:DD:EE:FF --seconds 30
+
+            Only devices with the GATT OTA profile support this command. For a device with SMP, identify fails (exit 76).
             """)
 
     @OptionGroup var target: DeviceOptions

@@ -10,11 +10,11 @@ struct Scan: Command {
     static let configuration = CommandConfiguration(
         commandName: name, abstract: "List the Bluetooth devices in range that can be updated.",
         discussion: """
+            Example: otaflash scan --timeout 30s
+
             scan lists devices with one of the update protocols of 'otaflash push': the GATT OTA profile or SMP. The device with \
             the strongest signal is listed first. scan connects briefly to each device and reads its product and version, because \
             the advertisements do not contain them. Finding no devices is not an error (exit 0).
-
-            Example: otaflash scan --timeout 30s
             """)
 
     @Option(help: TimeLimit.help("The duration of the scan", "10s"), transform: TimeLimit.init(option:))
@@ -32,8 +32,7 @@ struct Scan: Command {
     @Option(
         name: .customLong("protocol"),
         help: ArgumentHelp(
-            "List only devices with this protocol: ota (GATT OTA profile) or smp (MCUmgr); default: both.",
-            valueName: "protocol"))
+            "List only devices with this protocol; default: both.", valueName: "protocol"))
     var updateProtocol: UpdateProtocol?
 
     @Flag(help: "Also list devices that cannot be updated; not together with --protocol.")

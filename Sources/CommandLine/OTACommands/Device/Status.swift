@@ -10,23 +10,23 @@ struct Status: DeviceCommand {
         commandName: name,
         abstract: "Show the running image, the trial state and a partial upload.",
         discussion: """
+            Example: otaflash status --device ble:AA:BB:CC:DD:EE:FF
+                     otaflash status --device sim:
+                     otaflash status --device ble:AA:BB:CC:DD:EE:FF --device-file bench.txt
+
             A device with the GATT OTA profile also reports a partial upload, which a push of the same file resumes. A device with \
             SMP reports the image in each slot. SMP shows a partial upload only when an upload starts, so status cannot show it.
 
             For several devices, repeat --device, list them in a file (--device-file), or let status find the Bluetooth devices \
             in range (--all). The result is a table. A device that cannot be read does not stop the others.
-
-            Example: otaflash status --device ble:AA:BB:CC:DD:EE:FF
-                     otaflash status --device sim:
-                     otaflash status --device ble:AA:BB:CC:DD:EE:FF --device-file bench.txt
             """)
 
     @OptionGroup var targets: DeviceTargets
 
     @Flag(
         help: ArgumentHelp(
-            "Scan for 10 s, and show all Bluetooth devices in range that can be updated. Not together with --device and --device-file."
-        ))
+            "Scan for 10 s, and show all Bluetooth devices that can be updated.",
+            discussion: "Not together with --device and --device-file."))
     var all = false
 
     @OptionGroup(title: "Output options") var options: OutputOptions

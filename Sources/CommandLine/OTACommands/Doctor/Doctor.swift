@@ -12,6 +12,8 @@ struct Doctor: Command {
         commandName: name,
         abstract: "Check the requirements for a push on this machine.",
         discussion: """
+            Example: otaflash doctor --adapter hci1
+
             doctor checks that this machine can push over Bluetooth, serial ports and UDP, and that the trusted keys can be read. \
             It needs no device. Each check has one of these results:
 
@@ -21,8 +23,6 @@ struct Doctor: Command {
               unknown  the check was not possible, because another requirement is missing
 
             Exit 0: no requirement is missing. Exit 69: a requirement is missing; a push over another transport can still work.
-
-            Example: otaflash doctor --adapter hci1
             """)
 
     @OptionGroup var radio: AdapterOptions

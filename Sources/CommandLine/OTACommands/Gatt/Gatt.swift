@@ -10,9 +10,9 @@ struct Gatt: ParsableCommand, CommandGroupWithHint {
     static let configuration = CommandConfiguration(
         commandName: "gatt", abstract: "Read and write the characteristics of any Bluetooth device.",
         discussion: """
-            A characteristic is named by its UUID of 4 or 32 hex digits, such as 2a19. Values are hex digits, too.
-
             Example: otaflash gatt read ble:AA:BB:CC:DD:EE:FF 2a19
+
+            A characteristic is named by its UUID of 4 or 32 hex digits, such as 2a19. Values are hex digits, too.
             """,
         subcommands: [GattServices.self, GattRead.self, GattWrite.self, GattNotify.self])
 }
@@ -93,7 +93,7 @@ extension DeviceConnection {
 struct GattOptions: ParsableArguments {
     @Argument(
         help: ArgumentHelp(
-            "The address of the device (example: ble:AA:BB:CC:DD:EE:FF), or its name (example: ble:name=Lamp)."))
+            "The address (example: ble:AA:BB:CC:DD:EE:FF) or name (example: ble:name=Lamp) of the device."))
     var device: String
 
     @OptionGroup var radio: RadioOptions

@@ -8,9 +8,9 @@ struct GattNotify: GattCommand {
     static let configuration = CommandConfiguration(
         commandName: "notify", abstract: "Print each notification or indication of a characteristic.",
         discussion: """
-            Each value is one line of hex digits. Without --count and --timeout, the command runs until Ctrl-C.
-
             Example: otaflash gatt notify ble:AA:BB:CC:DD:EE:FF 2a19 --count 10
+
+            Each value is one line of hex digits. Without --count and --timeout, the command runs until Ctrl-C.
             """)
 
     @OptionGroup var target: GattOptions

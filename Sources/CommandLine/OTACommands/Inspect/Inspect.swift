@@ -10,26 +10,28 @@ struct Inspect: Command {
     static let configuration = CommandConfiguration(
         commandName: name, abstract: "Show every field of a bundle, an image or a key.",
         discussion: """
+            Example: otaflash inspect app.bin.otaf
+                     otaflash inspect app.bin.otaf --base last.otaf
+
             inspect also reports whether the file is signed by a trusted key. It works without a trusted key, and a file that is \
             not signed is not an error (exit 0).
 
             With --base, inspect also reports how many bytes push sends if the device accepts a compressed image or a \
             delta.
-
-            Example: otaflash inspect app.bin.otaf
-                     otaflash inspect app.bin.otaf --base last.otaf
             """)
 
     @Argument(
         help: ArgumentHelp(
-            "A bundle, an image (raw, ESP-IDF or MCUboot; also as Intel HEX or S-records), an nRF Connect Device Manager zip (dfu_application.zip) or "
-                + "a key (PEM); - for stdin."),
+            "A bundle, an image, a package (dfu_application.zip) or a key (PEM); - for stdin.",
+            discussion:
+                "An image is raw, ESP-IDF or MCUboot, also as Intel HEX or S-records. A package is a zip of nRF Connect Device "
+                + "Manager."),
         completion: .file())
     var file: String
 
     @Option(
         help: ArgumentHelp(
-            "A bundle or an image that devices run now; repeatable. inspect shows the size of the delta from it to <file>. Default: no delta.",
+            "A bundle or an image that devices run now: show the size of the delta from it; repeatable.",
             valueName: "path"),
         completion: .file())
     var base: [String] = []

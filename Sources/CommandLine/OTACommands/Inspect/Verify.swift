@@ -10,6 +10,10 @@ struct Verify: Command {
     static let configuration = CommandConfiguration(
         commandName: name, abstract: "Check that a trusted key has signed a file.",
         discussion: """
+            Example: otaflash verify app.bin.otaf --trust release.pub.pem --product demo
+                     otaflash verify app.bin.otaf --trust release.pub.pem \\
+                       --previous last.otaf
+
             verify checks the signatures and the digest of a bundle or an MCUboot image. Run it before you publish a release. For \
             an MCUboot image, the output also lists the parts that verify cannot check.
 
@@ -26,70 +30,73 @@ struct Verify: Command {
 
             With --attestation, verify also checks each attestation: a trusted key has signed it, and it is about <file> (see \
             'otaflash attest --help').
-
-            Example: otaflash verify app.bin.otaf --trust release.pub.pem --product demo
-                     otaflash verify app.bin.otaf --trust release.pub.pem \\
-                       --previous last.otaf
             """)
 
     @Argument(
-        help:
-            "A bundle, an MCUboot image (binary or Intel HEX) or an nRF Connect Device Manager zip (dfu_application.zip); - for stdin.",
+        help: ArgumentHelp(
+            "A bundle, an MCUboot image or a package (dfu_application.zip); - for stdin.",
+            discussion: "An MCUboot image is binary or Intel HEX. A package is a zip of nRF Connect Device Manager."),
         completion: .file())
     var file: String
 
     @OptionGroup var trust: TrustOptions
 
     @Option(
-        help:
-            "Refuse a bundle whose product has another name (example: acme-lamp). Also refuse every MCUboot image, because it names no product; default: any product."
-    )
+        help: ArgumentHelp(
+            "Refuse a bundle of another product (example: acme-lamp), and every MCUboot image.",
+            discussion: "An MCUboot image names no product. Default: any product."))
     var product: String?
 
     @Option(
         help: ArgumentHelp(
-            "Refuse a bundle that is not for this hardware revision, 0 to 65535. Also refuse every MCUboot image, because it names no "
-                + "revision; default: any revision.",
+            "Refuse a bundle that is not for this hardware revision, and every MCUboot image.",
+            discussion: "A revision is 0 to 65535. An MCUboot image names no revision. Default: any revision.",
             valueName: "revision"),
         transform: WholeNumber.in(0...UInt16.max))
     var hardware: UInt16?
 
     @Option(
         help: ArgumentHelp(
-            "Refuse a file with a lower security counter than this number, 0 to 4294967295; default: 0.", valueName: "n"
-        ),
+            "Refuse a file with a lower security counter than this number, 0 to 4294967295; default: 0.",
+            valueName: "n"),
         transform: WholeNumber.in(0...UInt32.max))
     var counter: UInt32?
 
     @Option(
         help: ArgumentHelp(
-            "The bundle of the previous release. Refuse <file> if it is not a suitable update for devices that run this bundle; default: no comparison.",
-            valueName: "bundle"),
+            "Refuse <file> if it is not a suitable update for devices that run this bundle.",
+            discussion: "This is the bundle of the previous release. Default: no comparison.", valueName: "bundle"),
         completion: .file())
     var previous: String?
 
     @Option(
-        help: ArgumentHelp(TrustOptions.signaturesHelp, valueName: "n"),
+        help: ArgumentHelp(
+            TrustOptions.signaturesHelp, discussion: TrustOptions.signaturesManual, valueName: "n"),
         transform: WholeNumber.in(1...4))
     var signatures: Int?
 
     @Option(
         help: ArgumentHelp(
-            "A file that 'otaflash attest' has written, with one signed statement about <file> on each line. Refuse <file> if a statement is not about <file>, "
-                + "or is not signed by a trusted key; default: no attestations.",
+            "Check each statement in this file of 'otaflash attest'.",
+            discussion:
+                "Refuse <file> if a statement is not about <file>, or is not signed by a trusted key. Default: no attestations.",
             valueName: "path"),
         completion: .file())
     var attestation: String?
 
     @Option(
         help: ArgumentHelp(
-            "A public key, or a folder with public keys (*.pub.pem). At least one of these keys must have signed each attestation. Repeatable. "
-                + "Default: the trusted keys of --trust.",
+            "The keys for --attestation; default: those of --trust.",
+            discussion:
+                "A public key, or a folder with public keys (*.pub.pem); repeatable. At least one of these keys must have signed "
+                + "each attestation.",
             valueName: "path"),
         completion: .file())
     var attestationTrust: [String] = []
 
-    @Flag(help: ArgumentHelp(TrustOptions.demoKeyHelp))
+    @Flag(
+        help: ArgumentHelp(
+            TrustOptions.demoKeyHelp, discussion: TrustOptions.demoKeyManual))
     var allowDemoKey = false
 
     @OptionGroup(title: "Output options") var options: OutputOptions

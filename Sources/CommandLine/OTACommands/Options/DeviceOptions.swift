@@ -39,7 +39,8 @@ struct ProtocolOption: ExpressibleByArgument, Sendable {
 struct SessionOptions: ParsableArguments {
     @Option(
         name: .customLong("protocol"),
-        help: "The update protocol: \(UpdateProtocol.values). auto asks the device.",
+        help: ArgumentHelp(
+            "\(UpdateProtocol.values).", discussion: "auto asks the device."),
         completion: .list(ProtocolOption.allValueStrings))
     var updateProtocol = ProtocolOption.auto
 
@@ -52,17 +53,20 @@ package struct DeviceOptions: ParsableArguments {
     package init() {}
 
     static let addressHelp =
-        "The address of the device: ble:AA:BB:CC:DD:EE:FF, ble:name=NAME, udp:HOST, udp:HOST:PORT, serial:/dev/ttyACM0, or "
-        + "sim:NAME for a virtual device. 'ble:' alone selects the only device in range that can be updated. 'sim:' alone "
-        + "selects the virtual device 'demo'."
-    /// The end of the help of a `--device` option for several devices.
-    package static let severalHelp =
+        "ble:AA:BB:CC:DD:EE:FF, udp:HOST, serial:/dev/ttyACM0, ble:name=NAME or sim:NAME."
+    static let addressManual =
+        "udp:HOST:PORT is another port than 1337. sim:NAME is a virtual device. 'ble:' alone selects the only device in range "
+        + "that can be updated. 'sim:' alone selects the virtual device 'demo'."
+    /// The end of the manual of a `--device` option for several devices.
+    package static let severalManual =
         "Repeat the option for several devices. Required, unless another option selects the devices."
-    package static let fileHelp =
-        "A file with addresses of further devices: one address on each line. Empty lines and lines that begin with # are ignored."
+    package static let fileHelp = "A file with one device address on each line."
+    package static let fileManual = "Empty lines and lines that begin with # are ignored."
 
     @Option(
-        help: ArgumentHelp("\(addressHelp) Required.", valueName: "address"), completion: Completions.addresses)
+        help: ArgumentHelp(
+            "\(addressHelp) Required.", discussion: addressManual, valueName: "address"),
+        completion: Completions.addresses)
     var device: String
 
     @OptionGroup var session: SessionOptions

@@ -6,12 +6,14 @@ import OTAUpdate
 struct DeviceTargets: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            "\(DeviceOptions.addressHelp) \(DeviceOptions.severalHelp)", valueName: "address"),
+            "\(DeviceOptions.addressHelp) Repeatable.",
+            discussion: "\(DeviceOptions.addressManual) \(DeviceOptions.severalManual)", valueName: "address"),
         completion: Completions.addresses)
     var device: [String] = []
 
     @Option(
-        help: ArgumentHelp(DeviceOptions.fileHelp, valueName: "file"),
+        help: ArgumentHelp(
+            DeviceOptions.fileHelp, discussion: DeviceOptions.fileManual, valueName: "file"),
         completion: .file())
     var deviceFile: String?
 

@@ -3,12 +3,13 @@ package import OTASigning
 
 /// The options for one private key that signs records of a fleet, and for the secret that the key needs.
 package struct KeyOptions: ParsableArguments {
-    /// The forms of a private key, for the help of an option. The help of `sign --key` explains them.
-    package static let forms = "FILE, env:NAME, pkcs11:URI, exec:PROGRAM or agent:ID, as in 'otaflash sign --key'"
+    /// The forms of a private key, for the help of an option. The manual of `sign --key` explains them.
+    package static let forms = "FILE, env:NAME, pkcs11:URI, exec:PROGRAM or agent:ID"
+    package static let formsManual = "otaflash-sign(1) explains the forms of a key."
 
     @Option(
         help: ArgumentHelp(
-            "The private Ed25519 key of an operator, which signs: \(forms). Required.", valueName: "key"),
+            "The operator's private key: \(forms). Required.", discussion: formsManual, valueName: "key"),
         completion: .file())
     var key: String
 

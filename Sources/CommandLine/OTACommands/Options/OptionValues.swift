@@ -15,8 +15,8 @@ package struct TimeLimit: Sendable {
     ///   - usual: the default, such as `10s`.
     package static func help(_ effect: String, _ usual: String) -> ArgumentHelp {
         ArgumentHelp(
-            "\(effect): a number with s, m or h (example: 10m), or a number of seconds, at most 168h; default: \(usual).",
-            valueName: "duration")
+            "\(effect) (example: 10m); default: \(usual).",
+            discussion: "A number with s, m or h, or a number of seconds, at most 168h.", valueName: "duration")
     }
 
     /// Parses a duration. Returns nil for 0, for more than a week, and for text in another format.

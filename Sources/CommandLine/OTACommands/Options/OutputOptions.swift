@@ -27,34 +27,43 @@ enum ProgressStyle: String, ExpressibleByArgument, CaseIterable, Sendable {
 package struct OutputOptions: ParsableArguments {
     package init() {}
 
-    @Option(help: "The format of the result on stdout: text, or one JSON object.")
+    @Option(help: "The result on stdout.")
     var format = OutputFormat.text
 
     @Option(
         help: ArgumentHelp(
-            "The style of the progress on stderr: a bar; lines of text; lines of JSON, one for each event; or none. auto means bar on a "
-                + "terminal. Without a terminal, auto means lines for push and scan, and none for the other commands.",
+            "The progress on stderr.",
+            discussion:
+                "auto is bar on a terminal. Without a terminal, auto is lines for push and scan, and none for the other "
+                + "commands. json writes one object on each line for each event.",
             valueName: "style"))
     var progress = ProgressStyle.auto
 
-    @Flag(help: "Print only errors and warnings on stderr, without progress and notes.")
+    @Flag(help: "Print only errors and warnings on stderr.")
     var quiet = false
 
-    @Flag(help: "Print a log on stderr. With --progress auto, the log replaces the progress.")
+    @Flag(
+        help: ArgumentHelp(
+            "Print a log on stderr, in place of the progress.",
+            discussion: "With --progress, the progress is also printed."))
     var verbose = false
 
     @Option(
         help: ArgumentHelp(
-            "Append a log to this file, for a bug report. The log contains the versions of otaflash and its libraries, the arguments, "
-                + "and every packet without the firmware's bytes. The log contains no private keys, passphrases, PINs or passkeys.",
+            "Append a log without firmware bytes and secrets to this file, for a bug report.",
+            discussion:
+                "The log contains the versions of otaflash and its libraries, the arguments, and every packet without the "
+                + "firmware's bytes. It contains no private keys, passphrases, PINs or passkeys.",
             valueName: "file"),
         completion: .file())
     var log: String?
 
     @Option(
         help: ArgumentHelp(
-            "Write the result also to this file, even if the command fails. The name ends in .json (the object of --format json) or .xml "
-                + "(JUnit XML, only for push). The XML has a test case for each step of the update, such as the upload.",
+            "Write the result also to this file, even after a failure: .json, or for push .xml (JUnit).",
+            discussion:
+                "A .json file has the object of --format json. A .xml file has a test case for each step of the update, such as "
+                + "the upload.",
             valueName: "file"),
         completion: .file(extensions: ["json", "xml"]))
     var report: String?

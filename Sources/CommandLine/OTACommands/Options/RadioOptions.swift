@@ -7,15 +7,16 @@ import OTALinks
 struct PasskeyOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            "Require an authenticated Bluetooth link, and pair with this 6-digit passkey if there is no bond (example: 012345). "
-                + "Default: no requirement; if the device demands pairing, otaflash asks for the passkey on the terminal.",
+            "Require an authenticated Bluetooth link; pair with this passkey if there is no bond (example: 012345).",
+            discussion:
+                "Default: no requirement; if the device demands pairing, otaflash asks for the passkey on the terminal.",
             valueName: "NNNNNN"))
     var passkey: String?
 
     @Flag(
         help: ArgumentHelp(
-            "Require a bond with the Bluetooth device. Without a bond, pair, and ask for the passkey on the terminal. An existing bond "
-                + "is accepted, unless otaflash has made it without authentication."))
+            "Require a Bluetooth bond; without a bond, pair and ask for the passkey.",
+            discussion: "An existing bond is accepted, unless otaflash has made it without authentication."))
     var requireBond = false
 
     func validate() throws {
@@ -95,11 +96,11 @@ extension PasskeyOptions {
 
 /// The option that selects a Bluetooth adapter.
 package struct AdapterOptions: ParsableArguments {
-    package static let help = "The Bluetooth adapter of this machine (example: hci0)"
-    package static let usual = "the first adapter that is switched on"
+    package static let help = "The Bluetooth adapter (example: hci0)"
+    package static let usual = "the first that is switched on"
     /// The end of the help of `--rssi`, after a word such as "omit".
     package static let weakSignals =
-        "devices with a weaker signal than this level, -127 to 20 dBm (example: -60); default: omit none."
+        "devices with a weaker signal than this level, -127 to 20 dBm (example: -60)."
 
     @Option(
         help: ArgumentHelp(
@@ -125,8 +126,10 @@ package struct AdapterOptions: ParsableArguments {
 package struct AdapterList: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            "\(AdapterOptions.help). Repeat the option to use several adapters for several devices; each device is "
-                + "updated over the adapter that receives the strongest signal from it. Default: \(AdapterOptions.usual).",
+            "\(AdapterOptions.help); repeatable. Default: \(AdapterOptions.usual).",
+            discussion:
+                "Repeat the option to use several adapters for several devices: each device is updated over the adapter that "
+                + "receives the strongest signal from it.",
             valueName: "hciN"),
         completion: Completions.adapters)
     package var adapter: [String] = []
@@ -147,8 +150,7 @@ package struct SignalOptions: ParsableArguments {
     @Option(
         parsing: .unconditional,
         help: ArgumentHelp(
-            "With --all: omit \(AdapterOptions.weakSignals)",
-            valueName: "dBm"),
+            "With --all: omit \(AdapterOptions.weakSignals)", valueName: "dBm"),
         transform: WholeNumber.in(-127...20))
     package var rssi: Int?
 

@@ -14,25 +14,26 @@ package struct TrustOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "A trusted public key, or a folder with trusted keys (*.pub.pem); repeatable. Default: the paths in $OTAFLASH_TRUST, "
-                + "separated by ':'; if $OTAFLASH_TRUST is not set, the folder ~/.config/otaflash/trust. A key is trusted for all "
-                + "bundles and MCUboot images, unless a text file KEY.pub.pem.scope is next to KEY.pub.pem. That file has at most one line "
-                + "of each kind: 'product = NAME, NAME' (trusted only for bundles of these products, and for no MCUboot image); 'format = "
-                + "bundle' (only for bundles) or 'format = mcuboot' (only for MCUboot images). A text file \(FolderPolicy.name) in the folder "
-                + "of the keys is for all updates: 'signatures = N' (N trusted keys must have signed) and 'downgrade = refuse'.",
+            "A trusted public key, or a folder of *.pub.pem; repeatable. Default: the trust folder.",
+            discussion:
+                "The default is the paths in $OTAFLASH_TRUST, separated by ':'; if $OTAFLASH_TRUST is not set, the folder "
+                + "~/.config/otaflash/trust. A key is trusted for all bundles and MCUboot images, unless a text file "
+                + "KEY.pub.pem.scope is next to KEY.pub.pem. That file has at most one line of each kind: 'product = NAME, NAME' "
+                + "(only bundles of these products); 'format = bundle' or 'format = mcuboot' (only this format). A text file "
+                + "\(FolderPolicy.name) in the folder is for all updates: 'signatures = N' (N trusted keys must have signed) and "
+                + "'downgrade = refuse'.",
             valueName: "path"),
         completion: .file())
     var trust: [String] = []
 
     /// The help of `--allow-demo-key`.
-    static let demoKeyHelp =
-        "Accept a file that only the demo key of otaflash has signed, if --trust contains the demo key. The private demo key is "
-        + "published, so anyone can sign with it. Default: refuse such a file."
+    static let demoKeyHelp = "Accept a file that only the public demo key has signed."
+    static let demoKeyManual =
+        "--trust must contain the demo key. The private demo key is published, so anyone can sign with it. Default: refuse such a file."
 
     /// The help of `--signatures`.
-    static let signaturesHelp =
-        "The number of different trusted keys that must have signed the file, 1 to 4; default: 1. A file \(FolderPolicy.name) in the folder of "
-        + "the trusted keys can require more."
+    static let signaturesHelp = "Trusted keys that must have signed, 1 to 4; default: 1."
+    static let signaturesManual = "A file \(FolderPolicy.name) in the folder of the trusted keys can require more."
 
     /// The values of `--trust`. Hints repeat them in the command line that they show.
     package var given: [String] { trust }

@@ -16,50 +16,40 @@ struct Push: DeviceCommand {
         commandName: name,
         abstract: "Install a bundle or an MCUboot image on a device.",
         discussion: """
-            push verifies the file, uploads it, starts the new image on trial and confirms it. If the new image does not \
-            start, the device rolls back to the old image (exit 78).
-
-            The firmware of the device must implement one of two update protocols. The GATT OTA profile is otaflash's own \
-            protocol; a device with it accepts a bundle. SMP is the protocol of MCUmgr; a device with it accepts an MCUboot \
-            image, or a bundle of an MCUboot image.
-
-            If the link is lost, push connects again and resumes the upload. If push itself is interrupted, run the same \
-            command again: it resumes the partial upload, or confirms the new image if the device already runs it on trial. A \
-            device with SMP loses a partial upload when it restarts.
-
-            To update several devices, repeat --device, list them in a file (--device-file), or let push find the Bluetooth \
-            devices in range (--all). A device that already runs the image, confirmed, is skipped. So after a failure, run the \
-            same command again; or give the report of the push to --failed-from. For several devices, push does not ask for passkeys: give --passkey, or pair the devices before.
-
-            Give at most one of --no-confirm, --permanent and --upload-only.
-
-            Some devices with the GATT OTA profile also accept a compressed image, or a delta: only the differences from the \
-            image that the device runs. push sends a delta if it has that image (--base), otherwise a compressed image. If \
-            neither of them saves at least 5 %, push sends the plain image.
-
             Example: otaflash push app.bin.otaf --device ble:AA:BB:CC:DD:EE:FF
                      otaflash push app.bin.otaf --device sim: --trust release.pub.pem
                      otaflash push app.bin.otaf --device sim: --trust release.pub.pem \\
                        --dry-run
+
+            push verifies the file, uploads it, starts the new image on trial and confirms it. If the new image does not \
+            start, the device rolls back to the old image (exit 78). After an interruption, run the same command again: it \
+            resumes the partial upload, or confirms the new image.
+
+            To update several devices, repeat --device, or give --device-file or --all. After a failure, run the same command \
+            again, or give the report of the push to --failed-from.
             """)
 
     @Argument(
-        help:
-            "A bundle (app.bin.otaf), an MCUboot image (zephyr.signed.bin) or an nRF Connect Device Manager zip (dfu_application.zip).",
+        help: "A bundle (app.bin.otaf), an MCUboot image, or a zip of nRF Connect Device Manager.",
         completion: .file())
     var file: String
 
     @OptionGroup var targets: PushTargets
     @OptionGroup var trust: TrustOptions
 
-    @Option(help: ArgumentHelp(TrustOptions.signaturesHelp, valueName: "n"), transform: WholeNumber.in(1...4))
+    @Option(
+        help: ArgumentHelp(
+            TrustOptions.signaturesHelp, discussion: TrustOptions.signaturesManual, valueName: "n"),
+        transform: WholeNumber.in(1...4))
     var signatures: Int?
 
     @Option(
         help: ArgumentHelp(
-            "A bundle or an image that the device may run now, or a folder (only its bundles are used); repeatable. If the "
-                + "device runs one of these images and accepts deltas, push sends a delta that saves at least 5 %. Default: the "
-                + "paths in $OTAFLASH_BASES, separated by ':'; if $OTAFLASH_BASES is not set, the folder ~/.local/share/otaflash/bases.",
+            "An image that the device may run, for a delta: a file or a folder of bundles; repeatable.",
+            discussion:
+                "If the device runs one of these images and accepts deltas, push sends a delta that saves at least 5 %. Default: "
+                + "the paths in $OTAFLASH_BASES, separated by ':'; if $OTAFLASH_BASES is not set, the folder "
+                + "~/.local/share/otaflash/bases.",
             valueName: "path"),
         completion: .file())
     var base: [String] = []
@@ -68,7 +58,7 @@ struct Push: DeviceCommand {
 
     @OptionGroup(title: "Output options") var options: OutputOptions
 
-    @Flag(help: "With --log: also write the firmware's bytes to the log.")
+    @Flag(help: "Also write the firmware's bytes to the file of --log.")
     var logData = false
 
     var target: DeviceOptions { targets.devices.one }
@@ -277,36 +267,41 @@ enum PushFlag: String, EnumerableFlag {
     static func help(for flag: PushFlag) -> ArgumentHelp? {
         switch flag {
         case .dryRun:
-            "Check the file and the device, and report what push would do. Nothing on the device changes; push does not pair, either."
+            "Check the file and the device, and change nothing."
         case .resume:
             ArgumentHelp(
-                "Print a warning if there is nothing to resume: the device has no partial upload of the file, so the upload starts at "
-                    + "byte 0. This is the only effect: push resumes a partial upload also without this option. With --dry-run, there is no "
-                    + "warning for a device with SMP, because SMP shows a partial upload only when an upload starts."
-            )
+                "Warn if the device has no partial upload to resume.",
+                discussion:
+                    "This is the only effect: push resumes a partial upload also without this option. With --dry-run, there is no "
+                    + "warning for a device with SMP, because SMP shows a partial upload only when an upload starts.")
         case .restart:
-            "Discard a partial upload on the device, and send the image from byte 0; not together with --resume."
+            "Discard a partial upload, and start at byte 0."
         case .noConfirm:
-            "Leave the new image on trial. Then 'otaflash confirm' confirms it, and 'otaflash discard' rolls the device back."
+            "Leave the new image on trial, for 'otaflash confirm' or 'otaflash discard'."
         case .permanent:
             ArgumentHelp(
-                "Install without a trial, so that the device cannot roll back. Required for a device without trials: without this "
-                    + "option, push refuses such a device (exit 77). For a device with trials, --permanent is accepted only over SMP."
-            )
-        case .uploadOnly: "Upload the image, and do not mark it for boot. Only over SMP."
+                "Install without a trial; required for a device without trials.",
+                discussion:
+                    "The device cannot roll back. Without this option, push refuses a device without trials (exit 77). For a device "
+                    + "with trials, --permanent is accepted only over SMP.")
+        case .uploadOnly: "Over SMP: do not mark the image for boot."
         case .plain:
-            "Send the image bytes themselves: not compressed, and not as a delta from the running image."
+            "Send neither a compressed image nor a delta."
         case .noDowngrade:
-            "Refuse a version that is lower than the running version (exit 77); default: install it, with a warning."
+            ArgumentHelp(
+                "Refuse a lower version than the running one.",
+                discussion: "The exit code is 77. Default: install it, with a warning.")
         case .allowDemoKey:
             ArgumentHelp(
-                "\(TrustOptions.demoKeyHelp) A push to virtual devices (sim:) alone does not need this option.")
+                TrustOptions.demoKeyHelp,
+                discussion:
+                    "\(TrustOptions.demoKeyManual) A push to virtual devices (sim:) alone does not need this option.")
         case .unverifiedImage:
-            "Accept an MCUboot image that is not signed by a trusted key, at your own risk. A bundle is always verified."
+            "Accept an MCUboot image without a trusted signature, at your own risk."
         case .uncheckedTarget:
             ArgumentHelp(
-                "Accept a bundle with conditions that push cannot check over SMP, such as the hardware revision; default: "
-                    + "refuse it (exit 77). Only over SMP.")
+                "Over SMP: accept a bundle with conditions that push cannot check there.",
+                discussion: "Such a condition is the hardware revision. Default: refuse the bundle (exit 77).")
         }
     }
 

@@ -7,29 +7,28 @@ import SystemPackage
 struct DetachedOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            "Write only the bytes that the key must sign; - for stdout. Give the options of a normal sign command, but no --key.",
+            "Write only the bytes that the key must sign; - for stdout. Give all other options, but no --key.",
             valueName: "file"),
         completion: .file())
     var toSign: String?
 
     @Option(
         help: ArgumentHelp(
-            "The file that --to-sign wrote. It becomes the manifest of the new bundle. Required with --signature for a new bundle.",
-            valueName: "file"),
+            "The file of --to-sign. Required for a new bundle.",
+            discussion: "It becomes the manifest of the new bundle. Only with --signature.", valueName: "file"),
         completion: .file())
     var manifest: String?
 
     @Option(
         help: ArgumentHelp(
-            "A signature of the bytes that --to-sign wrote. The signature is in raw bytes, hex or Base64. Requires --public-key. Repeat the option for each signature.",
-            valueName: "file"),
+            "A signature of the bytes of --to-sign, in raw bytes, hex or Base64; repeatable.",
+            discussion: "Requires --public-key.", valueName: "file"),
         completion: .file())
     var signature: [String] = []
 
     @Option(
         help: ArgumentHelp(
-            "The public key of a signature (example: release.pub.pem). Repeat the option for each signature, in any order.",
-            valueName: "file"),
+            "The public key of a signature (example: release.pub.pem); repeatable, in any order.", valueName: "file"),
         completion: .file())
     var publicKey: [String] = []
 

@@ -10,6 +10,10 @@ struct Keygen: Command {
     static let configuration = CommandConfiguration(
         commandName: name, abstract: "Create an Ed25519 key pair for signing.",
         discussion: """
+            Example: otaflash keygen release
+                     otaflash keygen card --in 'pkcs11:token=release;object=fw'
+                     otaflash keygen copy --from 'pkcs11:token=release;object=fw'
+
             keygen writes two files: the private key <name>.pem, which only you can read, and the public key \
             <name>.pub.pem. It never overwrites a file.
 
@@ -18,39 +22,35 @@ struct Keygen: Command {
 
             Existing key (--from): keygen writes only <name>.pub.pem, the public key of an existing key. --from accepts the same \
             keys as 'otaflash sign --key'.
-
-            Example: otaflash keygen release
-                     otaflash keygen card --in 'pkcs11:token=release;object=fw'
-                     otaflash keygen copy --from 'pkcs11:token=release;object=fw'
             """)
 
     @Argument(
-        help:
-            "The path of the two files without their suffixes (example: keys/release). A suffix .pem or .pub.pem in <name> is ignored.",
+        help: ArgumentHelp(
+            "The path of the two files without their suffixes (example: keys/release).",
+            discussion: "A suffix .pem or .pub.pem in <name> is ignored."),
         completion: .file())
     var name: String
 
     @Flag(
-        help:
-            """
-            Encrypt the new private key with a passphrase; default: no encryption. --passphrase-fd and --passphrase-env imply \
-            --encrypt. With --from, these two options give the passphrase of the existing key, and keygen encrypts nothing.
-            """
-    )
+        help: ArgumentHelp(
+            "Encrypt the new private key, and ask for a passphrase.",
+            discussion:
+                "--passphrase-fd and --passphrase-env imply --encrypt. With --from, these two options give the passphrase of the "
+                + "existing key, and keygen encrypts nothing."))
     var encrypt = false
 
     @Option(
         name: .customLong("in"),
         help: ArgumentHelp(
-            "Create the key pair in this token: a PKCS#11 URI with the label of the new key (example: "
-                + "'pkcs11:token=release;object=fw'); default: write the private key to a file.",
+            "Create the key pair in this token (example: 'pkcs11:token=release;object=fw').",
+            discussion: "The PKCS#11 URI has the label of the new key. Default: write the private key to a file.",
             valueName: "uri"))
     var token: String?
 
     @Option(
         help: ArgumentHelp(
-            "Write the public key of this existing private key: \(KeyOptions.forms); default: create a key pair.",
-            valueName: "key"),
+            "Write the public key of this private key: \(KeyOptions.forms).",
+            discussion: "Default: create a key pair. \(KeyOptions.formsManual)", valueName: "key"),
         completion: .file())
     var from: String?
 

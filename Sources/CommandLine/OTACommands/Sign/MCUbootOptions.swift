@@ -6,33 +6,34 @@ import OTASigning
 struct MCUbootOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            "The size of the image header, 32 to 65535 bytes, decimal or hexadecimal (example: 0x200). Required with --as mcuboot.",
-            valueName: "bytes"))
+            "The header's size, 32 to 65535 bytes (example: 0x200). Required with --as mcuboot.", valueName: "bytes"))
     var headerSize: String?
 
     @Flag(
-        help:
-            "Insert the header before the input. Default: the header replaces the first --header-size bytes of the input, which must be 0."
-    )
+        help: ArgumentHelp(
+            "Insert the header before the input.",
+            discussion: "Default: the header replaces the first --header-size bytes of the input, which must be 0."))
     var padHeader = false
 
     @Option(
         help: ArgumentHelp(
-            "The size of the slot, at most 0x10000000 bytes (example: 0x64000). sign refuses an image that does not fit into the slot "
-                + "together with the trailer, which is MCUboot's data at the end of the slot; default: do not check the size.",
+            "Refuse an image that does not fit into a slot of this size, at most 0x10000000 bytes (example: 0x64000).",
+            discussion:
+                "The trailer, which is MCUboot's data at the end of the slot, must fit into the slot together with the image. "
+                + "Default: do not check the size.",
             valueName: "bytes"))
     var slotSize: String?
 
     @Option(
         help: ArgumentHelp(
-            "The write size of the flash: 1, 2, 4, 8, 16 or 32 bytes; default: 1. The write size affects the size of the trailer.",
-            valueName: "bytes"))
+            "The write size of the flash: 1, 2, 4, 8, 16 or 32 bytes; default: 1.",
+            discussion: "The write size affects the size of the trailer.", valueName: "bytes"))
     var align: Int?
 
     @Option(
         help: ArgumentHelp(
-            "The maximum number of sectors in a slot, 1 to 65535; default: 128. This number affects the size of the trailer.",
-            valueName: "n"),
+            "The maximum number of sectors in a slot, 1 to 65535; default: 128.",
+            discussion: "This number affects the size of the trailer.", valueName: "n"),
         transform: WholeNumber.in(1...UInt16.max))
     var maxSectors: UInt16?
 
@@ -41,43 +42,36 @@ struct MCUbootOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "The security counter of the image, 0 to 4294967295; or auto, to derive the counter from the version. The bootloader "
-                + "refuses an image with a lower counter than the running image. Default: no counter.",
-            valueName: "n"))
+            "The security counter, 0 to 4294967295; auto: from the version. Default: none.",
+            discussion: "The bootloader refuses an image with a lower counter than the running image.", valueName: "n"))
     var securityCounter: String?
 
     @Option(
         help: ArgumentHelp(
-            "The lowest versions of the other images of the device, as pairs of image number and version (example: "
-                + "'(1,1.2.0),(2,1.0.0+3)'); default: none.",
-            valueName: "list"))
+            "The lowest versions of the device's other images (example: '(1,1.2.0),(2,1.0.0+3)').",
+            discussion: "Each pair has the number of an image and a version. Default: none.", valueName: "list"))
     var dependencies: String?
 
     @Flag(
-        help:
-            """
-            Fill the output to --slot-size and write the trailer, for a flash programmer. Requires --slot-size. push does not send \
-            these bytes.
-            """
-    )
+        help: ArgumentHelp(
+            "Fill the output to --slot-size and write the trailer, for a flash programmer.",
+            discussion: "Requires --slot-size. push does not send these bytes."))
     var pad = false
 
     @Flag(help: "Do the same as --pad, and mark the image as confirmed in the trailer.")
     var confirm = false
 
     @Flag(
-        help:
-            """
-            Sign the image bytes instead of their digest. The image still contains its SHA-512 digest. The key must be Ed25519, and \
-            the bootloader must be built for pure signatures.
-            """
-    )
+        help: ArgumentHelp(
+            "Sign the image bytes instead of their digest; only with an Ed25519 key.",
+            discussion: "The image still contains its SHA-512 digest. The bootloader must be built for pure signatures."
+        ))
     var pure = false
 
     @Option(
         help: ArgumentHelp(
-            "The digest in the image: 256 for SHA-256; 512 for SHA-512, only with an Ed25519 key; or auto, which is 512 with --pure, "
-                + "otherwise 256. --pure together with --sha 256 is an error (exit 64). Default: auto.",
+            "The digest in the image: 256; 512 (only Ed25519); or auto. Default: auto.",
+            discussion: "auto is 512 with --pure, otherwise 256. --pure together with --sha 256 is an error (exit 64).",
             valueName: "bits"))
     var sha: String?
 

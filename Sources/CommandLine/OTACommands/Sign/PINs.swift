@@ -8,16 +8,17 @@ import SystemPackage
 struct PINOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            "Read the PIN of the token from this file descriptor (example: 3). If the command has keys in several tokens, each line is the "
-                + "PIN of one token, in the order of the keys. If the pkcs11: URI names a file with the PIN (pin-source=PATH), otaflash uses that "
-                + "file instead. Default: --pin-env; without it, otaflash asks for the PIN on the terminal.",
+            "Read the token's PIN from this file descriptor (example: 3). Default: ask on the terminal.",
+            discussion:
+                "If the command has keys in several tokens, each line is the PIN of one token, in the order of the keys. If the "
+                + "pkcs11: URI names a file with the PIN (pin-source=PATH), otaflash uses that file instead.",
             valueName: "n"),
         transform: WholeNumber.in(0...Int32.max))
     var pinFd: Int32?
 
     @Option(
         help: ArgumentHelp(
-            "Read the PIN of the token from this environment variable (example: PIN). Only for keys in one token.",
+            "Read the token's PIN from this environment variable.", discussion: "Only for keys in one token.",
             valueName: "name"))
     var pinEnv: String?
 

@@ -7,17 +7,14 @@ import SystemPackage
 struct PassphraseOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            "Read the passphrase of the private key from this file descriptor (example: 3). All encrypted keys of one "
-                + "command must have the same passphrase. Default: --passphrase-env; without it, otaflash asks for the passphrase of an "
-                + "encrypted key on the terminal.",
-            valueName: "n"),
+            "Read the key's passphrase from this file descriptor (example: 3). Default: ask on the terminal.",
+            discussion: "All encrypted keys of one command must have the same passphrase.", valueName: "n"),
         transform: WholeNumber.in(0...Int32.max))
     var passphraseFd: Int32?
 
     @Option(
         help: ArgumentHelp(
-            "Read the passphrase of the private key from this environment variable (example: KEY_PASSPHRASE).",
-            valueName: "name"))
+            "Read the key's passphrase from this environment variable.", valueName: "name"))
     var passphraseEnv: String?
 
     func validate() throws {

@@ -9,6 +9,10 @@ struct Sign: Command {
     static let configuration = CommandConfiguration(
         commandName: name, abstract: "Sign an image: create a bundle or an MCUboot image.",
         discussion: """
+            Example: otaflash sign app.bin --key release.pem --product demo --version 1.1.0
+                     otaflash sign zephyr.bin --as mcuboot --key release.pem \\
+                       --version 1.4.0 --header-size 0x200
+
             Bundle (default): a file with the image, 1 to 4 signatures, and a manifest. The manifest has the values of --product, \
             --version, --hardware, --counter, --requires, --minimum-battery and --source. <image> is a raw binary, an ESP-IDF \
             application or an MCUboot image; also as Intel HEX or S-records. The key is an Ed25519 key. --product and --version are required if <image> \
@@ -35,10 +39,6 @@ struct Sign: Command {
             MCUboot image: step 3 has the options of step 1 in place of --to-sign and --manifest. app.tosign is the digest of the \
             image (with --pure, the bytes of the image). In step 2, an ECDSA or RSA key needs -pkeyopt digest:sha256 in place of \
             -rawin; an RSA key also needs -pkeyopt rsa_padding_mode:pss -pkeyopt rsa_pss_saltlen:32.
-
-            Example: otaflash sign app.bin --key release.pem --product demo --version 1.1.0
-                     otaflash sign zephyr.bin --as mcuboot --key release.pem \\
-                       --version 1.4.0 --header-size 0x200
             """)
 
     @Argument(
@@ -47,10 +47,13 @@ struct Sign: Command {
 
     @Option(
         help: ArgumentHelp(
-            "The private key: a PEM file; env:NAME for PEM text in the environment variable NAME; pkcs11:URI for a key in a token "
-                + "(example: 'pkcs11:token=release;object=fw'); exec:PROGRAM for a program that reads the bytes from stdin and prints the "
-                + "signature (see docs/signing-keys.md); or agent:ID for a key in an SSH agent ('agent:' without an ID lists the IDs). Required, unless --to-sign or --signature is given. A bundle can have 1 to 4 signatures: repeat --key for each. An "
-                + "MCUboot image has one signature.",
+            "The private key: \(KeyOptions.forms); repeatable for a bundle.",
+            discussion:
+                "FILE: a PEM file. env:NAME: PEM text in the environment variable NAME. pkcs11:URI: a key in a token (example: "
+                + "'pkcs11:token=release;object=fw'). exec:PROGRAM: a program that reads the bytes from stdin and prints the "
+                + "signature (docs/signing-keys.md). agent:ID: a key in an SSH agent; 'agent:' without an ID lists the IDs. "
+                + "Required, unless --to-sign or --signature is given. A bundle can have 1 to 4 signatures: repeat --key for each. "
+                + "An MCUboot image has one signature.",
             valueName: "key"),
         completion: .file())
     var key: [String] = []
@@ -59,9 +62,7 @@ struct Sign: Command {
     var kind: SignedKind = .bundle
 
     @Option(
-        help:
-            "The product that the image is for, as the device reports it (example: acme-lamp); default: from the image."
-    )
+        help: "The product, as the device reports it (example: acme-lamp); default: from the image.")
     var product: String?
 
     @Option(
@@ -73,15 +74,17 @@ struct Sign: Command {
 
     @Option(
         help: ArgumentHelp(
-            "The security counter of the bundle, 0 to 4294967295; default: 0. A device with a higher counter refuses the bundle.",
-            valueName: "n"),
+            "The security counter of the bundle, 0 to 4294967295; default: 0.",
+            discussion: "A device with a higher counter refuses the bundle.", valueName: "n"),
         transform: WholeNumber.in(0...UInt32.max))
     var counter: UInt32?
 
     @Option(
         help: ArgumentHelp(
-            "The bundle of the previous release. sign refuses an image that cannot follow it: another product, a version that is not newer, "
-                + "or a lower security counter. Without --counter, the new bundle gets its security counter. Default: no comparison.",
+            "The bundle of the previous release: refuse an image that cannot follow it.",
+            discussion:
+                "sign refuses another product, a version that is not newer, and a lower security counter. Without --counter, the "
+                + "new bundle gets the security counter of this bundle. Default: no comparison.",
             valueName: "bundle"),
         completion: .file())
     var previous: String?
@@ -94,29 +97,29 @@ struct Sign: Command {
 
     @Option(
         help: ArgumentHelp(
-            "The lowest battery level at which the device accepts the bundle, 0 to 100 per cent; default: 0.",
-            valueName: "percent"),
+            "The lowest battery level, 0 to 100 %; default: 0.",
+            discussion: "Below this level, the device refuses the bundle.", valueName: "percent"),
         transform: WholeNumber.in(0...100))
     var minimumBattery: UInt8?
 
     @Option(
         help: ArgumentHelp(
-            "The commit or build that the image came from, 1 to 127 bytes of text (example: v1.4.0-3-g1a2b3c4); default: none.",
-            valueName: "text"))
+            "The commit or build of the image, at most 127 bytes (example: v1.4.0-3-g1a2b3c4).", valueName: "text"))
     var source: String?
 
     @Flag(
-        help:
-            "Sign the bytes of the file as they are: do not detect the format of the image, do not convert Intel HEX or S-records, and do not refuse a file that is not firmware, such as text."
-    )
+        help: ArgumentHelp(
+            "Sign the bytes of the file as they are, also of a file that is not firmware.",
+            discussion:
+                "sign then does not detect the format of the image, does not convert Intel HEX or S-records, and does not refuse "
+                + "a file such as text."))
     var raw = false
 
     @Option(
         name: [.short, .long],
         help: ArgumentHelp(
-            "The output file; - for stdout. Default for the image app.bin: app.bin.otaf; with --as mcuboot, app.signed.bin. Default for "
-                + "a bundle: the bundle itself, which requires --force.",
-            valueName: "file"),
+            "The output; - for stdout. Default: <image>.otaf; with --as mcuboot, app.signed.bin for app.bin.",
+            discussion: "Default for a bundle: the bundle itself, which requires --force.", valueName: "file"),
         completion: .file())
     var output: String?
 

@@ -30,22 +30,22 @@ struct ProfileDeviceOptions: ParsableArguments, OwnDeviceOptions {
 
     @Option(
         help: ArgumentHelp(
-            "The number of different trusted keys that must have signed a bundle, 1 to 4; default: 1. Only with --protocol ota.",
+            "Trusted keys that must have signed a bundle, 1 to 4; default: 1. Only with --protocol ota.",
             valueName: "n"),
         transform: WholeNumber.in(1...4))
     var signatures: Int?
 
     @Option(
         help: ArgumentHelp(
-            "Start only images of this format: esp-idf, mcuboot or raw; default: any format. Only with --protocol ota.",
-            valueName: "format"),
+            "Start only images of this format: esp-idf, mcuboot or raw. Only with --protocol ota.",
+            discussion: "Default: any format.", valueName: "format"),
         completion: .list(ImageFormat.allCases.map(\.name)))
     var imageFormat: String?
 
     @Option(
         help: ArgumentHelp(
-            "The trial time, 0 to 3600 seconds. The device rolls back if a new image is not confirmed within this time after its "
-                + "boot. 0: the device has no trial; default: 60. Only with --protocol ota.",
+            "The trial time, 0 (no trial) to 3600 s; default: 60. Only with --protocol ota.",
+            discussion: "The device rolls back if a new image is not confirmed within this time after its boot.",
             valueName: "seconds"),
         transform: WholeNumber.in(0...3600))
     var trial: Int?
@@ -88,15 +88,17 @@ struct SMPDeviceOptions: ParsableArguments, OwnDeviceOptions {
 
     @Option(
         help: ArgumentHelp(
-            "The longest packet that the device accepts, 64 to 65535 bytes with its header; default: 2475. Only with --protocol smp.",
-            valueName: "bytes"),
+            "The longest packet that the device accepts, 64 to 65535 bytes; default: 2475. Only with --protocol smp.",
+            discussion: "The length includes the header of the packet.", valueName: "bytes"),
         transform: WholeNumber.in(64...65535))
     var bufferSize: Int?
 
     @Option(
         help: ArgumentHelp(
-            "The longest packet that reaches the device, 32 to 65535 bytes with its header: longer packets are lost, although the device "
-                + "reports --buffer-size; default: no limit. Only with --protocol smp.",
+            "Lose packets longer than this, 32 to 65535 bytes; default: no limit. Only with --protocol smp.",
+            discussion:
+                "The length includes the header of the packet. Longer packets are lost, although the device reports "
+                + "--buffer-size.",
             valueName: "bytes"),
         transform: WholeNumber.in(32...65535))
     var packetLimit: Int?
@@ -110,8 +112,8 @@ struct SMPDeviceOptions: ParsableArguments, OwnDeviceOptions {
 
     @Option(
         help: ArgumentHelp(
-            "The time from a response until the device frees the buffers of the request and the response, 0 to 60000 ms; default: 0. "
-                + "Only with --protocol smp.",
+            "The time from a response to the next packet, 0 to 60000 ms; default: 0. Only with --protocol smp.",
+            discussion: "After this time, the device frees the buffers of the request and the response.",
             valueName: "ms"),
         transform: WholeNumber.in(0...60000))
     var releaseTime: Int?

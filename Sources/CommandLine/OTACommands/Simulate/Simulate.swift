@@ -10,6 +10,11 @@ struct Simulate: ParsableCommand, CommandGroupWithHint {
     static let configuration = CommandConfiguration(
         commandName: "simulate", abstract: "Create and serve virtual devices, for experiments and tests.",
         discussion: """
+            Example: otaflash simulate create kitchen --product demo --version 1.0.0 \\
+                       --trust release.pub.pem
+                     otaflash push app.bin.otaf --trust release.pub.pem \\
+                       --device 'sim:kitchen?drop-at=0.4&loss=0.1'
+
             The address of a virtual device is sim:NAME, or sim:NAME?PARAMETER&PARAMETER. The parameters set properties of the \
             link or inject faults. FRACTION is a number from 0 to 1, such as 0.4.
 
@@ -32,11 +37,6 @@ struct Simulate: ParsableCommand, CommandGroupWithHint {
               seed=N              the seed of all random events; default: 1
 
             The address 'sim:' (without a name) is the virtual device 'demo'. The first push to this address creates the device, with version 0.0.0. For a bundle, it has the GATT OTA profile and the product of the bundle. For an MCUboot image, it has SMP. Before the first push, a command such as 'otaflash status --device sim:' fails (exit 69).
-
-            Example: otaflash simulate create kitchen --product demo --version 1.0.0 \\
-                       --trust release.pub.pem
-                     otaflash push app.bin.otaf --trust release.pub.pem \\
-                       --device 'sim:kitchen?drop-at=0.4&loss=0.1'
             """,
         subcommands: [SimulateCreate.self, SimulateList.self, SimulateRemove.self, SimulateServe.self])
 }

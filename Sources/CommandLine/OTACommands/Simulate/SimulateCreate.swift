@@ -12,6 +12,9 @@ struct SimulateCreate: Command {
     static let configuration = CommandConfiguration(
         commandName: word, abstract: "Create a virtual device.",
         discussion: """
+            Example: otaflash simulate create kitchen --product demo --version 1.0.0 \\
+                       --trust release.pub.pem
+
             The device accepts only files that are signed by a key of --trust.
 
             A new device has all of the following abilities. --without removes one of them.
@@ -19,9 +22,6 @@ struct SimulateCreate: Command {
             \(VirtualDeviceAbility.list)
 
             A device without encodings accepts only complete, uncompressed images.
-
-            Example: otaflash simulate create kitchen --product demo --version 1.0.0 \\
-                       --trust release.pub.pem
             """)
 
     @Argument(help: "The name of the new device (example: kitchen). Its address is sim:<name>.")
@@ -42,16 +42,16 @@ struct SimulateCreate: Command {
 
     @Option(
         help: ArgumentHelp(
-            "Remove this ability from the device; repeatable; default: remove none.", valueName: "ability"))
+            "Remove this ability.", discussion: "Repeatable. Default: remove none.", valueName: "ability"))
     var without: [VirtualDeviceAbility] = []
 
     @OptionGroup var smp: SMPDeviceOptions
 
     @Option(
         help: ArgumentHelp(
-            "A public key that the device trusts, or a folder with public keys (*.pub.pem); repeatable. Default: the paths in "
-                + "$OTAFLASH_TRUST; if $OTAFLASH_TRUST is not set, the folder ~/.config/otaflash/trust.",
-            valueName: "path"),
+            "A key that the device trusts, or a folder of *.pub.pem; repeatable. Default: the trust folder.",
+            discussion: "The default is the paths in $OTAFLASH_TRUST; if $OTAFLASH_TRUST is not set, the folder "
+                + "~/.config/otaflash/trust.", valueName: "path"),
         completion: .file())
     var trust: [String] = []
 

@@ -14,13 +14,13 @@ struct SimulateServe: Command {
         commandName: "serve",
         abstract: "Make a virtual device reachable for other programs.",
         discussion: """
-            The device is reachable over Bluetooth. With --udp, it is reachable over UDP instead; with --serial, at a \
-            pseudo-terminal. The command prints the address of the device on stderr. It runs until Ctrl-C (SIGINT) or SIGTERM, and then ends with exit 0.
-
             Example: otaflash simulate serve kitchen --adapter hci1
                      otaflash simulate create sensor --protocol smp --product nrf52840dk \\
                        --version 1.0.0 --trust release.pub.pem
                      otaflash simulate serve sensor --udp 1337
+
+            The device is reachable over Bluetooth. With --udp, it is reachable over UDP instead; with --serial, at a \
+            pseudo-terminal. The command prints the address of the device on stderr. It runs until Ctrl-C (SIGINT) or SIGTERM, and then ends with exit 0.
             """)
 
     @Argument(help: "The name of the virtual device, or its address sim:NAME.", completion: Completions.virtualDevices)
@@ -34,8 +34,8 @@ struct SimulateServe: Command {
 
     @Option(
         help: ArgumentHelp(
-            "Use UDP at this port (example: 1337); 0: any free port. Without a host, only this machine can reach the device. Only for a device with SMP.",
-            valueName: "[host:]port"))
+            "Use UDP at this port (example: 1337); 0: any free port. Only with SMP.",
+            discussion: "Without a host, only this machine can reach the device.", valueName: "[host:]port"))
     var udp: String?
 
     @Flag(help: "Use a pseudo-terminal, like a serial port. Only for a device with SMP.")
@@ -43,8 +43,7 @@ struct SimulateServe: Command {
 
     @Option(
         help: ArgumentHelp(
-            "The framing of the packets on the pseudo-terminal: console, raw or raw-cobs; default: console. Only with --serial.",
-            valueName: "framing"),
+            "With --serial: console, raw or raw-cobs; default: console.", valueName: "framing"),
         completion: .list(SerialFraming.allCases.map(\.rawValue)))
     var framing: String?
 

@@ -17,6 +17,9 @@ struct GatewayRun: Command {
     static let configuration = CommandConfiguration(
         commandName: "run", abstract: "Update the devices near this machine that a rollout selects.",
         discussion: """
+            Example: otaflash gateway run --name desk --device udp:192.168.1.20 \\
+                       --trust release.pub.pem --operators ops.pub.pem
+
             The gateway knows the devices of --device and --device-file. With --all, it also finds the Bluetooth devices in range: \
             it scans once a minute, and connects once to each new device to read its product and version. A device that changes its \
             Bluetooth address is ignored. The gateway updates a device only if a rollout selects it. An operator must have signed \
@@ -29,29 +32,28 @@ struct GatewayRun: Command {
             If the store is a file, the gateway is also a controller: it starts the stages of the rollouts that name its \
             key. Its key is \(FleetFolder.controllerKeyHelp); 'otaflash rollout create' on this machine names this key by default. If the store is on a server (--server \
             or $\(ServerOptions.variable)), the gateway is not a controller. Then also start a controller: otaflash fleet run.
-
-            Example: otaflash gateway run --name desk --device udp:192.168.1.20 \\
-                       --trust release.pub.pem --operators ops.pub.pem
             """)
 
     @Option(
         name: .customLong("name"),
         help: ArgumentHelp(
-            "The name of the gateway: letters, digits, _ and -. Each gateway of the fleet needs a different name; on a server, one of "
-                + "the names of 'otaflash fleet init --gateway'. Required.",
+            "The name of the gateway: letters, digits, _ and -. Required.",
+            discussion:
+                "Each gateway of the fleet needs a different name; on a server, one of the names of 'otaflash fleet init "
+                + "--gateway'.",
             valueName: "name"))
     var gateway: String
 
     @Option(
         help: ArgumentHelp(
-            "The address of a device: ble:AA:BB:CC:DD:EE:FF, udp:HOST, udp:HOST:PORT, serial:/dev/ttyACM0, or sim:NAME for a virtual "
-                + "device. \(DeviceOptions.severalHelp)",
-            valueName: "address"),
+            "A device: ble:AA:BB:CC:DD:EE:FF, udp:HOST[:PORT], serial:/dev/ttyACM0 or sim:NAME; repeatable.",
+            discussion: DeviceOptions.severalManual, valueName: "address"),
         completion: Completions.addresses)
     var device: [String] = []
 
     @Option(
-        help: ArgumentHelp(DeviceOptions.fileHelp, valueName: "file"),
+        help: ArgumentHelp(
+            DeviceOptions.fileHelp, discussion: DeviceOptions.fileManual, valueName: "file"),
         completion: .file())
     var deviceFile: String?
 
@@ -59,8 +61,8 @@ struct GatewayRun: Command {
 
     @Option(
         help: ArgumentHelp(
-            "The maximum number of updates of this gateway at the same time, 1 to 100; default: 4.", valueName: "number"
-        ),
+            "The maximum number of updates of this gateway at the same time, 1 to 100; default: 4.",
+            valueName: "number"),
         transform: WholeNumber.in(1...100))
     var atOnce = 4
 

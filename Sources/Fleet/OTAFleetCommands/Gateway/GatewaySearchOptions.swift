@@ -5,9 +5,9 @@ import OTACommands
 /// The options of `gateway run` that find the Bluetooth devices in range.
 struct GatewaySearchOptions: ParsableArguments {
     @Flag(
-        help:
-            "Also find the Bluetooth devices in range, and update those that a rollout selects. Required for several adapters (--adapter)."
-    )
+        help: ArgumentHelp(
+            "Also update the Bluetooth devices in range that a rollout selects.",
+            discussion: "Required for several adapters (--adapter)."))
     var all = false
 
     @OptionGroup var adapters: AdapterList

@@ -8,8 +8,8 @@ import SystemPackage
 struct MetricsOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            "Write metrics to this file every 15 s, as text for the textfile collector of node_exporter; suffix .prom. "
-                + "Default: no file.",
+            "Write metrics for Prometheus to this file every 15 s; suffix .prom.",
+            discussion: "The file is text for the textfile collector of node_exporter. Default: no file.",
             valueName: "file"),
         completion: .file(extensions: ["prom"]))
     var metricsFile: String?

@@ -76,8 +76,10 @@ private enum OperatorFiles {
     /// - Parameter withoutFolder: the sentences about a default folder that does not exist.
     static func help(withoutFolder: String) -> ArgumentHelp {
         ArgumentHelp(
-            "Accept only releases and rollouts that one of these operators has signed: a public key, or a folder with public keys "
-                + "(*.pub.pem); repeatable. Default: the folder ~/.config/otaflash/operators. \(withoutFolder)",
+            "Accept only records that one of these keys has signed: a key, or a folder of *.pub.pem; repeatable.",
+            discussion:
+                "The records are releases and rollouts, and the keys are those of the operators. Default: the folder "
+                + "~/.config/otaflash/operators. \(withoutFolder)",
             valueName: "path")
     }
 

@@ -14,15 +14,19 @@ struct ServerOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "The NATS server with the store: nats://HOST:PORT, or tls://HOST:PORT for an encrypted connection. Repeat the option, or use "
-                + "commas, for the servers of a cluster. Default: the addresses in $\(variable).",
+            "The NATS server with the store: nats://HOST:PORT or tls://HOST:PORT; repeatable.",
+            discussion:
+                "Repeat the option, or use commas, for the servers of a cluster. tls:// is for an encrypted connection. Default: "
+                + "the addresses in $\(variable).",
             valueName: "url"))
     var server: [String] = []
 
     @Option(
         help: ArgumentHelp(
-            "The credentials of this user for the NATS server: a file with an NKey seed, or a .creds file. Only the owner may have "
-                + "access to the file. Default: the file in $\(credentialsVariable); if it is not set, no credentials.",
+            "This user's credentials for the NATS server: an NKey seed or a .creds file.",
+            discussion:
+                "Only the owner may have access to the file. Default: the file in $\(credentialsVariable); if it is not set, no "
+                + "credentials.",
             valueName: "file"),
         completion: .file())
     var credentials: String?
@@ -30,7 +34,7 @@ struct ServerOptions: ParsableArguments {
     @Option(
         name: .customLong("ca"),
         help: ArgumentHelp(
-            "For tls://, the certificate of the CA that signed the server's certificate, in PEM. Default: the CAs of this machine.",
+            "For tls://, the CA certificate of the server (PEM).", discussion: "Default: the CAs of this machine.",
             valueName: "file"),
         completion: .file())
     var authority: String?

@@ -14,9 +14,10 @@ import SystemPackage
 struct StoreOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            "Use this file, on a disk of this machine, as the store, even if $\(ServerOptions.variable) is set; not together with "
-                + "--server. Default: the server of --server; without it, the server of $\(ServerOptions.variable); without a server, the "
-                + "file ~/.local/state/otaflash/fleet/fleet.db.",
+            "The store in a file on this machine, in place of a server.",
+            discussion:
+                "The store is the first of these: this file; the server of --server (not together with --store); the server of "
+                + "$\(ServerOptions.variable); the file ~/.local/state/otaflash/fleet/fleet.db.",
             valueName: "file"),
         completion: .file())
     var store: String?

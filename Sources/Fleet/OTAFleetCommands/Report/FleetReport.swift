@@ -11,13 +11,13 @@ struct FleetReport: Command {
         commandName: "report",
         abstract: "Write a web page with the rollouts, the devices, the gateways and the failures.",
         discussion: """
+            Example: otaflash fleet report --html fleet.html --operators ops.pub.pem
+
             The page is one file without scripts, so it can be sent by mail or served by any web server. It shows the rollouts that an \
             operator signed, with their stages; the devices by version and state; the gateways that run; and the devices that no \
             rollout tries again, with the reasons and the next steps. The records of devices and gateways are not signed.
 
             If FILE exists, report replaces it only if it is an earlier report.
-
-            Example: otaflash fleet report --html fleet.html --operators ops.pub.pem
             """)
 
     @Option(help: ArgumentHelp("The file of the page; suffix .html. Required.", valueName: "file"), completion: .file())

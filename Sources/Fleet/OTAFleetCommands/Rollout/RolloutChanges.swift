@@ -106,9 +106,9 @@ struct RolloutPause: Command {
     static let configuration = CommandConfiguration(
         commandName: "pause", abstract: "Pause a rollout: start no new updates.",
         discussion: """
-            Updates that are under way end normally. To continue the rollout, use 'otaflash rollout resume'.
-
             Example: otaflash rollout pause spring --key ops.pem
+
+            Updates that are under way end normally. To continue the rollout, use 'otaflash rollout resume'.
             """)
     @OptionGroup var rollout: RolloutChangeOptions
     @OptionGroup(title: "Output options") var options: OutputOptions
@@ -122,12 +122,12 @@ struct RolloutResume: Command {
     static let configuration = CommandConfiguration(
         commandName: "resume", abstract: "Continue a paused or halted rollout.",
         discussion: """
+            Example: otaflash rollout resume spring --key ops.pem
+
             An operator pauses a rollout ('otaflash rollout pause'). The controller halts a rollout if too many devices fail \
             ('otaflash rollout create --halt'). After the resume of a halted rollout, only the devices that are finished later count for the \
             next halt. The conditions of --advance still count all devices of the stage, also the failed ones. A complete rollout cannot \
             continue: create a new rollout for other devices.
-
-            Example: otaflash rollout resume spring --key ops.pem
             """)
     @OptionGroup var rollout: RolloutChangeOptions
     @OptionGroup(title: "Output options") var options: OutputOptions
@@ -141,18 +141,20 @@ struct RolloutAbort: Command {
     static let configuration = CommandConfiguration(
         commandName: "abort", abstract: "End a rollout. An aborted rollout cannot continue.",
         discussion: """
+            Example: otaflash rollout abort spring --key ops.pem
+
             No update of the rollout starts any more. An update that is under way is interrupted, unless its device has already \
             marked the new image for boot.
-
-            Example: otaflash rollout abort spring --key ops.pem
             """)
     @OptionGroup var rollout: RolloutChangeOptions
 
     @Option(
         help: ArgumentHelp(
-            "The ID of the rollout's release. It is used only if the record of the rollout is missing or not valid, for example because "
-                + "another program has overwritten it: abort then writes an aborted rollout with this release in its place. 'otaflash "
-                + "release list' prints the IDs.",
+            "Also end a rollout whose record is damaged or missing: the ID of its release.",
+            discussion:
+                "It is used only if the record of the rollout is missing or not valid, for example because another program has "
+                + "overwritten it: abort then writes an aborted rollout with this release in its place. 'otaflash release list' "
+                + "prints the IDs.",
             valueName: "id"))
     var release: String?
 

@@ -13,6 +13,10 @@ struct RolloutCreate: Command {
     static let configuration = CommandConfiguration(
         commandName: "create", abstract: "Start to update many devices in stages.",
         discussion: """
+            Example: otaflash rollout create spring --release 0f1e2d3c4b5a6978 \\
+                       --select product=demo,running='<1.4.0' --stages 1%,10%,100% \\
+                       --advance 95%,min=20,soak=1h --halt 5%,min=10 --key ops.pem
+
             create signs the rollout, and writes it to the store. Gateways and a controller then perform it. Each stage admits \
             more devices, until the last stage.
 
@@ -36,86 +40,97 @@ struct RolloutCreate: Command {
             devices are enrolled: all devices of other links; the Bluetooth devices that 'otaflash fleet devices' has shown for \(EnrolmentOption.knownDays) \
             days or that have a group ('otaflash device group'); and the devices that --stages names. Devices that are found after \
             this command do not become enrolled.
-
-            Example: otaflash rollout create spring --release 0f1e2d3c4b5a6978 \\
-                       --select product=demo,running='<1.4.0' --stages 1%,10%,100% \\
-                       --advance 95%,min=20,soak=1h --halt 5%,min=10 --key ops.pem
             """)
 
     @Argument(help: "The name of the new rollout: letters, digits, _ and -.")
     var name: String
 
-    @Option(help: ArgumentHelp("\(ReleaseID.rule) Required.", valueName: "id"))
+    @Option(
+        help: ArgumentHelp(
+            "The ID of the release: 16 hex digits, see 'otaflash release list'. Required.", valueName: "id"))
     var release: String
 
     @Option(
         help: ArgumentHelp(
-            "The devices of the rollout: product=NAME, and optionally running='<1.4.0' (the running version, with <, <=, =, >= or >) and "
-                + "group=NAME, separated by commas. With several group=NAME, the device must be in one of the groups ('otaflash device "
-                + "group'). Required.",
+            "The devices (example: product=lamp,running='<1.4.0',group=hall). Required.",
+            discussion:
+                "product=NAME, and optionally running='<1.4.0' (the running version, with <, <=, =, >= or >) and group=NAME, "
+                + "separated by commas. With several group=NAME, the device must be in one of the groups ('otaflash device "
+                + "group').",
             valueName: "selection"))
     var select: String
 
     @Option(
         help: ArgumentHelp(
-            "The stages, 1 to 16, separated by commas (example: devices=sim-hall,10%,100%). Each stage is a percentage, "
-                + "in ascending order; group=NAME; or devices=ID+ID with IDs as in 'otaflash device hold --help'. All stages contain only "
-                + "devices of --select. A hash of the device's ID decides whether a percentage contains the device, so it also applies to "
-                + "devices that a gateway finds later, and the number of devices is only approximately this percentage. The devices of "
-                + "the earlier stages stay admitted.",
+            "1 to 16 stages (example: devices=sim-hall,10%,100%).",
+            discussion:
+                "Each stage is a percentage, in ascending order; group=NAME; or devices=ID+ID with IDs as in 'otaflash device "
+                + "hold --help'. All stages contain only devices of --select. A hash of the device's ID decides whether a "
+                + "percentage contains the device, so it also applies to devices that a gateway finds later, and the number of "
+                + "devices is only approximately this percentage. The devices of the earlier stages stay admitted.",
             valueName: "list"))
     var stages = "100%"
 
     @Option(
         help: ArgumentHelp(
-            "A file with the enrolled devices, one ID or address on each line, such as ble:AA:BB:CC:DD:EE:FF. Only these devices and those "
-                + "that --stages names are enrolled, over all links. Recommended for the first rollout to Bluetooth devices. Default: see "
-                + "above.",
+            "A file with the only devices to update: one ID or address on each line.",
+            discussion:
+                "Only these devices and those that --stages names are enrolled, over all links. Recommended for the first "
+                + "rollout to Bluetooth devices. Default: all devices over a link that identifies the device, and those that the "
+                + "fleet knows already.",
             valueName: "file"),
         completion: .file())
     var enrolled: String?
 
     @Flag(
-        help:
-            "Also update devices that run a newer version than the release. Default: the rollout does not select them.")
+        help: ArgumentHelp(
+            "Also update devices that run a newer version than the release.",
+            discussion: "Default: the rollout does not select them."))
     var allowDowngrade = false
 
     @Option(
         help: ArgumentHelp(
-            "The conditions for the next stage: the lowest percentage of done devices among the finished devices, the lowest "
-                + "number of finished devices (min), and how long both must be true (soak: 0, or a number with s, m, h or d).",
+            "When the next stage starts.",
+            discussion:
+                "The conditions are the lowest percentage of done devices among the finished devices, the lowest number of "
+                + "finished devices (min), and how long both must be true (soak: 0, or a number with s, m, h or d).",
             valueName: "conditions"))
     var advance = "95%,min=1,soak=0"
 
     @Option(
         help: ArgumentHelp(
-            "The condition for a halt: the highest accepted percentage of failed devices among the finished devices, and the lowest "
+            "When the rollout halts.",
+            discussion:
+                "The conditions are the highest accepted percentage of failed devices among the finished devices, and the lowest "
                 + "number of finished devices (min).",
             valueName: "conditions"))
     var halt = "5%,min=10"
 
     @Option(
         help: ArgumentHelp(
-            "The maximum number of attempts for each device, 1 to 1000; default: 3. Another attempt follows only if the latest one "
-                + "ended without a result, for example because the link was lost. A rollback or a refusal is final. A device that may be on "
-                + "trial gets up to as many further attempts, to confirm its image.",
+            "The maximum number of attempts for each device, 1 to 1000; default: 3.",
+            discussion:
+                "Another attempt follows only if the latest one ended without a result, for example because the link was lost. A "
+                + "rollback or a refusal is final. A device that may be on trial gets up to as many further attempts, to confirm "
+                + "its image.",
             valueName: "number"),
         transform: WholeNumber.in(1...1000))
     var attempts = 3
 
     @Option(
         help: ArgumentHelp(
-            "After this time, no update of the rollout starts any more (a number with s, m, h or d, at most 365d).",
+            "Start no update after this time, at most 365d.", discussion: "The time is a number with s, m, h or d.",
             valueName: "duration"))
     var expires = "30d"
 
     @Option(
         help: ArgumentHelp(
-            "The public key of a controller that may start the stages of this rollout, and halt it; 1 to 8 keys: repeat the option. "
-                + "Default: the public key that belongs to the private key of this machine's controller, "
-                + "\(FleetFolder.controllerKeyHelp). If the store is on a server, this key must be the key of the "
-                + "controller that leads: first start 'otaflash fleet run' without --key on this machine. Give --controller if the "
-                + "controller has a --key or runs on another machine.",
+            "The public key of a controller that may start stages; 1 to 8. Default: of this machine's controller.",
+            discussion:
+                "A controller with one of these keys may also halt the rollout. Repeat the option for each key. The default "
+                + "belongs to the private key \(FleetFolder.controllerKeyHelp). If the store is on a server, this key must be the "
+                + "key of the controller that leads: first start 'otaflash fleet run' without --key on this machine. Give "
+                + "--controller if the controller has a --key or runs on another machine.",
             valueName: "file"),
         completion: .file())
     var controller: [String] = []

@@ -9,6 +9,8 @@ struct RolloutStatus: Command {
     static let configuration = CommandConfiguration(
         commandName: "status", abstract: "Show the progress of a rollout.",
         discussion: """
+            Example: otaflash rollout status spring --operators ops.pub.pem --wait
+
             status shows the state of the rollout, its stage, and the number of devices in each state. 'otaflash rollout \
             create --help' defines the states of a finished device. The known devices are the enrolled devices in \
             'otaflash fleet devices' that the rollout admits and that are not held. Only devices with a product in \
@@ -28,8 +30,6 @@ struct RolloutStatus: Command {
             In the other states, the wait continues: waiting (no controller has started the rollout yet) and running. It does not \
             end when the rollout expires, so give --timeout. Exit 0 does not mean that all devices are done: see the numbers of \
             failed and refused devices. Without --wait, the exit status is 0 in each state of the rollout.
-
-            Example: otaflash rollout status spring --operators ops.pub.pem --wait
             """)
 
     @Argument(help: "The name of the rollout.")
@@ -158,9 +158,9 @@ struct RolloutList: Command {
     static let configuration = CommandConfiguration(
         commandName: "list", abstract: "List the rollouts.",
         discussion: """
-            list shows the rollouts that an operator has signed. For each other rollout in the store, it prints a warning.
-
             Example: otaflash rollout list --operators ops.pub.pem
+
+            list shows the rollouts that an operator has signed. For each other rollout in the store, it prints a warning.
             """)
 
     @OptionGroup var operators: OperatorOptions

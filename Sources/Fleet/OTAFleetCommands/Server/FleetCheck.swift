@@ -10,6 +10,9 @@ struct FleetCheck: Command {
     static let configuration = CommandConfiguration(
         commandName: "check", abstract: "Check that a NATS server is suitable for the store of a fleet.",
         discussion: """
+            Example: otaflash fleet check --server nats://127.0.0.1:4222 \\
+                       --credentials operator.nk
+
             The server is required: --server or $\(ServerOptions.variable).
 
             check shows the version of each given server, whether it has JetStream (the storage of NATS), and its maximum message \
@@ -24,9 +27,6 @@ struct FleetCheck: Command {
             Exit 0: the server is suitable and has the store. Exit 77: the server is not suitable, refuses the user, or has a \
             certificate that is not trusted; or the user may not read the store. Exit 69: the server cannot be reached, or has no \
             store ('otaflash fleet init' creates it).
-
-            Example: otaflash fleet check --server nats://127.0.0.1:4222 \\
-                       --credentials operator.nk
             """)
 
     @OptionGroup var server: ServerOptions

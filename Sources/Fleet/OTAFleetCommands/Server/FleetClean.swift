@@ -9,20 +9,20 @@ struct FleetClean: Command {
     static let configuration = CommandConfiguration(
         commandName: "clean", abstract: "Remove the records of devices that are not valid.",
         discussion: """
+            Example: otaflash fleet clean --gateway desk
+
             A gateway can write records of devices that do not exist, until the store is full ('store-full'). First remove this gateway \
             from the server. Then clean removes each record that is not valid. With --gateway, it also removes the valid records \
             of this gateway. A gateway that finds one of these devices writes a new record; the groups and the hold of the device are lost.
 
             clean first waits 45 s, until no gateway updates one of these devices any more, and keeps each record that has changed. \
             Running controllers count the removed records until they are started again.
-
-            Example: otaflash fleet clean --gateway desk
             """)
 
     @Option(
         help: ArgumentHelp(
-            "Also remove all records whose last update was by the gateway with this name. To keep the groups of its devices, use 'otaflash "
-                + "device reset --gateway' instead.",
+            "Also remove all records whose last update was by this gateway.",
+            discussion: "To keep the groups of its devices, use 'otaflash device reset --gateway' instead.",
             valueName: "name"))
     var gateway: String?
 

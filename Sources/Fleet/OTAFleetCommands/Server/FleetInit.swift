@@ -13,6 +13,11 @@ struct FleetInit: Command {
     static let configuration = CommandConfiguration(
         commandName: "init", abstract: "Prepare a NATS server for a fleet.",
         discussion: """
+            Example: otaflash fleet init --config nats.conf --gateway desk
+                     nats-server -c nats.conf &
+                     otaflash fleet init --server nats://127.0.0.1:4222 \\
+                       --credentials operator.nk
+
             init performs one of two steps. Start the server between them.
 
             Step 1 (--config): init writes the configuration of the server. In the same folder, it creates the credentials of each \
@@ -24,40 +29,35 @@ struct FleetInit: Command {
             Step 2 (--server or $\(ServerOptions.variable)): init creates the store on the running server. It first checks the \
             server as 'otaflash fleet check' does, but a missing store is no failure. If the server is not suitable, init \
             changes nothing, and ends with the exit status of this check. If the store already exists, nothing changes.
-
-            Example: otaflash fleet init --config nats.conf --gateway desk
-                     nats-server -c nats.conf &
-                     otaflash fleet init --server nats://127.0.0.1:4222 \\
-                       --credentials operator.nk
             """)
 
     @Option(
         help: ArgumentHelp(
-            "Write the configuration of the server to this file (step 1); not together with --server. Default: create the store (step 2).",
-            valueName: "file"),
+            "Write the configuration of the server to this file (step 1).",
+            discussion: "Not together with --server. Default: create the store (step 2).", valueName: "file"),
         completion: .file())
     var config: String?
 
     @Option(
         name: .customLong("gateway"),
         help: ArgumentHelp(
-            "With --config: the name of a gateway, as in 'otaflash gateway run --name'; repeatable. Default: no gateway.",
-            valueName: "name"))
+            "With --config: the name of a gateway; repeatable.",
+            discussion: "The name is as in 'otaflash gateway run --name'. Default: no gateway.", valueName: "name"))
     var gateways: [String] = []
 
     @Option(
         help: ArgumentHelp(
-            "With --config: the address and port of the server. The default accepts only connections from this machine. For "
-                + "gateways on other machines, give another address, and enable the tls line of the written file for an "
-                + "encrypted connection.",
+            "With --config: the address of the server.",
+            discussion:
+                "The default accepts only connections from this machine. For gateways on other machines, give another address, "
+                + "and enable the tls line of the written file for an encrypted connection.",
             valueName: "host:port"))
     var listen = "127.0.0.1:4222"
 
     @Option(
         help: ArgumentHelp(
-            "With --config: the folder in which the server stores the records. The user that runs nats-server must be able to "
-                + "write to this folder.",
-            valueName: "folder"))
+            "With --config: the folder of the records.",
+            discussion: "The user that runs nats-server must be able to write to this folder.", valueName: "folder"))
     var storeDir = "/var/lib/nats"
 
     @Flag(help: "With --config: replace an existing configuration, and keep the existing credentials.")

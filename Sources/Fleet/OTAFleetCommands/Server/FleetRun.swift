@@ -15,6 +15,9 @@ struct FleetRun: Command {
     static let configuration = CommandConfiguration(
         commandName: "run", abstract: "Run a controller, which starts the stages of rollouts.",
         discussion: """
+            Example: otaflash fleet run --key controller.pem --operators ops.pub.pem \\
+                       --server nats://127.0.0.1:4222 --credentials controller.nk
+
             A fleet with its store on a NATS server needs a controller. If the store is a file, each gateway is also a controller.
 
             The controller counts the updated and failed devices of the rollouts that name its key ('otaflash rollout create \
@@ -24,15 +27,13 @@ struct FleetRun: Command {
             Several controllers can run, on several machines. One of them leads, and the others wait. If it stops, another one leads after 45 s. A rollout \
             continues only if it names the key of the new leader, so give all controllers the same key, or name all keys in the \
             rollout.
-
-            Example: otaflash fleet run --key controller.pem --operators ops.pub.pem \\
-                       --server nats://127.0.0.1:4222 --credentials controller.nk
             """)
 
     @Option(
         help: ArgumentHelp(
-            "The private Ed25519 key of the controller: \(KeyOptions.forms). Default: the key of this machine's controller, "
-                + "\(FleetFolder.controllerKeyHelp).",
+            "The controller's private key: \(KeyOptions.forms).",
+            discussion:
+                "Default: the key of this machine's controller, \(FleetFolder.controllerKeyHelp). \(KeyOptions.formsManual)",
             valueName: "key"),
         completion: .file())
     var key: String?

@@ -8,44 +8,44 @@ import OTAUpdate
 struct DeviceSelection: ParsableArguments {
     @Flag(
         help: ArgumentHelp(
-            "Scan for 10 s, and update all Bluetooth devices in range with the product of the bundle. push lists the devices and asks before "
-                + "it updates them. Not together with --device and --device-file."))
+            "Scan for 10 s, list the Bluetooth devices with the product of the bundle, ask, and update them.",
+            discussion: "Not together with --device and --device-file."))
     var all = false
 
     @Option(
         help: ArgumentHelp(
-            "With --all: update only devices with this product. Over SMP, the product is the name of the board. Default: the product "
-                + "of the bundle. Required for an MCUboot image, which does not contain a product.",
-            valueName: "product"))
+            "With --all: only this product, or board over SMP; default: of the bundle.",
+            discussion: "Required for an MCUboot image, which does not contain a product.", valueName: "product"))
     var product: String?
 
     @OptionGroup var signal: SignalOptions
 
     @Option(
         help: ArgumentHelp(
-            "With --all: update only devices whose running version meets this condition, with <, <=, =, >= or > (example: '<1.4.0'); default: "
-                + "any version.",
+            "With --all: only running versions with this condition: <, <=, =, >= or > (example: '<1.4.0').",
             valueName: "condition"),
         transform: VersionCondition.init(option:))
     var running: VersionCondition?
 
     @Option(
         help: ArgumentHelp(
-            "With --all: update only devices with this name; * stands for any characters (example: 'Kitchen*'); default: any name.",
-            valueName: "pattern"))
+            "With --all: only names like this (example: 'Kitchen*').",
+            discussion: "The character * stands for any characters.", valueName: "pattern"))
     var name: String?
 
     @Option(
         help: ArgumentHelp(
-            "With --all: update at most this number of devices, those with the strongest signal; default: no limit.",
-            valueName: "number"),
+            "With --all: at most this number, the strongest signals.", valueName: "number"),
         transform: WholeNumber.in(1...1000))
     var limit: Int?
 
-    @Flag(help: "With --all: list the devices that match, and update none.")
+    @Flag(help: "With --all: list the devices, and update none.")
     var list = false
 
-    @Flag(help: "With --all: do not ask before the update. Without a terminal, --yes or --list is required.")
+    @Flag(
+        help: ArgumentHelp(
+            "With --all: do not ask before the update.", discussion: "Without a terminal, --yes or --list is required.")
+    )
     var yes = false
 
     /// The first option that the user gave and that requires `--all`; nil if the user gave none.

@@ -12,8 +12,9 @@ struct PushTargets: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "Update the devices that an earlier push did not update. The file is the result of this push: from --report FILE.json, or from "
-                + "--format json. Not together with --device, --device-file and --all.",
+            "Update the devices that an earlier push did not update, from its result: --report FILE.json.",
+            discussion:
+                "The file is also the output of --format json. Not together with --device, --device-file and --all.",
             valueName: "file"),
         completion: .file(extensions: ["json"]))
     var failedFrom: String?
@@ -81,29 +82,29 @@ struct PushTargets: ParsableArguments {
 struct PushOrder: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            "The maximum number of devices that receive data at the same time, 1 to 1000. Each Bluetooth adapter, the UDP devices and "
-                + "the virtual devices have this maximum separately: with 2, for example, 2 devices over hci0, 2 over hci1 and 2 over UDP. "
-                + "A serial port has one device. auto: 4 over each Bluetooth adapter, 32 over UDP, 4 virtual devices. Default: auto.",
+            "Devices that receive data at the same time, 1 to 1000, or auto.",
+            discussion:
+                "Each Bluetooth adapter, the UDP devices and the virtual devices have this maximum separately: with 2, for "
+                + "example, 2 devices over hci0, 2 over hci1 and 2 over UDP. A serial port has one device. auto: 4 over each "
+                + "Bluetooth adapter, 32 over UDP, 4 virtual devices.",
             valueName: "number"),
         transform: Self.atOnce)
     var atOnce = AtOnce.auto
 
     @Option(
         help: ArgumentHelp(
-            "Before the update of any other device starts, this number of devices must be updated and confirmed (with --no-confirm: "
-                + "on trial; with --upload-only: uploaded). If one of them cannot be updated, for example because its link was lost, "
-                + "another device takes its place. Default: 1 if there are 4 or more devices, otherwise 0.",
+            "Update and confirm this number of devices before the others. Default: 1 for 4 or more devices, or else 0.",
+            discussion:
+                "With --no-confirm, these devices must be on trial, and with --upload-only the image must be uploaded. If one of "
+                + "them cannot be updated, for example because its link was lost, another device takes its place.",
             valueName: "number"),
         transform: WholeNumber.in(0...1000))
     var first: Int?
 
     @Flag(
-        help:
-            """
-            Start all updates, even if a device has rolled back, or was not reachable after its restart. Default: after such a \
-            failure, complete the running updates and start no others.
-            """
-    )
+        help: ArgumentHelp(
+            "Continue with other devices after a rollback, or after a device did not return.",
+            discussion: "Default: after such a failure, complete the running updates and start no others."))
     var keepGoing = false
 
     /// The value of `--at-once`.
