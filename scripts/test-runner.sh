@@ -9,10 +9,9 @@ bus_tests='^(DBusTests|BlueZTests|OTALinksTests)\.'
 # The test targets that start NATS servers. They measure time, as the tests of commands do.
 server_tests='^(NATSTests|OTANATSStoreTests)\.'
 
-# A group that prints nothing for this time, in seconds, is ended, and the tests that were still running are printed. The time in which
-# other processes used the machine does not count (test-runner.d/watch.py). So tests need no time limits of their own. The limit is many
-# times the duration of the slowest test.
-silent_seconds=600
+# A group that runs for this time, in seconds, is ended, and the tests that were still running are printed. So tests need no time limits of
+# their own. The limit is many times the duration of the slowest group on a busy machine.
+group_seconds=3600
 groups_at_once=5
 declare -A groups=()
 summaries=() failed=0
@@ -29,7 +28,7 @@ trap 'exit 143' TERM INT HUP
 # Starts a command as a group. If too many groups are running, first waits for one of them.
 start_group() { # NAME COMMAND...
     ((${#groups[@]} < groups_at_once)) || await_group
-    python3 scripts/test-runner.d/watch.py "$silent_seconds" "$outputs/$1" "${@:2}" &
+    timeout --kill-after 5 "$group_seconds" "${@:2}" >"$outputs/$1" 2>&1 </dev/null &
     groups[$!]=$1
 }
 
@@ -64,7 +63,7 @@ await_group() {
     unset "groups[$group]"
     heading "$name"
     cat "$outputs/$name"
-    ((status != 124)) || echo "✘ $name: no output for $silent_seconds s of the machine's time; still running: $(still_running "$outputs/$name")"
+    ((status != 124)) || echo "✘ $name: not ended after $group_seconds s; still running: $(still_running "$outputs/$name")"
     summaries+=("$name: $(grep -a 'Test run with' "$outputs/$name" || echo "exit $status")")
 }
 

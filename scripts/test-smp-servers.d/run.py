@@ -64,7 +64,6 @@ def table(chosen, results):
 
 def main():
     parser = argparse.ArgumentParser(prog="test-smp-servers", description=__doc__)
-    parser.add_argument("--compare", action="store_true", help="measure otaflash and smpmgr, and print a Markdown table")
     parser.add_argument("otaflash", type=Path)
     parser.add_argument("servers", type=Path, help="the folder with manifest.json")
     parser.add_argument("name", nargs="*", help="run only servers and tests with one of these parts in their names; default: all")
@@ -75,9 +74,6 @@ def main():
         folder = Path(folder)
         images = Images(folder / "images")
         images.any = images.sign(next(description for description in found if description.has_trial))
-        if options.compare:
-            import compare
-            return compare.run(found, folder, options.otaflash, images)
         pairs = [(description, function) for description in found for function in TESTS if function.applies(description)]
         if options.name:
             pairs = [pair for pair in pairs if any(part in f"{pair[0].name} {pair[1].__name__}" for part in options.name)]

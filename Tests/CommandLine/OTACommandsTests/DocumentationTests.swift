@@ -144,8 +144,7 @@ import Testing
         Page(
             name: "docs/performance.md",
             blocks: [
-                .scripts("scripts/benchmark"), .notRun("bound =", .noCommand), .scripts("scripts/test-smp-servers"),
-                .scripts("scripts/compare-encodings"),
+                .scripts("scripts/benchmark"), .notRun("bound =", .noCommand),
             ]),
         Page(
             name: "docs/pipelines.md",

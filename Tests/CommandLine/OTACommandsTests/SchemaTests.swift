@@ -44,11 +44,4 @@ import Testing
             #expect(try written.json().bytes?.number == 2, "\(written.out)")
         }
     }
-
-    @Test("scripts/schema-codes finds no difference to docs/errors.md")
-    func codes() async throws {
-        let check = try await Command.run(
-            "python3", [Sandbox.repository("scripts/schema-codes"), "--check"])
-        #expect(check.succeeded && check.output.isEmpty, "\(check.outputText)\(check.errorText)")
-    }
 }
