@@ -3,6 +3,7 @@
 The switch of a changed expression is `(mutant == 7 ? (mutated) : (original))`. The switch of changed statements is
 `if mutant == 7 { mutated } else { original }`.
 """
+import collections
 import re
 
 
@@ -10,44 +11,33 @@ class NotSwitchable(Exception):
     """The change is not in an expression or in complete statements, but for example in a declaration. It needs a build of its own."""
 
 
-class Edit:
-    """A replacement of the characters `start..<end` of a file by the text of a mutant.
-
-    The kind is one of: expression; clauses (the parts of an `if` or `guard` between commas); statements (whole lines).
-    """
-
-    def __init__(self, number, kind, start, end, text):
-        self.number, self.kind, self.start, self.end, self.text = number, kind, start, end, text
-
+# A replacement of the characters start..<end of a file by the text of a mutant. The kind is one of: expression; clauses (the parts of an
+# `if` or `guard` between commas); statements (whole lines).
+Edit = collections.namedtuple("Edit", "number kind start end text")
+Token = collections.namedtuple("Token", "kind text start end")
 
 TOKEN = re.compile(
     r"(?P<comment>//[^\n]*|/\*.*?\*/)|(?P<string>\"\"\".*?\"\"\")|(?P<newline>\n)|(?P<space>[ \t]+)"
     r"|(?P<word>[A-Za-z_$@#]\w*|\d\w*(?:\.\d\w*)?|'(?:\\.|[^'])*')|(?P<bracket>[()\[\]{}])|(?P<mark>[,;])"
     r"|(?P<operator>[-+*/%=<>!&|^~?:.\\]+)|(?P<other>.)", re.S)
-CLOSING = {")": "(", "]": "[", "}": "{"}
+BLANK = {"space", "comment", "newline"}
 ASSIGNMENTS = {"=", "+=", "-=", "*=", "/=", "|=", "&=", "&+=", "&-=", "<<=", ">>="}
 # An expression begins after these words, and does not contain them.
 STARTERS = {"return", "if", "guard", "while", "else", "in", "throw", "where", "switch", "for"}
-NOT_IN_EXPRESSIONS = STARTERS | {"let", "var", "case", "func", "break", "continue", "default", "static", "struct", "enum"}
-DECLARATIONS = re.compile(
+NOT_IN_EXPRESSIONS = STARTERS | {"let", "var", "case", "func", "break", "continue", "default", "static", "struct", "enum", ",", ";"} | ASSIGNMENTS
+# The starts of lines that declare a name for later lines, or continue the line before.
+NO_STATEMENT = re.compile(
     r"(@\w+ +)*((public|package|private|internal|fileprivate|static|mutating|override|final|const|lazy|private\(set\)) +)*"
-    r"(let|var|func|case|default|struct|enum|extension|class|init|typedef|import)\b|#")
-
-
-class Token:
-    def __init__(self, kind, text, start):
-        self.kind, self.text, self.start, self.end = kind, text, start, start + len(text)
-
-    @property
-    def is_blank(self):
-        return self.kind in ("space", "comment", "newline")
+    r"(let|var|func|case|default|struct|enum|extension|class|init|typedef|import)\b|#|guard\b.*\b(let|var|case)\b"
+    r"|[?:.&|)}\]+*/=<>]|-|else\b|catch\b|in\b")
+C_DECLARATION = re.compile(r"(struct|enum|const|bool|u?int\d+_t|\w+_t)\b.*(=|;)")
 
 
 def string_end(text, start):
     """Returns the end of the string literal at `start`. An interpolation may contain other string literals."""
     at = start + 1
     while at < len(text) and text[at] != '"':
-        if text[at] == "\\" and text[at + 1] == "(":
+        if text[at:at + 2] == "\\(":
             depth, at = 1, at + 2
             while depth:
                 if text[at] == '"':
@@ -64,90 +54,77 @@ def tokens_of(text):
     tokens, at = [], 0
     while at < len(text):
         if text[at] == '"' and text[at:at + 3] != '"""':
-            end = string_end(text, at)
-            tokens.append(Token("string", text[at:end], at))
+            kind, end = "string", string_end(text, at)
         else:
             found = TOKEN.match(text, at)
-            tokens.append(Token(found.lastgroup, found.group(), at))
-            end = found.end()
+            kind, end = found.lastgroup, found.end()
+        tokens.append(Token(kind, text[at:end], at, end))
         at = end
     return tokens
+
+
+def step(token):
+    """Returns 1 for an opening bracket, -1 for a closing one, otherwise 0."""
+    return 0 if token.kind != "bracket" else -1 if token.text in ")]}" else 1
 
 
 class Source:
     """The tokens of a text. It finds the first and last token of expressions."""
 
     def __init__(self, text, language):
-        self.text, self.language, self.tokens = text, language, tokens_of(text)
+        self.is_c, self.tokens = language == "c", tokens_of(text)
 
-    def neighbour(self, index, step):
-        index += step
-        while 0 <= index < len(self.tokens) and self.tokens[index].is_blank:
-            index += step
-        return self.tokens[index] if 0 <= index < len(self.tokens) else Token("newline", "\n", 0)
+    def neighbour(self, index, direction):
+        index += direction
+        while 0 <= index < len(self.tokens) and self.tokens[index].kind in BLANK:
+            index += direction
+        return self.tokens[index] if 0 <= index < len(self.tokens) else Token("newline", "\n", 0, 1)
 
-    def partner(self, index, step):
+    def partner(self, index, direction):
         """Returns the index of the bracket that matches the one at `index`."""
         depth = 0
         while 0 <= index < len(self.tokens):
-            token = self.tokens[index]
-            if token.kind == "bracket":
-                depth += 1 if token.text in CLOSING else -1
-                if depth == 0:
-                    return index
-            index += step
+            depth += step(self.tokens[index])
+            if depth == 0:
+                return index
+            index += direction
         raise NotSwitchable("a bracket has no match")
 
-    def is_spaced(self, index):
-        return index > 0 and self.tokens[index - 1].is_blank
-
-    def ends_statement(self, index):
-        """Returns whether the newline at `index` ends a statement, that is, the next line does not continue it."""
-        if self.language == "c":
-            return False
-        last, following = self.neighbour(index, -1), self.neighbour(index, 1)
-        if last.text == "," or last.text in "([" or last.kind == "operator" and last.text not in ("!", "?"):
-            return False
-        return not (following.kind == "operator" and following.text not in ("!", "&", "-")) and following.text not in ("else", "{")
-
-    def is_delimiter(self, index):
+    def is_delimiter(self, index, through):
+        """Returns whether the token ends an expression. A newline does so if the next line does not continue the statement."""
         token = self.tokens[index]
+        if token.text in through:
+            return False
         if token.kind == "newline":
-            return self.ends_statement(index)
+            last, following = self.neighbour(index, -1), self.neighbour(index, 1)
+            return not (self.is_c or last.text in ",([" or last.kind == "operator" and last.text not in "!?"
+                        or following.kind == "operator" and following.text not in "!&-" or following.text in ("else", "{"))
         if token.kind == "operator":
-            if token.text == ":" or token.text == "?":
-                return token.text == ":" or self.is_spaced(index)
-            return token.text in ASSIGNMENTS
+            spaced = index > 0 and self.tokens[index - 1].kind in BLANK
+            return token.text == ":" or token.text == "?" and spaced or token.text in ASSIGNMENTS
         return token.kind == "mark" or token.kind == "word" and token.text in STARTERS
 
     def left(self, index, through=()):
         """Returns the index of the first token of the expression that ends before `index`, and the text of the token before that."""
-        index -= 1
-        while index >= 0:
+        while (index := index - 1) >= 0:
             token = self.tokens[index]
             if token.kind == "bracket":
-                if token.text not in CLOSING or token.text == "}" and self.language == "c":
+                if step(token) > 0 or token.text == "}" and self.is_c:
                     return index + 1, token.text
                 index = self.partner(index, -1)
-            elif self.is_delimiter(index) and token.text not in through:
+            elif self.is_delimiter(index, through):
                 return index + 1, token.text
-            index -= 1
         raise NotSwitchable("the start of the expression was not found")
 
-    def header(self, index):
-        """Returns the keyword `if`, `guard`, `while`, `for` or `switch` if its condition is at `index`, otherwise an empty string."""
-        start, before = self.left(index, {",", ":", "?", "in", "where", *ASSIGNMENTS})
-        return before if before in ("if", "guard", "while", "for", "switch") else ""
-
-    def right(self, index, header, through=()):
+    def right(self, index, in_header, through=()):
         """Returns the index of the token after the expression that contains the token at `index`."""
         while index < len(self.tokens):
             token = self.tokens[index]
             if token.kind == "bracket":
-                if token.text in CLOSING or token.text == "{" and (header or self.language == "c"):
+                if step(token) < 0 or token.text == "{" and (in_header or self.is_c):
                     return index
                 index = self.partner(index, 1)
-            elif self.is_delimiter(index) and token.text not in through:
+            elif self.is_delimiter(index, through):
                 return index
             index += 1
         return index
@@ -155,12 +132,11 @@ class Source:
 
 def unmatched(tokens):
     """Returns the number of closing brackets without an opening one, and of opening brackets without a closing one."""
-    closed, opened = 0, 0
+    closed = opened = 0
     for token in tokens:
-        if token.kind == "bracket" and token.text in CLOSING:
-            closed, opened = (closed, opened - 1) if opened else (closed + 1, 0)
-        elif token.kind == "bracket":
-            opened += 1
+        opened += step(token)
+        if opened < 0:
+            closed, opened = closed + 1, 0
     return closed, opened
 
 
@@ -168,8 +144,7 @@ def clauses(tokens):
     """Returns the clauses between commas, each as a list of tokens."""
     depth, parts = 0, [[]]
     for token in tokens:
-        if token.kind == "bracket":
-            depth += -1 if token.text in CLOSING else 1
+        depth += step(token)
         if token.text == "," and depth == 0:
             parts.append([])
         else:
@@ -184,9 +159,8 @@ def bare(tokens):
 def may_be_expression(tokens):
     depth = 0
     for token in tokens:
-        if token.kind == "bracket":
-            depth += -1 if token.text in CLOSING else 1
-        elif depth == 0 and (token.text in NOT_IN_EXPRESSIONS or token.text in (",", ";") or token.text in ASSIGNMENTS):
+        depth += step(token)
+        if depth == 0 and token.kind != "bracket" and token.text in NOT_IN_EXPRESSIONS:
             return False
     return bool(bare(tokens))
 
@@ -204,33 +178,25 @@ def same_ends(one, other):
 def expression_edit(number, before, after, language):
     """Returns the edit of the smallest expression, or list of clauses, that contains the difference of the two texts."""
     old, new = Source(before, language), Source(after, language)
-    a, b = [t.text for t in old.tokens], [t.text for t in new.tokens]
-    prefix, suffix = same_ends(a, b)
-
-    def region(through=()):
-        # If the difference contains only one bracket of a pair, the region grows until it contains both.
-        shift_left, shift_right = prefix, suffix
-        while True:
-            closed, opened = unmatched(old.tokens[shift_left:len(a) - shift_right])
-            other_closed, other_opened = unmatched(new.tokens[shift_left:len(b) - shift_right])
-            if max(closed, other_closed) == 0 and max(opened, other_opened) == 0:
-                break
-            if max(closed, other_closed):
-                shift_left -= 1
-            else:
-                shift_right -= 1
-            if shift_left < 0 or shift_right < 0:
-                raise NotSwitchable("the brackets do not match")
-        start, lead = old.left(shift_left, through)
-        header = old.header(shift_left)
-        end = old.right(len(a) - shift_right, header, through)
-        other_end = end + len(b) - len(a)
-        return start, end, old.tokens[start:end], new.tokens[start:other_end], lead
-
-    start, end, olds, news, lead = region()
-    if may_be_expression(olds) and may_be_expression(news):
-        return Edit(number, "expression", old.tokens[start].start, old.tokens[end - 1].end, bare(news))
-    start, end, olds, news, lead = region({",", ":", "?", *ASSIGNMENTS})
+    longer = len(new.tokens) - len(old.tokens)
+    first, last = same_ends([t.text for t in old.tokens], [t.text for t in new.tokens])
+    last = len(old.tokens) - last
+    # If the difference contains only one bracket of a pair, the region grows until it contains both.
+    while True:
+        closed, opened = map(max, unmatched(old.tokens[first:last]), unmatched(new.tokens[first:last + longer]))
+        if closed == opened == 0:
+            break
+        first, last = (first - 1, last) if closed else (first, last + 1)
+        if first < 0 or last > len(old.tokens):
+            raise NotSwitchable("the brackets do not match")
+    wide = {",", ":", "?", *ASSIGNMENTS}
+    in_header = old.left(first, wide | {"in", "where"})[1] in ("if", "guard", "while", "for", "switch")
+    for through in ((), wide):
+        start, lead = old.left(first, through)
+        end = old.right(last, in_header, through)
+        olds, news = old.tokens[start:end], new.tokens[start:end + longer]
+        if not through and may_be_expression(olds) and may_be_expression(news):
+            return Edit(number, "expression", olds[0].start, olds[-1].end, bare(news))
     if lead not in ("if", "guard", "while"):
         raise NotSwitchable("the difference is not in an expression")
     return clauses_edit(number, clauses(olds), clauses(news))
@@ -238,8 +204,7 @@ def expression_edit(number, before, after, language):
 
 def clauses_edit(number, olds, news):
     """Returns the edit of the clauses that differ. A clause that binds a name is not allowed."""
-    before, after = list(map(bare, olds)), list(map(bare, news))
-    first, last = same_ends(before, after)
+    first, last = same_ends(list(map(bare, olds)), list(map(bare, news)))
     if len(olds) - last == first:
         # A new clause is combined with an existing one.
         if first > 0 and may_be_expression(olds[first - 1]):
@@ -254,65 +219,49 @@ def clauses_edit(number, olds, news):
 
 def are_statements(lines, language):
     """Returns whether the lines are complete statements that declare no name for later lines."""
-    depth = 0
-    for line in lines:
-        code = line.strip()
-        if depth == 0 and code and not line[0].isspace():
-            return False
-        if depth == 0 and re.match(r"guard\b.*\b(let|var|case)\b", code):
-            return False
-        if depth == 0 and code and (DECLARATIONS.match(code) or re.match(r"[?:.&|)}\]+*/=<>]|-|else\b|catch\b|in\b", code)):
-            return False
-        if language == "c" and depth == 0 and re.match(r"(struct|enum|const|bool|u?int\d+_t|\w+_t)\b.*(=|;)", code):
+    depth, code = 0, [line for line in lines if line.strip()]
+    for line in code:
+        if depth == 0 and (not line[0].isspace() or NO_STATEMENT.match(line.strip())
+                           or language == "c" and C_DECLARATION.match(line.strip())):
             return False
         for token in tokens_of(line):
-            if token.kind == "bracket":
-                depth += -1 if token.text in CLOSING else 1
+            depth += step(token)
             if depth < 0:
                 return False
-    code = [line.strip() for line in lines if line.strip() and not line.strip().startswith("//")]
-    if depth != 0:
-        return False
-    return all(line.endswith((";", "}", "*/")) for line in code[-1:]) if language == "c" else not any(
-        line.endswith((",", "(", "&&", "||", "=", "+", "in")) for line in code[-1:])
+    ends = [line.strip() for line in code if not line.strip().startswith("//")][-1:]
+    return depth == 0 and all(
+        line.endswith((";", "}", "*/")) if language == "c" else not line.endswith((",", "(", "&&", "||", "=", "+", "in")) for line in ends)
 
 
 def stands_alone(lines, first, last, language):
-    """Returns whether the lines `first..<last` are in a function, and the lines around them do not belong to the same statement."""
-    above = next((l.strip() for l in reversed(lines[:first]) if l.strip() and not l.strip().startswith(("//", "/*", "*"))), "")
-    below = next((l.strip() for l in lines[last:] if l.strip() and not l.strip().startswith(("//", "/*", "*"))), "")
+    """Returns whether the lines around the lines `first..<last` do not belong to the same statement."""
+    def nearest(lines):
+        return next((line.strip() for line in lines if line.strip() and not line.strip().startswith(("//", "/*", "*"))), "")
+    above, below = nearest(reversed(lines[:first])), nearest(lines[last:])
     if language == "c":
         return above.endswith((";", "{", "}", ":", "*/")) and not below.startswith("else")
-    if above.endswith((",", "(", "[", "&&", "||", "=", "+", "??", "return")):
-        return False
-    return not re.match(r"[?.&|+=<>*/]|:|else\b", below)
+    return not above.endswith((",", "(", "[", "&&", "||", "=", "+", "??", "return")) and not re.match(r"[?.&|+=<>*/]|:|else\b", below)
 
 
-def edits_for(number, text, first, old, new, language):
-    """Returns the edits that replace the `old` lines, at line `first` (from 0), by the `new` lines."""
+def edit_for(number, text, first, old, new, language):
+    """Returns the edit that replaces the `old` lines, at line `first` (from 0), by the `new` lines."""
     lines = text.splitlines(keepends=True)
-    starts = [0]
-    for line in lines:
-        starts.append(starts[-1] + len(line))
     last = first + len(old)
-    mutated = text[:starts[first]] + "".join(line + "\n" for line in new) + text[starts[last]:]
-    is_blank = lambda part: all(not line.strip() for line in part)
+    start, end = len("".join(lines[:first])), len("".join(lines[:last]))
+    replacement = "".join(line + "\n" for line in new)
     try:
-        if is_blank(old) or is_blank(new):
+        if not "".join(old).strip() or not replacement.strip():
             raise NotSwitchable("lines are only added or only removed")
-        return [expression_edit(number, text, mutated, language)]
+        return expression_edit(number, text, text[:start] + replacement + text[end:], language)
     except NotSwitchable:
-        if not all(is_blank(part) or are_statements(part, language) for part in (old, new)):
-            raise
-        if not stands_alone(lines, first, last, language):
-            raise
-        return [Edit(number, "statements", starts[first], starts[last], "".join(line + "\n" for line in new))]
+        if are_statements(old, language) and are_statements(new, language) and stands_alone(lines, first, last, language):
+            return Edit(number, "statements", start, end, replacement)
+        raise
 
 
 def rendered(kind, text):
     if kind == "clauses":
-        parts = clauses(tokens_of(text)) if text.strip() else []
-        return " && ".join(f"({bare(part)})" for part in parts) or "true"
+        return " && ".join(f"({bare(part)})" for part in clauses(tokens_of(text))) if text.strip() else "true"
     return bare(tokens_of(text))
 
 
@@ -320,34 +269,25 @@ def switched(text, edits, condition):
     """Returns the text with a switch for each edit, and the numbers of the mutants that conflict with others."""
     groups, rejected = [], set()
     for edit in sorted(edits, key=lambda e: (e.start, -e.end)):
-        group = groups[-1] if groups else None
-        if group and edit.start < group[0].end and edit.end > group[0].end:
-            rejected.add(edit.number)
-        elif group and (edit.start < group[0].end or (edit.start, edit.end) == (group[0].start, group[0].end)):
-            group.append(edit)
-        else:
+        if not groups or edit.start >= groups[-1][0].end:
             groups.append([edit])
+        elif edit.end <= groups[-1][0].end and edit.number not in [e.number for e in groups[-1]]:
+            groups[-1].append(edit)
+        else:
+            rejected.add(edit.number)
     result, at = [], 0
-    for group in groups:
-        outer = group[0]
+    for outer, *inner in groups:
         original = text[outer.start:outer.end]
         result.append(text[at:outer.start])
         at = outer.end
-        whole = {}
-        numbers = [e.number for e in group]
-        rejected |= {number for number in numbers if numbers.count(number) > 1}
-        for edit in (e for e in group if e.number not in rejected):
-            # The outermost edit replaces the whole range; an inner edit replaces a part of it.
-            whole[edit.number] = original[:edit.start - outer.start] + edit.text + original[edit.end - outer.start:]
+        # The outermost edit replaces the whole range; an inner edit replaces a part of it.
+        whole = {edit.number: original[:edit.start - outer.start] + edit.text + original[edit.end - outer.start:]
+                 for edit in (outer, *inner) if edit.number not in rejected}
         if outer.kind == "statements":
-            for number, mutated in whole.items():
-                result.append(f"if ({condition(number)}) {{\n{mutated}}} else ")
+            result += [f"if ({condition(number)}) {{\n{mutated}}} else " for number, mutated in whole.items()]
             result.append(f"{{\n{original}}}\n")
         else:
             chain = "".join(f"{condition(number)} ? ({rendered(outer.kind, mutated)}) : " for number, mutated in whole.items())
             lead = original[:len(original) - len(original.lstrip())]
-            result.append(f"{lead}({chain}({rendered(outer.kind, original)}))")
-            if original[-1:].isspace():
-                result.append(" ")
-    result.append(text[at:])
-    return "".join(result), rejected
+            result.append(f"{lead}({chain}({rendered(outer.kind, original)}))" + (" " if original[-1:].isspace() else ""))
+    return "".join(result) + text[at:], rejected
