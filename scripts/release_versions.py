@@ -51,65 +51,31 @@ def toolchain():
     return re.search(r"Swift version (\S+)", output("swift", "--version"))[1]
 
 
-def present():
-    """Returns the versions on this machine, by kind and name."""
-    found = {("swift", "toolchain"): (toolchain(),)}
+def lines():
+    """Returns the lines of the file for the versions on this machine."""
+    found = [f"swift toolchain {toolchain()}"]
     for pin, digest in pins():
-        state = pin["state"]
-        found["package", pin["identity"]] = (state.get("version", state["revision"]), "sha256:" + digest)
-    for name in libraries:
-        found["library", name] = (output("pkg-config", "--modversion", name).strip(),)
-    return found
-
-
-def recorded():
-    found = {}
-    for number, line in enumerate(record.read_text().splitlines(), 1):
-        words = line.split()
-        if not words or words[0].startswith("#"):
-            continue
-        if len(words) != (4 if words[0] == "package" else 3) or (words[0], words[1]) in found:
-            sys.exit(f"release: {record}:{number}: not a line that --record writes: {line}")
-        found[words[0], words[1]] = tuple(words[2:])
-    return found
-
-
-def differences(old, new):
-    """Returns a line for each difference, and hints with the commands that get the recorded packages."""
-    lines, hints = [], []
-    for kind, name in sorted(old.keys() | new.keys()):
-        before, now = old.get((kind, name)), new.get((kind, name))
-        if before == now:
-            continue
-        if before is None or now is None:
-            state = f"{now[0]} is here, and it is not recorded" if now else f"{before[0]} is recorded, and it is not here"
-        elif before[0] != now[0]:
-            state = f"{before[0]} is recorded, {now[0]} is here"
-            if kind == "package":
-                hints.append(f"get the recorded version: swift package resolve {name} --version {before[0]}")
-        else:
-            state = f"{now[0]} is recorded and here, and its files differ: {before[1]} is recorded, {now[1]} is here"
-            hints.append(f"get the package again: rm -rf .build/checkouts/{name} && swift package resolve")
-        lines.append(f"  {kind} {name}: {state}")
-    return lines, hints
+        found.append(f"package {pin['identity']} {pin['state'].get('version', pin['state']['revision'])} sha256:{digest}")
+    found += [f"library {name} {output('pkg-config', '--modversion', name).strip()}" for name in libraries]
+    return sorted(found)
 
 
 def main(verb):
-    new = present()
+    new = lines()
     if verb == "record":
-        text = [
+        record.write_text("\n".join([
             "# The versions from which a release is built. scripts/release compares them with the machine before the build.",
             "# scripts/release --record writes this file. The last word of a package is the SHA-256 of its files.",
-            "# scripts/release_versions.py describes how to compute it.",
-        ]
-        text += [" ".join((kind, name) + words) for (kind, name), words in sorted(new.items())]
-        record.write_text("\n".join(text) + "\n")
+            "# scripts/release_versions.py describes how to compute it.", *new]) + "\n")
         return
-    lines, hints = differences(recorded(), new)
-    if lines:
-        print("release: this machine does not have the versions in scripts/release-versions.txt:", *lines, sep="\n", file=sys.stderr)
-        hints.append("or build with what is here, and commit that: scripts/release --record")
-        print(*("hint: " + hint for hint in hints), sep="\n", file=sys.stderr)
+    recorded = [line for line in record.read_text().splitlines() if not line.startswith("#")]
+    missing, other = [line for line in recorded if line not in new], [line for line in new if line not in recorded]
+    if missing or other:
+        print("release: this machine does not have the versions in scripts/release-versions.txt:",
+              *(f"  recorded: {line}" for line in missing), *(f"  here:     {line}" for line in other),
+              *(f"hint: get the recorded package: swift package resolve {name} --version {version}"
+                for kind, name, version, *_ in (line.split() + [""] * 3 for line in missing) if kind == "package"),
+              "hint: or build with what is here, and commit that: scripts/release --record", sep="\n", file=sys.stderr)
         sys.exit(65)
 
 

@@ -156,7 +156,7 @@ import Testing
         try await record()
         try resolve("1.2.4")
         let text = try await refusal()
-        #expect(text.contains("package swift-log: 1.2.3 is recorded, 1.2.4 is here"))
+        #expect(text.contains("recorded: package swift-log 1.2.3 ") && text.contains("here:     package swift-log 1.2.4 "))
         #expect(text.contains("swift package resolve swift-log --version 1.2.3"))
     }
 
@@ -165,7 +165,7 @@ import Testing
         try await record()
         try sandbox.write(".build/checkouts/Swift-Log/\(file)", Array("two".utf8))
         let text = try await refusal()
-        #expect(text.contains("package swift-log: 1.2.3 is recorded and here, and its files differ"))
+        #expect(text.contains("recorded: package swift-log 1.2.3 ") && text.contains("here:     package swift-log 1.2.3 "))
         #expect(text.contains("scripts/release --record"))
     }
 
@@ -177,16 +177,7 @@ import Testing
         try sandbox.write(
             "scripts/release-versions.txt", Array((lines + ["library zlob 1.0", ""]).joined(separator: "\n").utf8))
         let text = try await refusal()
-        #expect(text.contains("library zlib: ") && text.contains("it is not recorded"))
-        #expect(text.contains("library zlob: 1.0 is recorded, and it is not here"))
-    }
-
-    @Test("a malformed line in the record of versions is refused with its line number")
-    func refusesADamagedRecord() async throws {
-        try await record()
-        try sandbox.write("scripts/release-versions.txt", Array("# one\nlibrary zlib\n".utf8))
-        let run = try await versions("check")
-        #expect(run.exit != 0 && run.err.contains("release-versions.txt:2: "), "\(run.err)")
+        #expect(text.contains("here:     library zlib ") && text.contains("recorded: library zlob 1.0"))
     }
 }
 
