@@ -133,8 +133,3 @@ def nats_events(python, url):
     output = subprocess.run([python, "-c", NATS_EVENTS, url], check=True, capture_output=True, text=True).stdout
     parts = [line.split(".") for line in output.split()]
     return [{"device": part[3], "gateway": part[4], "attempt": int(part[5]), "kind": part[6]} for part in parts]
-
-
-def parsed(text):
-    """Returns the result of a command with --format json."""
-    return json.loads(text)

@@ -17,7 +17,9 @@ from pathlib import Path
 from checks import Checks, local_events, local_salt, nats_events, nats_salt
 from fleet import Farm, Server, cluster, controller, gateway, hostile, raise_file_limit
 
-OLD, NEW = "1.0.0", "1.1.0"
+NEW = "1.1.0"
+# The size of the image in bytes, the time of a device for an answer in ms, and the time after which a run fails in s.
+SIZE, ANSWER_DELAY, LIMIT = 10_000, 50, 600
 
 
 def options():
@@ -31,20 +33,13 @@ def options():
     parser.add_argument("--store", action="store_true", help="all gateways use one file, not a NATS server")
     parser.add_argument("--cluster", action="store_true", help="three NATS servers; a fault kills the server that leads the devices' records")
     parser.add_argument("--bad", action="store_true", help="the new image crashes, so that the rollout must halt")
-    parser.add_argument("--calm", action="store_true", help="no faults")
-    parser.add_argument("--kill-every", type=float, default=0.5, help="the mean time between two killed gateways in s; default: 0.5")
-    parser.add_argument("--pause-every", type=float, default=3, help="the mean time between two paused gateways in s; default: 3")
-    parser.add_argument("--server-kills", type=int, default=3, help="how often the server and a controller are killed; default: 3")
-    parser.add_argument("--size", type=int, default=10_000, help="the size of the image in bytes; default: 10000")
-    parser.add_argument("--answer-delay", type=int, default=50, help="the time of a device for an answer in ms; default: 50")
-    parser.add_argument("--limit", type=float, default=600, help="fail after this time in s; default: 600")
     parser.add_argument("--server", default=Path(sys.executable).with_name("nats-server"), help="the program of the NATS server; default: 2.15.1")
-    parser.add_argument("--json", metavar="FILE", help="append the figures as one line of JSON")
-    parser.add_argument("--keep", action="store_true", help="do not delete the folder of the run")
     parser.add_argument("programs", type=Path, help="the folder of otaflash, otaflash-fleet and device-farm")
     chosen = parser.parse_args()
     if chosen.store and chosen.cluster:
         parser.error("--store and --cluster cannot be used together")
+    # The mean times between two killed and two paused gateways in s.
+    chosen.kill_every, chosen.pause_every = 0.5, 3
     if chosen.short:
         chosen.devices, chosen.gateways, chosen.at_once = 1000, 10, 8
         chosen.kill_every, chosen.pause_every = 1.5, 6
@@ -88,11 +83,11 @@ class Run:
         farm = self.programs / "device-farm"
         image = self.folder / "app.bin"
         subprocess.run(
-            [farm, "image", image, "--version", NEW, "--size", str(chosen.size), "--key", "release.pem"], cwd=self.folder, check=True
+            [farm, "image", image, "--version", NEW, "--size", str(SIZE), "--key", "release.pem"], cwd=self.folder, check=True
         )
         self.size = image.stat().st_size
         self.otaflash("sign", "app.bin", "--key", "release.pem", "--product", "lamp", "--version", NEW, "-o", "app.otaf")
-        options = ["--answer-delay", chosen.answer_delay] + (["--crashing", NEW] if chosen.bad else [])
+        options = ["--answer-delay", ANSWER_DELAY] + (["--crashing", NEW] if chosen.bad else [])
         self.farm = Farm(self.programs, self.folder, self.environment, chosen.devices, chosen.strangers, options)
         self.processes.append(self.farm)
         addresses = self.farm.start()
@@ -147,7 +142,7 @@ class Run:
         for process in self.gateways + self.controllers + self.hostile:
             process.start()
         words = [self.programs / "otaflash-fleet", "rollout", "status", "chaos", "--operators", "ops.pub.pem", "--wait"]
-        words += ["--timeout", f"{int(chosen.limit)}s", "--format", "json", *self.store]
+        words += ["--timeout", f"{LIMIT}s", "--format", "json", *self.store]
         with open(self.folder / "status.log", "wb") as log:
             status = subprocess.Popen(
                 list(map(str, words)), cwd=self.folder, env=self.environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log
@@ -156,8 +151,9 @@ class Run:
             later = []
             kill, pause, look = (begun + 2 + self.random.expovariate(1 / every) for every in (chosen.kill_every, chosen.pause_every, 2))
             # A killed controller delays a stage by 45 s. In a short run, the faults begin with the last stage.
-            confirmed, calm = 0, chosen.calm or chosen.short
-            servers = [] if chosen.calm or chosen.store else [0.5] if chosen.short else self.server_kills()
+            confirmed, calm = 0, chosen.short
+            # The shares of confirmed devices at which the server is killed.
+            servers = [] if chosen.store else [0.5] if chosen.short else [0.225, 0.45, 0.675]
             while status.poll() is None:
                 now = time.monotonic()
                 while later and later[0][0] <= now:
@@ -169,11 +165,9 @@ class Run:
                     self.figures.setdefault("first_confirmed_s", None)
                     if confirmed and self.figures["first_confirmed_s"] is None:
                         self.figures["first_confirmed_s"] = round(now - begun, 1)
-                    if os.environ.get("CHAOS_TRACE"):
-                        print(f"{now - begun:6.1f} s: {confirmed} confirmed, {sum(d['accepted_bytes'] > 0 for d in counters)} begun", file=sys.stderr)
                     is_early = chosen.short and confirmed <= self.canary and not chosen.bad
-                    calm = chosen.calm or is_early or confirmed >= 0.95 * chosen.devices
-                    if calm and not chosen.calm and not is_early and "faults_s" not in self.figures:
+                    calm = is_early or confirmed >= 0.95 * chosen.devices
+                    if calm and not is_early and "faults_s" not in self.figures:
                         self.figures["faults_s"] = round(now - begun, 1)
                     if confirmed == chosen.devices:
                         self.figures.setdefault("confirmed_s", round(now - begun, 1))
@@ -200,11 +194,6 @@ class Run:
                 process.kill()
         self.figures["seconds"] = round(time.monotonic() - begun, 1)
         return status.wait()
-
-    def server_kills(self):
-        """Returns the shares of confirmed devices at which the server is killed."""
-        count = self.chosen.server_kills
-        return [0.9 * number / (count + 1) for number in range(1, count + 1)]
 
     def kill(self, later, now):
         running = [process for process in self.gateways if process.runs]
@@ -305,16 +294,12 @@ def main():
         run.measure()
     finally:
         run.end()
-        kept = chosen.keep or run.checks.violations or sys.exc_info()[0]
-        if not kept:
+        if not run.checks.violations and not sys.exc_info()[0]:
             shutil.rmtree(folder)
     plan = {name: getattr(chosen, name) for name in ("devices", "strangers", "gateways", "at_once", "seed", "store", "cluster", "bad")}
     figures = {**plan, **run.faults, **run.figures}
     for name, value in figures.items():
         print(f"| {name.replace('_', ' ')} | {value} |")
-    if chosen.json:
-        with open(chosen.json, "a") as file:
-            file.write(json.dumps(figures) + "\n")
     for violation in run.checks.violations:
         print(f"fleet-chaos: {violation}", file=sys.stderr)
     if run.checks.violations:

@@ -100,35 +100,6 @@ def the_documentation_describes_each_input(job):
 
 
 @test
-def a_release_of_otaflash_removes_only_the_files_of_an_earlier_release(job):
-    dist, clear = job.folder / "dist", ROOT / "scripts/release.d/clear-dist"
-
-    def fill(*more):
-        dist.mkdir(exist_ok=True)
-        (dist / "a.deb").write_text("a")
-        (dist / "SHA256SUMS").write_text(subprocess.run(["sha256sum", "a.deb"], cwd=dist, capture_output=True, text=True).stdout)
-        (dist / "SHA256SUMS.minisig").write_text("signature")
-        for name in more:
-            (dist / name).write_text("mine")
-
-    require(subprocess.run([clear, dist]).returncode == 0 and not dist.exists(), "no folder")
-    for foreign in ("notes.txt", ".hidden", "a.deb", "b deb"):
-        fill(foreign)
-        before = {path.name: path.read_text() for path in dist.iterdir()}
-        run = subprocess.run([clear, dist], capture_output=True, text=True)
-        require(run.returncode == 73 and foreign in run.stderr, run)
-        require({path.name: path.read_text() for path in dist.iterdir()} == before, foreign)
-        (dist / foreign).unlink()
-    fill()
-    (dist / "folder").mkdir()
-    require(subprocess.run([clear, dist], capture_output=True).returncode == 73 and (dist / "a.deb").exists(), "folder")
-    (dist / "folder").rmdir()
-    (job.folder / "link").symlink_to(dist)
-    require(subprocess.run([clear, job.folder / "link"], capture_output=True).returncode == 73 and (dist / "a.deb").exists(), "link")
-    require(subprocess.run([clear, dist]).returncode == 0 and not list(dist.iterdir()), "not removed")
-
-
-@test
 def the_problem_matcher_finds_the_message_of_an_error(job):
     pattern = json.loads((ROOT / "ci/problem-matcher.json").read_text())["problemMatcher"][0]["pattern"][0]
     run = subprocess.run([job.otaflash, "verify", "nothing.otaf"], capture_output=True, text=True)
