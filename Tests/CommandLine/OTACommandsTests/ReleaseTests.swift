@@ -156,7 +156,8 @@ import Testing
         try await record()
         try resolve("1.2.4")
         let text = try await refusal()
-        #expect(text.contains("recorded: package swift-log 1.2.3 ") && text.contains("here:     package swift-log 1.2.4 "))
+        #expect(
+            text.contains("recorded: package swift-log 1.2.3 ") && text.contains("here:     package swift-log 1.2.4 "))
         #expect(text.contains("swift package resolve swift-log --version 1.2.3"))
     }
 
@@ -165,7 +166,8 @@ import Testing
         try await record()
         try sandbox.write(".build/checkouts/Swift-Log/\(file)", Array("two".utf8))
         let text = try await refusal()
-        #expect(text.contains("recorded: package swift-log 1.2.3 ") && text.contains("here:     package swift-log 1.2.3 "))
+        #expect(
+            text.contains("recorded: package swift-log 1.2.3 ") && text.contains("here:     package swift-log 1.2.3 "))
         #expect(text.contains("scripts/release --record"))
     }
 
