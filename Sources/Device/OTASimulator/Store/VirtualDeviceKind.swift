@@ -42,7 +42,7 @@ package struct NewVirtualDevice: Sendable {
     }
 }
 
-/// The caller for which a virtual device is opened.
+/// The caller of a virtual device. The device adapts to it.
 package enum VirtualDeviceUse: Sendable {
     case simulated(VirtualDeviceAddress)
     case bluetooth
