@@ -108,7 +108,7 @@ let package = Package(
 
         // Update: the update session, a value without a clock, a task, a socket or a lock; the engine that runs it over a transport.
         library("Sources/Update/OTAUpdate", imports: "OTAFirmware"),
-        library("Sources/Update/OTAEngine", imports: "OTAFirmware OTAUpdate"),
+        library("Sources/Update/OTAEngine", imports: "DescriptorIO OTAFirmware OTAUpdate"),
 
         // Protocols: a folder for each update protocol. OTAProtocol: what the other code can ask about a protocol.
         library("Sources/Protocols/OTAProtocol", imports: "OTASigning OTAUpdate"),
@@ -144,7 +144,7 @@ let package = Package(
             imports: "CSQLite DescriptorIO OTAFirmware OTASigning OTAStore SystemPackage"),
         library("Sources/Fleet/NATS", imports: "CNATS COpenSSL DescriptorIO"),
         library("Sources/Fleet/OTANATSStore", imports: "DescriptorIO NATS OTAFirmware OTAStore"),
-        library("Sources/Fleet/OTAGateway", imports: "OTAFirmware OTAFleet OTASigning OTAStore"),
+        library("Sources/Fleet/OTAGateway", imports: "DescriptorIO OTAFirmware OTAFleet OTASigning OTAStore"),
         library(
             "Sources/Fleet/OTAFleetCommands",
             imports: "DescriptorIO NATS OTAClient OTACommands OTAEngine OTAFirmware OTAFleet OTAGateway "
@@ -220,8 +220,8 @@ let package = Package(
         tests("Tests/Update/OTAUpdateTests", imports: "OTAUpdate"),
         tests(
             "Tests/Update/OTAEngineTests",
-            imports: "Gauntlet OTAEngine OTAFirmware OTAProfile OTASigning OTASimulator OTASMP OTATestSupport "
-                + "OTAUpdate"),
+            imports: "DescriptorIO Gauntlet OTAEngine OTAFirmware OTAProfile OTASigning OTASimulator OTASMP "
+                + "OTATestSupport OTAUpdate"),
         tests("Tests/Protocols/OTAProfileTests", imports: "OTAFirmware OTAProfile OTASigning OTAUpdate"),
         tests(
             "Tests/Protocols/OTASMPTests",

@@ -1,3 +1,4 @@
+internal import DescriptorIO
 internal import OTAFirmware
 public import OTAFleet
 public import OTASigning
@@ -51,13 +52,14 @@ public struct Controller<C: Clock>: Sendable where C.Duration == Duration {
     /// Runs the controller until the task is cancelled. A controller can stop at any time: another one takes over after 45 s.
     public func run() async {
         await withDiscardingTaskGroup { group in
-            let (mailbox, post) = AsyncStream.makeStream(of: ControllerMessage.self)
+            let mailbox = Mailbox(clock, wake: ControllerMessage.woken)
+            let post = mailbox.post
             let watch = StoreWatch(store: store, clock: clock)
             for bucket in [Bucket.rollouts, .progress] {
                 group.addTask { await watch.run(bucket) { post.yield(.store($0)) } }
             }
-            var loop = ControllerLoop(self, post)
-            await loop.run(mailbox, in: &group)
+            var loop = ControllerLoop(self, mailbox)
+            await loop.run(in: &group)
             group.cancelAll()
         }
     }
@@ -83,7 +85,7 @@ public enum ControllerNote: Sendable {
 /// A message to the loop of a controller.
 enum ControllerMessage: Sendable {
     case store(WatchMessage)
-    case woken(Duration)
+    case woken
     case readLeader(Result<StoredRecord?, StoreError>)
     case wroteLeader(DeviceMachine.WriteResult, StoreError?)
     case wrote(RolloutProgress, SignedRecord, WriteOutcome)

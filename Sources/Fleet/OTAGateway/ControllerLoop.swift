@@ -1,3 +1,4 @@
+internal import DescriptorIO
 internal import OTAFirmware
 internal import OTAFleet
 internal import OTASigning
@@ -7,8 +8,7 @@ internal import OTAStore
 /// the store. Only this loop has mutable state.
 struct ControllerLoop<C: Clock> where C.Duration == Duration {
     private let controller: Controller<C>
-    private let post: AsyncStream<ControllerMessage>.Continuation
-    private var timer: LoopTimer<C>
+    private var mailbox: Mailbox<ControllerMessage, C>
     private var wishes: WishList
     private var saving = MemorySaving()
     private var enrolments = EnrolmentReads()
@@ -41,25 +41,29 @@ struct ControllerLoop<C: Clock> where C.Duration == Duration {
     private var nextStep = Duration.zero
     private var lastRefusal: String?
 
-    init(_ controller: Controller<C>, _ post: AsyncStream<ControllerMessage>.Continuation) {
+    init(_ controller: Controller<C>, _ mailbox: Mailbox<ControllerMessage, C>) {
         self.controller = controller
-        self.post = post
-        timer = LoopTimer(controller.clock, wall: controller.wall)
+        self.mailbox = mailbox
         wishes = WishList(operators: controller.operators, memory: controller.memory)
         leadership = Leadership(
             controller: controller.signer.publicKey.id, life: controller.life, earlierLives: controller.earlierLives)
     }
 
-    mutating func run(_ mailbox: AsyncStream<ControllerMessage>, in group: inout DiscardingTaskGroup) async {
+    private var post: AsyncStream<ControllerMessage>.Continuation { mailbox.post }
+    /// The time since the start of the loop, and the wall clock.
+    private var moment: Moment { Moment(mailbox.now, wall: controller.wall()) }
+
+    mutating func run(in group: inout DiscardingTaskGroup) async {
         serve(&group)
-        for await message in mailbox {
+        for await message in mailbox.messages {
             handle(message, &group)
             serve(&group)
         }
     }
 
     private mutating func handle(_ message: ControllerMessage, _ group: inout DiscardingTaskGroup) {
-        let now = timer.moment.now
+        let moment = moment
+        let now = moment.now
         switch message {
         // The watch of the devices can still post messages after its end.
         case .store(.complete(.devices, _)) where devicesWatch == nil: break
@@ -76,7 +80,7 @@ struct ControllerLoop<C: Clock> where C.Duration == Duration {
         case .store(.failed(let bucket, let error)):
             known.remove(bucket)
             controller.report(.storeFailed(error))
-        case .woken(let time): timer.fired(time)
+        case .woken: break
         case .readLeader(.success(let stored)):
             see(leader: stored) { $0.readBack($1, revision: $2, at: now) }
         case .readLeader(.failure(let error)):
@@ -87,7 +91,7 @@ struct ControllerLoop<C: Clock> where C.Duration == Duration {
             leadership.wrote(result, at: now)
         case .wrote(let progress, let signed, .written(let revision)):
             busy.remove(progress.rollout)
-            machines[progress.rollout]?.wrote(progress, at: timer.moment)
+            machines[progress.rollout]?.wrote(progress, at: moment)
             adopt(signed, of: progress.rollout, revision)
             controller.report(.wrote(progress))
         case .wrote(let progress, _, .conflict), .wrote(let progress, _, .unknown):
@@ -121,7 +125,7 @@ struct ControllerLoop<C: Clock> where C.Duration == Duration {
 
     /// Performs all work that is due now, and starts a timer for the next deadline.
     private mutating func serve(_ group: inout DiscardingTaskGroup) {
-        let now = timer.moment.now
+        let now = mailbox.now
         saving.start(wishes.memory, at: now, in: &group, save: controller.save) { [post] in post.yield(.saved($0)) }
         enrolments.start(wishes.missingLists, at: now, from: controller.store, in: &group) { [post] in
             post.yield(.enrolment($0, $1))
@@ -136,9 +140,8 @@ struct ControllerLoop<C: Clock> where C.Duration == Duration {
         }
         let canStep = leads && known.count == 3 && saving.isSaved
         if canStep, nextStep <= now { step(&group) }
-        let post = post
         let times = [leadership.deadline, saving.deadline, enrolments.deadline, canStep ? nextStep : nil]
-        timer.arm(times.compactMap { $0 }.min(), in: &group) { post.yield(.woken($0)) }
+        mailbox.arm(times.compactMap { $0 }.min(), in: &group)
     }
 
     private mutating func watchDevices(_ group: inout DiscardingTaskGroup) {
@@ -162,7 +165,7 @@ struct ControllerLoop<C: Clock> where C.Duration == Duration {
     }
 
     private mutating func step(_ group: inout DiscardingTaskGroup) {
-        let moment = timer.moment
+        let moment = moment
         nextStep = moment.now + .seconds(2)
         let records = devices.values.map { device in
             device.record.bounded(by: wishes.job(of: device.record, at: moment.wall))
@@ -262,7 +265,7 @@ struct ControllerLoop<C: Clock> where C.Duration == Duration {
                 if let early = earlyProgress.removeValue(forKey: rollout) { accept(early) }
             case .progress:
                 guard let rollout = RolloutName(name.description) else {
-                    let now = timer.moment.now
+                    let now = mailbox.now
                     return see(leader: stored) { $0.observe($1, revision: $2, at: now) }
                 }
                 guard wishes.rollouts.contains(where: { $0.value.name == rollout }) else {
@@ -321,14 +324,14 @@ struct ControllerLoop<C: Clock> where C.Duration == Duration {
         guard stored.revision >= revisions[rollout] ?? .absent else { return }
         // The controller overwrites progress that it does not accept. For this write, it needs the revision of that progress.
         revisions[rollout] = stored.revision
-        if try wishes.add(progress: stored.bytes, of: rollout, at: timer.moment) { saving.change() }
+        if try wishes.add(progress: stored.bytes, of: rollout, at: moment) { saving.change() }
         if let progress = wishes.progress(of: rollout) { machines[rollout]?.observe(progress) }
     }
 
     private mutating func adopt(_ signed: SignedRecord, of rollout: RolloutName, _ revision: Revision) {
         revisions[rollout] = max(revision, revisions[rollout] ?? .absent)
         do throws(FleetError) {
-            if try wishes.add(progress: signed.encoded(), of: rollout, at: timer.moment) { saving.change() }
+            if try wishes.add(progress: signed.encoded(), of: rollout, at: moment) { saving.change() }
         } catch {
             refused(error)
         }
@@ -344,7 +347,7 @@ struct ControllerLoop<C: Clock> where C.Duration == Duration {
             record = try stored.map { stored throws(FleetError) in try LeaderRecord(parsing: stored.bytes) }
         } catch {
             refused(stored.map(error.naming) ?? error)
-            if error.code == .tooNew { return leadership.readFailed(at: timer.moment.now) }
+            if error.code == .tooNew { return leadership.readFailed(at: mailbox.now) }
         }
         event(&leadership, record, stored?.revision.number ?? 0)
     }

@@ -1,3 +1,4 @@
+internal import DescriptorIO
 internal import OTAFirmware
 public import OTAFleet
 public import OTASigning
@@ -83,7 +84,8 @@ public struct Gateway<C: Clock, Devices: GatewayDevices>: Sendable where C.Durat
     /// - Throws: `CancellationError` if the task is cancelled.
     public func run(stops: some AsyncSequence<Void, Never> & Sendable) async throws {
         await withDiscardingTaskGroup { group in
-            let (mailbox, post) = AsyncStream.makeStream(of: GatewayMessage.self)
+            let mailbox = Mailbox(clock, wake: GatewayMessage.woken)
+            let post = mailbox.post
             let (watch, devices) = (StoreWatch(store: store, clock: clock), devices)
             for bucket in [Bucket.releases, .rollouts, .progress, .devices] {
                 group.addTask { await watch.run(bucket, needsList: bucket != .devices) { post.yield(.store($0)) } }
@@ -96,8 +98,8 @@ public struct Gateway<C: Clock, Devices: GatewayDevices>: Sendable where C.Durat
                 }
             }
             group.addTask { for await _ in stops { post.yield(.stop) } }
-            var loop = GatewayLoop(self, post)
-            await loop.run(mailbox, in: &group)
+            var loop = GatewayLoop(self, mailbox)
+            await loop.run(in: &group)
             group.cancelAll()
         }
         try Task.checkCancellation()
@@ -165,7 +167,7 @@ enum GatewayMessage: Sendable {
     case store(WatchMessage)
     case sighting(Sighting)
     case stop
-    case woken(Duration)
+    case woken
     case wrote(DeviceID, DeviceMachine.WriteResult, StoreError?)
     /// The device finder reads the record of a device that the loop may not know yet.
     case reading(DeviceID)

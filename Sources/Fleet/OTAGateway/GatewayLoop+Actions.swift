@@ -1,3 +1,4 @@
+internal import DescriptorIO
 internal import OTAFirmware
 internal import OTAFleet
 internal import OTASigning
@@ -12,7 +13,7 @@ extension GatewayLoop {
     ) {
         guard var unit = units[device] else { return }
         let wasBusy = unit.machine.isBusy
-        let actions = event(&unit.machine, timer.moment)
+        let actions = event(&unit.machine, moment)
         busyCount += (unit.machine.isBusy ? 1 : 0) - (wasBusy ? 1 : 0)
         units[device] = unit
         var isSlotFree = false
@@ -66,7 +67,7 @@ extension GatewayLoop {
     private mutating func push(_ wish: Wish, to device: DeviceID, _ group: inout DiscardingTaskGroup) {
         guard let unit = units[device], let bundle = unit.bundle else { return }
         let record = unit.machine.record
-        guard let wish = wishes.renewed(wish, for: record, at: timer.moment) else {
+        guard let wish = wishes.renewed(wish, for: record, at: moment) else {
             let reason = wishes.isAborted(record) ? Reason.aborted : .notRunning
             return perform(device, &group) { $0.end(.retry(reason), at: $1) }
         }
@@ -74,7 +75,7 @@ extension GatewayLoop {
         let attempt = record.attempt
         units[device]?.interrupt = interrupt
         units[device]?.attempt = (wish.rollout.value.name, attempt)
-        if !device.isBluetooth { awaitAnswer(of: device, until: timer.moment.now + .seconds(10)) }
+        if !device.isBluetooth { awaitAnswer(of: device, until: mailbox.now + .seconds(10)) }
         gateway.report(.pushing(device, wish.rollout.value.name, attempt: attempt))
         let (devices, post) = (gateway.devices, post)
         // The version in the record can be old, for example after an update by hand. So the push compares the version of the device.
@@ -135,7 +136,7 @@ extension GatewayLoop {
             }
         } catch {
             report(error)
-            if units[device]?.machine.isBusy == false { readAgain(device, at: timer.moment.now + .seconds(5)) }
+            if units[device]?.machine.isBusy == false { readAgain(device, at: mailbox.now + .seconds(5)) }
         }
     }
 
@@ -156,7 +157,7 @@ extension GatewayLoop {
                     return []
                 }
             }
-            units[device]?.blocked = timer.moment.now + .seconds(60)
+            units[device]?.blocked = mailbox.now + .seconds(60)
             perform(device, &group) { $0.readDamaged(at: $1) }
         }
     }
@@ -193,12 +194,12 @@ extension GatewayLoop {
         case .failed(let bucket, let error):
             failed(error)
             // The watch of another bucket can find a little later that the rollout or the hold of a device is lost, too.
-            if error.code == .recordsLost { lossEnd = timer.moment.now + .seconds(15) }
+            if error.code == .recordsLost { lossEnd = mailbox.now + .seconds(15) }
             // The next changes can have lower revisions than the known records, which the machines of the devices ignore.
             if bucket == .devices, error.code == .recordsLost {
                 for device in units.keys.sorted() {
                     units[device]?.hasLostRecord = true
-                    readAgain(device, at: timer.moment.now)
+                    readAgain(device, at: mailbox.now)
                 }
             }
         case .changed(let record):
@@ -236,7 +237,7 @@ extension GatewayLoop {
                     guard earlyProgress.count < 64 else { return }
                     return earlyProgress[rollout] = record
                 }
-                isChanged = try wishes.add(progress: record.bytes, of: rollout, at: timer.moment)
+                isChanged = try wishes.add(progress: record.bytes, of: rollout, at: moment)
             case .devices, .sightings, .gateways: return
             }
             if isChanged { saving.change() }
@@ -260,7 +261,7 @@ extension GatewayLoop {
     // MARK: - Bundles
 
     mutating func load(_ release: Verified<FleetRelease>, _ group: inout DiscardingTaskGroup) {
-        guard shelf.mustLoad(release, at: timer.moment.now) else { return }
+        guard shelf.mustLoad(release, at: mailbox.now) else { return }
         let (store, verifier, post) = (gateway.store, gateway.settings.verifier, post)
         group.addTask {
             do throws(BundleShelf.Failure) {
@@ -275,7 +276,7 @@ extension GatewayLoop {
         _ result: Result<VerifiedBundle, BundleShelf.Failure>, of release: Verified<FleetRelease>,
         _ group: inout DiscardingTaskGroup
     ) {
-        shelf.record(result, of: release, at: timer.moment.now)
+        shelf.record(result, of: release, at: mailbox.now)
         switch result {
         case .success: break
         case .failure(.absent(let error)): failed(error)
@@ -299,7 +300,7 @@ extension GatewayLoop {
     mutating func failed(_ error: StoreError, _ device: DeviceID? = nil) {
         lastError = error.context
         gateway.report(.storeFailed(error))
-        if let device, error.code != .unavailable { units[device]?.blocked = timer.moment.now + .seconds(60) }
+        if let device, error.code != .unavailable { units[device]?.blocked = mailbox.now + .seconds(60) }
     }
 
     /// The refusal of the record of a gateway that another process has written under the name of this gateway.

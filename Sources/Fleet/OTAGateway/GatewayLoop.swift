@@ -1,3 +1,4 @@
+internal import DescriptorIO
 internal import OTAFirmware
 internal import OTAFleet
 internal import OTASigning
@@ -29,8 +30,7 @@ struct GatewayLoop<C: Clock, Devices: GatewayDevices> where C.Duration == Durati
     }
 
     let gateway: Gateway<C, Devices>
-    let post: AsyncStream<GatewayMessage>.Continuation
-    var timer: LoopTimer<C>
+    var mailbox: Mailbox<GatewayMessage, C>
     var units: [DeviceID: Unit] = [:]
     /// The number of attempts that are under way.
     var busyCount = 0
@@ -60,18 +60,21 @@ struct GatewayLoop<C: Clock, Devices: GatewayDevices> where C.Duration == Durati
     /// push runs.
     private var stopLimit: Duration?
 
-    init(_ gateway: Gateway<C, Devices>, _ post: AsyncStream<GatewayMessage>.Continuation) {
+    init(_ gateway: Gateway<C, Devices>, _ mailbox: Mailbox<GatewayMessage, C>) {
         self.gateway = gateway
-        self.post = post
-        timer = LoopTimer(gateway.clock, wall: gateway.wall)
+        self.mailbox = mailbox
         wishes = WishList(operators: gateway.settings.operators, memory: gateway.settings.memory)
         outbox = EventOutbox(gateway.settings.holder.gateway)
         random = gateway.random
     }
 
-    mutating func run(_ mailbox: AsyncStream<GatewayMessage>, in group: inout DiscardingTaskGroup) async {
+    var post: AsyncStream<GatewayMessage>.Continuation { mailbox.post }
+    /// The time since the start of the loop, and the wall clock.
+    var moment: Moment { Moment(mailbox.now, wall: gateway.wall()) }
+
+    mutating func run(in group: inout DiscardingTaskGroup) async {
         serve(&group)
-        for await message in mailbox {
+        for await message in mailbox.messages {
             handle(message, &group)
             serve(&group)
             if isOver { return }
@@ -83,7 +86,7 @@ struct GatewayLoop<C: Clock, Devices: GatewayDevices> where C.Duration == Durati
         case .store(let message): watched(message, &group)
         case .sighting(let sighting): see(sighting, &group)
         case .stop: stop(&group)
-        case .woken(let time): timer.fired(time)
+        case .woken: break
         case .wrote(let device, let result, let error):
             if let error { failed(error, device) }
             perform(device, &group) { $0.wrote(result, at: $1) }
@@ -99,7 +102,7 @@ struct GatewayLoop<C: Clock, Devices: GatewayDevices> where C.Duration == Durati
         case .pushed(let device, let end): perform(device, &group) { $0.end(end, at: $1) }
         case .bundle(let release, let result): loaded(result, of: release, &group)
         case .enrolment(let list, let result):
-            enrolments.end(list, isRead: (try? result.get()) != nil, at: timer.moment.now)
+            enrolments.end(list, isRead: (try? result.get()) != nil, at: mailbox.now)
             switch result {
             case .success(let devices):
                 wishes.add(devices, digest: list)
@@ -107,11 +110,11 @@ struct GatewayLoop<C: Clock, Devices: GatewayDevices> where C.Duration == Durati
             case .failure(let error): report(error)
             }
         case .saved(let error):
-            saving.end(error == nil, at: timer.moment.now)
+            saving.end(error == nil, at: mailbox.now)
             if let error { gateway.report(.notSaved("\(error)")) }
             considerAll(&group)
         case .appended(let event, let error):
-            outbox.end(event, error, at: timer.moment.now)
+            outbox.end(event, error, at: mailbox.now)
             if let error { failed(error) }
         case .present(let result):
             isPresenceUnderWay = false
@@ -128,7 +131,7 @@ struct GatewayLoop<C: Clock, Devices: GatewayDevices> where C.Duration == Durati
 
     /// Performs all work that is due now, and starts a timer for the next deadline.
     private mutating func serve(_ group: inout DiscardingTaskGroup) {
-        let now = timer.moment.now
+        let now = mailbox.now
         if let time = unitsDeadline, time <= now { serveUnits(at: now, &group) }
         if let time = shelf.deadline, time <= now {
             shelf.forgetAbsent(at: now)
@@ -197,7 +200,7 @@ struct GatewayLoop<C: Clock, Devices: GatewayDevices> where C.Duration == Durati
 
     /// True if all slots are in use, and the attempt on another device is due now or in a few seconds.
     private var hasWaitingDevice: Bool {
-        let moment = timer.moment
+        let moment = moment
         return busyCount >= gateway.settings.slots && !isStopping
             && units.values.contains { unit in
                 var machine = unit.machine
@@ -223,8 +226,7 @@ struct GatewayLoop<C: Clock, Devices: GatewayDevices> where C.Duration == Durati
     private mutating func arm(_ group: inout DiscardingTaskGroup) {
         var times = [unitsDeadline, saving.deadline, outbox.deadline, shelf.deadline, enrolments.deadline, stopLimit]
         if !isPresenceUnderWay { times.append(presenceTime) }
-        let post = post
-        timer.arm(times.compactMap { $0 }.min(), in: &group) { post.yield(.woken($0)) }
+        mailbox.arm(times.compactMap { $0 }.min(), in: &group)
     }
 
     private mutating func showPresence(at now: Duration, _ group: inout DiscardingTaskGroup) {
@@ -260,7 +262,7 @@ struct GatewayLoop<C: Clock, Devices: GatewayDevices> where C.Duration == Durati
 
     private var isOver: Bool {
         guard isStopping else { return false }
-        if let stopLimit, stopLimit <= timer.moment.now { return true }
+        if let stopLimit, stopLimit <= mailbox.now { return true }
         return outbox.isEmpty && !units.values.contains(where: \.machine.isBusy)
     }
 
@@ -297,7 +299,7 @@ struct GatewayLoop<C: Clock, Devices: GatewayDevices> where C.Duration == Durati
         guard var unit = units[device] else { return }
         defer { arm(device, unit.machine.deadline) }
         guard !unit.machine.isBusy, !isStopping, saving.isSaved, known.count == 3 else { return }
-        let moment = timer.moment
+        let moment = moment
         let blocked = max(unit.blocked, lossEnd)
         guard blocked <= moment.now else { return arm(device, blocked) }
         var refusal: FleetError?

@@ -1,3 +1,4 @@
+import DescriptorIO
 import OTAFirmware
 import OTAUpdate
 
@@ -5,56 +6,39 @@ import OTAUpdate
 struct RunnerLoop<Session: UpdateLogic, TransportType: Transport, C: Clock> where C.Duration == Duration {
     private var session: Session
     private let transport: TransportType
-    private let clock: C
-    private let limit: Duration?
+    private var mailbox: Mailbox<RunnerMessage, C>
+    /// The limit of the run, and the part of it that is left.
+    private let limit, remaining: Duration?
     private let encoder: UpdateRunner<C>.Encoder?
     private let report: @Sendable (UpdateProgress, Duration) -> Void
     private let gate: StageGate
-    private let post: AsyncStream<RunnerMessage<C.Instant>>.Continuation
-    private let start: C.Instant
 
     private var link: (any Link)?
     /// The number of the current link (`RunnerMessage`). `leave()` increases it.
     private var connection = 0
-    /// The instant of the earliest pending timer; nil if no timer is pending.
-    private var armed: C.Instant?
     private var outcome: Result<UpdateReport, UpdateError>?
 
-    /// A timer is late if it fires more than this time after its instant.
-    private static var lateness: Duration { .milliseconds(250) }
-    /// The time in which waiting events of the link arrive after the process was stopped.
-    private static var receiptTime: Duration { .milliseconds(100) }
-
     init(
-        session: Session, transport: TransportType, clock: C, limit: Duration?,
-        encoder: UpdateRunner<C>.Encoder?, report: @escaping @Sendable (UpdateProgress, Duration) -> Void,
-        gate: @escaping StageGate,
-        post: AsyncStream<RunnerMessage<C.Instant>>.Continuation
+        session: Session, transport: TransportType, mailbox: Mailbox<RunnerMessage, C>, limit: Duration?,
+        used: Duration, encoder: UpdateRunner<C>.Encoder?,
+        report: @escaping @Sendable (UpdateProgress, Duration) -> Void, gate: @escaping StageGate
     ) {
         self.session = session
         self.transport = transport
-        self.clock = clock
+        self.mailbox = mailbox
         self.limit = limit
         self.encoder = encoder
         self.report = report
         self.gate = gate
-        self.post = post
-        start = clock.now
+        remaining = limit.map { max($0 - used, .zero) }
     }
 
-    mutating func run(
-        _ mailbox: AsyncStream<RunnerMessage<C.Instant>>, in group: inout DiscardingTaskGroup
-    ) async -> Result<UpdateReport, UpdateError> {
+    mutating func run(in group: inout DiscardingTaskGroup) async -> Result<UpdateReport, UpdateError> {
         dispatch(.started, &group)
         if let outcome { return outcome }
-        for await message in mailbox {
+        for await message in mailbox.messages {
             switch message {
             case .interrupted: dispatch(.interrupted, &group)
-            case .limitReached:
-                dispatch(.interrupted, &group)
-                if case .failure(let error)? = outcome, error.code == .interrupted, let limit {
-                    outcome = .failure(UpdateError(.timedOut, "not finished after \(limit.components.seconds) s"))
-                }
             case .up(let link, connection):
                 self.link = link
                 dispatch(.linkUp(link.properties), &group)
@@ -63,9 +47,13 @@ struct RunnerLoop<Session: UpdateLogic, TransportType: Transport, C: Clock> wher
                 leave()
                 dispatch(.linkDown(error), &group)
             case .encoded(let request, let result): dispatch(.encoded(request, result), &group)
-            case .woken(let instant):
-                if armed == instant { armed = nil }
-                if let deadline = session.deadline, start.advanced(by: deadline) <= clock.now {
+            case .woken:
+                if let limit, let remaining, remaining <= mailbox.now {
+                    dispatch(.interrupted, &group)
+                    if case .failure(let error)? = outcome, error.code == .interrupted {
+                        outcome = .failure(UpdateError(.timedOut, "not finished after \(limit.components.seconds) s"))
+                    }
+                } else if let deadline = session.deadline, deadline <= mailbox.now {
                     dispatch(.deadlinePassed, &group)
                 } else {
                     arm(&group)
@@ -82,7 +70,7 @@ struct RunnerLoop<Session: UpdateLogic, TransportType: Transport, C: Clock> wher
     }
 
     private mutating func dispatch(_ event: UpdateEvent, _ group: inout DiscardingTaskGroup) {
-        for action in session.handle(event, at: start.duration(to: clock.now)) {
+        for action in session.handle(event, at: mailbox.now) {
             switch action {
             case .connect: connect(&group)
             case .find(let rejected): connect(rejecting: rejected, &group)
@@ -90,7 +78,7 @@ struct RunnerLoop<Session: UpdateLogic, TransportType: Transport, C: Clock> wher
             case .disconnect: disconnect()
             case .link(let command): link?.submit(command)
             case .encode(let request): encode(request, &group)
-            case .report(let progress): report(progress, start.duration(to: clock.now))
+            case .report(let progress): report(progress, mailbox.now)
             case .stage(let stage, let error):
                 guard gate(stage, error) else {
                     outcome = .failure(UpdateError(.interrupted, "other devices are updated first"))
@@ -105,8 +93,8 @@ struct RunnerLoop<Session: UpdateLogic, TransportType: Transport, C: Clock> wher
 
     /// Starts a child task that encodes the image and posts the result to the mailbox.
     private func encode(_ request: EncodingRequest, _ group: inout DiscardingTaskGroup) {
+        let post = mailbox.post
         guard let encoder else { return _ = post.yield(.encoded(request, nil)) }
-        let post = post
         group.addTask { post.yield(.encoded(request, await encoder(request))) }
     }
 
@@ -115,7 +103,7 @@ struct RunnerLoop<Session: UpdateLogic, TransportType: Transport, C: Clock> wher
     /// - Parameter rejected: the rejected candidates; nil: the link must not be to a candidate.
     private mutating func connect(rejecting rejected: Set<String>? = nil, _ group: inout DiscardingTaskGroup) {
         leave()
-        let (connection, transport, post) = (connection, transport, post)
+        let (connection, transport, post) = (connection, transport, mailbox.post)
         group.addTask {
             do throws(LinkError) {
                 let opened = { (link: any Link) -> Void in _ = post.yield(.up(link, connection: connection)) }
@@ -140,7 +128,7 @@ struct RunnerLoop<Session: UpdateLogic, TransportType: Transport, C: Clock> wher
     private mutating func disconnect() {
         if let link { return link.close() }
         leave()
-        post.yield(.down(LinkError(.lost, "abandoned before it was open"), connection: connection))
+        mailbox.post.yield(.down(LinkError(.lost, "abandoned before it was open"), connection: connection))
     }
 
     /// Closes the link and increases the connection number. The later messages of this link have the old number, so the loop discards them.
@@ -150,27 +138,8 @@ struct RunnerLoop<Session: UpdateLogic, TransportType: Transport, C: Clock> wher
         connection += 1
     }
 
-    /// Starts a timer for the session's deadline. Does nothing if a pending timer fires at the deadline or earlier.
-    ///
-    /// If a timer fires before the deadline, the loop calls `arm` again.
-    ///
-    /// A timer that fires late shows that the process did not run for some time, for example because the computer slept. Events of the link
-    /// may then wait for their receipt. So the timer waits a short time longer: the session must handle these events before its deadline.
     private mutating func arm(_ group: inout DiscardingTaskGroup) {
-        guard let deadline = session.deadline else { return }
-        let instant = start.advanced(by: deadline)
-        if let armed, armed <= instant { return }
-        armed = instant
-        let (clock, post) = (clock, post)
-        group.addTask {
-            do {
-                try await clock.sleep(until: instant, tolerance: nil)
-                if instant.duration(to: clock.now) > Self.lateness { try await clock.sleep(for: Self.receiptTime) }
-                post.yield(.woken(instant))
-            } catch {
-                // The task was cancelled because the run has ended.
-            }
-        }
+        mailbox.arm([session.deadline, remaining].compactMap { $0 }.min(), in: &group)
     }
 }
 
@@ -178,15 +147,12 @@ struct RunnerLoop<Session: UpdateLogic, TransportType: Transport, C: Clock> wher
 ///
 /// A message about a link contains the connection number of the link. With this number, the loop recognizes the messages of an earlier
 /// link and discards them.
-enum RunnerMessage<Instant: Sendable>: Sendable {
+enum RunnerMessage: Sendable {
     case interrupted
-    /// The run has reached its time limit.
-    case limitReached
     case up(any Link, connection: Int)
     case link(LinkEvent, connection: Int)
     case down(LinkError, connection: Int)
     /// The encoder has performed the request; nil: the runner has no encoder.
     case encoded(EncodingRequest, Result<EncodedImage, EncodingFailure>?)
-    /// The timer for this instant has fired.
-    case woken(Instant)
+    case woken
 }

@@ -1,3 +1,4 @@
+import DescriptorIO
 public import OTAFirmware
 public import OTAUpdate
 
@@ -53,23 +54,12 @@ public struct UpdateRunner<C: Clock>: Sendable where C.Duration == Duration {
         interrupts: some AsyncSequence<Void, Never> & Sendable
     ) async throws(UpdateError) -> UpdateReport {
         let outcome = await withDiscardingTaskGroup { group in
-            let (mailbox, post) = AsyncStream.makeStream(of: RunnerMessage<C.Instant>.self)
-            group.addTask { for await _ in interrupts { post.yield(.interrupted) } }
-            if let limit {
-                let (clock, instant) = (clock, clock.now.advanced(by: max(limit - used, .zero)))
-                group.addTask {
-                    do {
-                        try await clock.sleep(until: instant, tolerance: nil)
-                        post.yield(.limitReached)
-                    } catch {
-                        // The task was cancelled because the run ended before the limit.
-                    }
-                }
-            }
+            let mailbox = Mailbox(clock, wake: RunnerMessage.woken)
+            group.addTask { for await _ in interrupts { mailbox.post.yield(.interrupted) } }
             var loop = RunnerLoop(
-                session: session, transport: transport, clock: clock, limit: limit, encoder: encoder, report: report,
-                gate: gate, post: post)
-            let outcome = await loop.run(mailbox, in: &group)
+                session: session, transport: transport, mailbox: mailbox, limit: limit, used: used, encoder: encoder,
+                report: report, gate: gate)
+            let outcome = await loop.run(in: &group)
             group.cancelAll()
             return outcome
         }

@@ -1,4 +1,5 @@
 import DBus
+import DescriptorIO
 import Logging
 
 extension BlueZClient {
@@ -128,7 +129,7 @@ extension BlueZClient {
         request.waitsForAdapter = hasBeenUsable(request.adapter)
         let attempt = ConnectionAttempt(self, request, responder)
         let machine = ConnectionMachine(request)
-        let outcome = await withTaskGroup(of: Void.self) { group in
+        let outcome = await withDiscardingTaskGroup { group in
             let outcome = await run(machine, attempt, &group)
             group.cancelAll()
             return outcome
@@ -139,21 +140,20 @@ extension BlueZClient {
     }
 
     private func run(
-        _ machine: ConnectionMachine, _ attempt: ConnectionAttempt, _ group: inout TaskGroup<Void>
+        _ machine: ConnectionMachine, _ attempt: ConnectionAttempt, _ group: inout DiscardingTaskGroup
     ) async -> Result<Established, BlueZError> {
         var machine = machine
-        let start = ContinuousClock.now
-        var armed: Duration?
-        let (mailbox, post) = AsyncStream.makeStream(of: ConnectionMachine.Event.self)
+        var mailbox = Mailbox(ContinuousClock(), wake: ConnectionMachine.Event.deadlinePassed)
+        let post = mailbox.post
         let changes = changes()
         group.addTask { for await _ in changes { post.yield(.treeChanged) } }
         post.yield(.started)
 
-        var events = mailbox.makeAsyncIterator()
+        var events = mailbox.messages.makeAsyncIterator()
         while true {
             // If this task is cancelled, the stream ends and returns nil.
             let event = await events.next(isolation: self) ?? .cancelled
-            for action in machine.handle(event, tree, at: start.duration(to: .now)) {
+            for action in machine.handle(event, tree, at: mailbox.now) {
                 logger.trace(
                     "connecting",
                     metadata: ["target": "\(machine.request.target)", "event": "\(event)", "action": "\(action)"])
@@ -173,19 +173,12 @@ extension BlueZClient {
                 case .releaseLink(let device): await attempt.releaseLink(device)
                 case .own(let device): await attempt.own(device)
                 case .ready(let device):
-                    return .success(Established(machine: machine, device: device, start: start, attempt: attempt))
+                    return .success(
+                        Established(machine: machine, device: device, start: mailbox.start, attempt: attempt))
                 case .fail(let error): return .failure(error)
                 }
             }
-            // Start a timer if no timer is running, or if the running timer would fire after the deadline. A timer may fire before
-            // the deadline: its event runs this code again, and this code starts the next timer.
-            guard let deadline = machine.deadline,
-                armed.map({ deadline < $0 || $0 <= start.duration(to: .now) }) ?? true
-            else { continue }
-            armed = deadline
-            group.addTask {
-                if (try? await ContinuousClock().sleep(until: start + deadline)) != nil { post.yield(.deadlinePassed) }
-            }
+            mailbox.arm(machine.deadline, in: &group)
         }
     }
 

@@ -76,12 +76,11 @@ package struct PushPool<Value: Sendable>: Sendable {
         var stops: [Int: AsyncStream<Void>.Continuation] = [:]
         // The failures of the devices whose push starts again later.
         var postponed: [Int: any Error] = [:]
-        let (mailbox, post) = AsyncStream.makeStream(of: Message.self)
+        var mailbox = Mailbox(clock, wake: Message.halted)
+        let post = mailbox.post
         await withDiscardingTaskGroup { group in
             group.addTask { for await _ in interrupts { post.yield(.interrupted) } }
-            if let limit {
-                group.addTask { if (try? await clock.sleep(for: limit)) != nil { post.yield(.halted) } }
-            }
+            mailbox.arm(limit, in: &group)
             func startNext() {
                 for index in queue.with({ $0.start() }) {
                     let (stream, stop) = AsyncStream.makeStream(of: Void.self)
@@ -110,7 +109,7 @@ package struct PushPool<Value: Sendable>: Sendable {
             }
             startNext()
             guard !queue.with({ $0.isFinished }) else { return group.cancelAll() }
-            for await message in mailbox {
+            for await message in mailbox.messages {
                 switch message {
                 case .progress(let index, let progress, let time): report(.progress(index, progress, time))
                 case .entered(let index, let limit):
