@@ -30,6 +30,7 @@ import Testing
                 },
                 push: { index, interrupts, gate, _ in
                     if failing.contains(index) { throw Fault() }
+                    guard gate(.sending, nil) else { throw Fault() }
                     try await withThrowingTaskGroup(of: Void.self) { group in
                         group.addTask {
                             try await time.sleep(for: .seconds(5))
