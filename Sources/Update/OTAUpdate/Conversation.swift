@@ -27,9 +27,6 @@ package protocol Conversation: Sendable {
     /// conversation must first read the candidate's state. It then calls `acceptCandidate()` or `reject(_:)`. Before, it must not change the
     /// candidate.
     var recognizesCandidates: Bool { get }
-    /// The offset in the current image after the last byte that was passed to the link. After a rewind, `sentOffset` is the offset at which
-    /// the transfer continues.
-    var sentOffset: Int { get }
     /// The time at which the session calls `deadlinePassed()`. While a link is open and the task has no result, this time is never nil, so
     /// that every wait has a limit.
     var deadline: Duration? { get }
@@ -43,8 +40,11 @@ package protocol Conversation: Sendable {
     ///
     /// In this method, the conversation must not append actions or make a decision.
     mutating func linkEnded()
-    /// Handles a new result of the encoder. The result is in `ConversationState.encoded`. The session calls this method only while a link
-    /// is open.
+    /// Stores the result of the last action `encode`. `result` is nil if the runner has no encoder.
+    ///
+    /// A result can arrive while no link is open. In this method, the conversation must not append actions or make a decision.
+    mutating func store(_ result: Result<EncodedImage, EncodingFailure>?, of request: EncodingRequest)
+    /// Handles a result of the encoder that was stored. The session calls this method only while a link is open.
     mutating func encoded()
     /// Selects a simpler transfer, such as a plain image instead of an encoded image. The session calls this method when no attempt to
     /// connect is left.
@@ -54,13 +54,17 @@ package protocol Conversation: Sendable {
     ///
     /// In this method, the conversation must not append actions or make a decision.
     mutating func fallBack() -> Bool
+    /// Adds the values that only this protocol has to the report of a finished task.
+    func amend(_ report: inout UpdateReport)
 }
 
 extension Conversation {
     package var hasAnswered: Bool { isDeviceReached }
     package var recognizesCandidates: Bool { false }
+    package mutating func store(_ result: Result<EncodedImage, EncodingFailure>?, of request: EncodingRequest) {}
     package mutating func encoded() {}
     package mutating func fallBack() -> Bool { false }
+    package func amend(_ report: inout UpdateReport) {}
 }
 
 /// The state that a conversation shares with its session.
@@ -97,22 +101,8 @@ package struct ConversationState: Sendable {
     ///
     /// Nil if the session does not wait for a restart. In this case, `RetryPolicy` limits the number of attempts.
     package var restartDeadline: Duration?
-    /// The statistics of a push; nil for other tasks.
-    package var transfer: TransferReport?
-    /// The limits of a push, and its counts so far; nil for other tasks.
-    package var budget: ProgressBudget?
-    /// The JSON names of the bundle's fields that could not be checked against the device.
-    package var unchecked: [String] = []
-    /// The slot that the task `discard` erases or has erased. Nil if the task has requested no erase.
-    package var erased: ErasedSlot?
-    /// The image numbers of the push whose running image the device does not list.
-    package var unlistedImages: [Int] = []
-    /// The partial upload that the task `discard` removes or has removed; nil: the device has not reported a partial upload.
-    package var discarded: DeviceDescription.HeldImage?
-
-    /// The result of the last action `encode`; nil if no result has arrived, or if the conversation has already used the result. The member
-    /// `result` is nil if the runner has no encoder. A result can arrive while no link is open.
-    package var encoded: (request: EncodingRequest, result: Result<EncodedImage, EncodingFailure>?)?
+    /// The offsets, the statistics and the limits of a push; nil for other tasks.
+    package var ledger: TransferLedger?
 
     /// The number of the last request. Before the first request, this is a random number.
     var number: UInt8 = 0
@@ -120,15 +110,8 @@ package struct ConversationState: Sendable {
     var decision: Decision?
     var hasProgressed = false
 
-    package init() {}
-
-    /// Creates the state of a push.
-    ///
-    /// - Parameter imageBytes: the size of all images, in bytes.
-    package init(pushOf imageBytes: Int) {
-        transfer = TransferReport()
-        budget = ProgressBudget(imageBytes: imageBytes)
-    }
+    /// - Parameter imageBytes: the size of all images of a push, in bytes; nil: the task is not a push.
+    package init(pushOf imageBytes: Int? = nil) { ledger = imageBytes.map { TransferLedger(imageBytes: $0) } }
 
     /// The time until which the device may answer *busy* to a request that is sent now.
     package var busyEnd: Duration { now + Self.busyLimit }
@@ -143,7 +126,7 @@ package struct ConversationState: Sendable {
     /// time limit.
     mutating func pass(to now: Duration) {
         self.now = now
-        budget?.pass(to: now, counts: restartDeadline == nil)
+        ledger?.budget.pass(to: now, counts: restartDeadline == nil)
     }
 
     /// Returns the actions, the decision and the progress of the current call, and removes them from the state.
@@ -161,14 +144,10 @@ extension Conversation {
 
     package mutating func submit(_ command: LinkCommand) { shared.actions.append(.link(command)) }
 
-    /// Records the duration of the transfer, and reports the end of the upload.
-    ///
-    /// - Parameter began: the time of the first sent byte; nil: this session sent no byte, so nothing is recorded or reported.
-    package mutating func uploaded(since began: Duration?) {
-        guard let began, var transfer = shared.transfer else { return }
-        transfer.duration = shared.now - began
-        shared.transfer = transfer
-        report(.uploaded(transfer))
+    /// Records the duration of the transfer, and reports the end of the upload. Does nothing if this session sent no image byte.
+    package mutating func uploaded() {
+        let now = shared.now
+        if let statistics = shared.ledger?.uploaded(at: now) { report(.uploaded(statistics)) }
     }
 
     /// Requests the image of the push in encoded form.
@@ -187,13 +166,10 @@ extension Conversation {
     }
 
     package mutating func finish(_ outcome: UpdateReport.Outcome, _ device: DeviceDescription) {
-        if case .wouldUpdate = outcome { shared.transfer = nil }
-        shared.decide(
-            .finish(
-                UpdateReport(
-                    outcome: outcome, updateProtocol: Self.updateProtocol, device: device, transfer: shared.transfer,
-                    unchecked: shared.unchecked, erased: shared.erased, discarded: shared.discarded,
-                    unlistedImages: shared.unlistedImages)))
+        var report = UpdateReport(outcome: outcome, updateProtocol: Self.updateProtocol, device: device)
+        if case .wouldUpdate = outcome {} else { report.transfer = shared.ledger?.statistics }
+        amend(&report)
+        shared.decide(.finish(report))
     }
 
     /// Handles the answer *busy* to a request. Fails the session if the request cannot be sent again before `busyEnd`.

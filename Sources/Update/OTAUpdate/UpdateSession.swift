@@ -94,12 +94,12 @@ public struct UpdateSession: UpdateLogic {
             if case .notified = event, case .conversing = state, search.current == nil { reachedAgain() }
             converse { $0.handle(event) }
         case .encoded(let request, let result):
-            conversation?.shared.encoded = (request, result)
+            conversation?.store(result, of: request)
             converse { $0.encoded() }
         case .deadlinePassed: deadlinePassed()
         case .interrupted: fail(UpdateError(.interrupted, "stopped"))
         }
-        if !hasEnded, let error = conversation?.shared.budget?.exhausted { fail(error) }
+        if !hasEnded, let error = conversation?.shared.ledger?.budget.exhausted { fail(error) }
         return actions
     }
 
@@ -277,7 +277,7 @@ public struct UpdateSession: UpdateLogic {
         guard let conversation else { return }
         // While a device restarts, a link over UDP or a serial port gets no answer. This silence is not a lost link.
         if conversation.shared.restartDeadline == nil || outage == .none || outage == .announced {
-            self.conversation?.shared.transfer?.disconnects += 1
+            self.conversation?.shared.ledger?.statistics.disconnects += 1
             if isDeviceReached {
                 actions.append(.report(.linkLost(error)))
                 outage = .reported

@@ -144,7 +144,7 @@ private struct ToyConversation: Conversation {
         }
         submit(.send(chunks, ToyChannel.data))
         sentOffset = part.endIndex
-        shared.budget?.sent(part.count)
+        shared.ledger?.budget.sent(part.count)
         ask(.sending, .write([ToyChannel.Opcode.count.rawValue], ToyChannel.control))
     }
 

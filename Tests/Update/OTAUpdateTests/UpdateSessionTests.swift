@@ -308,7 +308,7 @@ private struct Rig {
     var error: UpdateError.Code? {
         if case .fail(let error)? = actions.last { error.code } else { nil }
     }
-    var disconnects: Int? { session.conversation?.shared.transfer?.disconnects }
+    var disconnects: Int? { session.conversation?.shared.ledger?.statistics.disconnects }
 
     mutating func tell(_ event: UpdateEvent) { actions = session.handle(event, at: now) }
 
@@ -334,7 +334,6 @@ private struct Script: Conversation {
 
     var shared = ConversationState(pushOf: 1000)
     let isDeviceReached: Bool
-    let sentOffset = 0
     private var steps: [Step]
 
     init(_ steps: [Step] = [], isDeviceReached: Bool = true) {
@@ -351,7 +350,7 @@ private struct Script: Conversation {
         switch steps.popLast() {
         case .progress: progressed()
         case .enter(let stage): enter(stage)
-        case .rewind: shared.budget?.rewound(losesBytes: false)
+        case .rewind: shared.ledger?.budget.rewound(losesBytes: false)
         case .failTwice:
             fail(UpdateError(.deviceBusy, "first"))
             fail(UpdateError(.flashFailed, "second"))

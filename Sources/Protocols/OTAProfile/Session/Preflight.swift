@@ -9,16 +9,6 @@ struct Preflight {
 
     private var manifest: Manifest { bundle.manifest }
 
-    /// The state of the bundle's image on the device.
-    enum ImageState: Equatable {
-        /// The device does not run the image, or does not report which image runs. The host must send the image.
-        case needsUpload
-        /// The device runs the image, and the image is confirmed.
-        case running
-        /// The device runs the image on trial.
-        case onTrial
-    }
-
     /// Returns whether the device runs the bundle's image.
     ///
     /// The version must be equal. If the device reports the manifest digest of the running image, the digest must be equal, too.
@@ -26,20 +16,9 @@ struct Preflight {
         device.version == manifest.version && device.info.running.map { $0 == bundle.manifestDigest.prefix } ?? true
     }
 
-    /// Returns the state of the bundle's image on the device.
-    ///
-    /// - Throws: `inTrial` if another image is on trial. Also throws `inTrial` if the bundle's image is on trial and `options.resume` is
-    ///   `never`. In this case the user requests that the image is sent again, but a device refuses BEGIN during a trial.
-    func state(of device: DeviceSnapshot) throws(UpdateError) -> ImageState {
-        if device.state == .trial {
-            guard options.resume != .never, runs(on: device) else {
-                throw UpdateError(.inTrial, "version \(device.version) is on trial")
-            }
-            return .onTrial
-        }
-        // If the device does not report the manifest digest, an equal version does not show that the device runs this image. So the host
-        // sends the image.
-        return device.info.running == bundle.manifestDigest.prefix && runs(on: device) ? .running : .needsUpload
+    /// Returns whether the device certainly runs the bundle's image: an equal version does not show it without an equal digest.
+    func isProven(on device: DeviceSnapshot) -> Bool {
+        device.info.running == bundle.manifestDigest.prefix && runs(on: device)
     }
 
     /// Compares the fields of the bundle with the device's properties, and checks that the device supports `options`.

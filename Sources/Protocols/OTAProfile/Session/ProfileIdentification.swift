@@ -12,7 +12,6 @@ package struct ProfileIdentification: Conversation {
 
     package var isDeviceReached: Bool { true }
     package var restartTime: Duration { .zero }
-    package var sentOffset: Int { 0 }
 
     package mutating func begin() {
         guard shared.link.channels.isSuperset(of: [ProfileChannel.info, ProfileChannel.version]) else {

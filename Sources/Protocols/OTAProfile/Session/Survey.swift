@@ -10,16 +10,10 @@ struct Survey {
     private var version: SemanticVersion?
     private var progress: ProgressValue?
     private var battery: Int?
-    /// The commands that the device has not answered yet.
-    private var awaited: Set<Command>
     /// The commands that the caller must send, in order.
     let commands: [LinkCommand]
-
-    /// A command of the survey.
-    private enum Command: Hashable {
-        case subscribe(Channel)
-        case read(Channel)
-    }
+    /// The commands that the device has not answered yet.
+    private var awaited: [LinkCommand]
 
     /// Creates a survey for a link that has just opened.
     ///
@@ -35,17 +29,22 @@ struct Survey {
         var reads = [ProfileChannel.info, ProfileChannel.version, ProfileChannel.progress]
         if link.channels.contains(ProfileChannel.battery) { reads.append(ProfileChannel.battery) }
         commands = subscriptions.map { .subscribe($0) } + reads.map { .read($0) }
-        awaited = Set(subscriptions.map { .subscribe($0) } + reads.map { .read($0) })
+        awaited = commands
     }
 
-    /// Records that the device accepted a subscription.
-    mutating func subscribed(to channel: Channel) { awaited.remove(.subscribe(channel)) }
-
-    /// Parses a value that was read. A value that the survey does not wait for is ignored.
+    /// Records an accepted subscription, or parses a value that was read. A value that the survey does not wait for is ignored.
     ///
     /// - Throws: ``FrameError`` if the value is malformed.
-    mutating func read(_ bytes: [UInt8], from channel: Channel) throws(FrameError) {
-        guard awaited.remove(.read(channel)) != nil else { return }
+    mutating func handle(_ event: LinkEvent) throws(FrameError) {
+        switch event {
+        case .subscribed(let channel): awaited.removeAll { $0 == .subscribe(channel) }
+        case .value(let bytes, let channel) where awaited.contains(.read(channel)): try read(bytes, from: channel)
+        default: break
+        }
+    }
+
+    private mutating func read(_ bytes: [UInt8], from channel: Channel) throws(FrameError) {
+        awaited.removeAll { $0 == .read(channel) }
         switch channel {
         case ProfileChannel.info: info = try DeviceInfo(parsing: bytes)
         case ProfileChannel.progress: progress = try ProgressValue(parsing: bytes)

@@ -181,8 +181,8 @@ extension SMPConversation {
         }
         // The result names the erased image. So record the image before the erase: if the answer to the erase is lost, the next image list
         // does not have this image.
-        if shared.erased == nil {
-            shared.erased = ErasedSlot(slot: slot, held: held.map { DeviceDescription.ImageSlot($0) })
+        if erasedSlot == nil {
+            erasedSlot = ErasedSlot(slot: slot, held: held.map { DeviceDescription.ImageSlot($0) })
         }
         enter(.sending)
         erase(slot: slot)
@@ -212,7 +212,7 @@ extension SMPConversation {
         guard let list else { return }
         // If `held` is not nil, the slot contained an image before the first erase request. A refusal then means that an earlier erase
         // request has erased the slot, and that the answer to the earlier request was lost.
-        if shared.erased?.held == nil { shared.erased?.wasEmpty = wasEmpty }
+        if erasedSlot?.held == nil { erasedSlot?.wasEmpty = wasEmpty }
         finish(.done, describe(list))
     }
 }

@@ -6,13 +6,6 @@ struct SMPPush {
     let images: [SMPImage]
     let options: UpdateOptions
 
-    /// The offset in the current image after the last sent byte. When an upload opens, and after a rewind, it is the offset that the device
-    /// requested. It is the size of the image if all bytes were sent, but the device reports that no upload is in progress.
-    var sentOffset = 0
-    /// The number of bytes of the current image that the device has acknowledged.
-    var acknowledgedOffset = 0
-    /// The highest acknowledged offset of each image in this session, by image number. Only bytes after this offset count as progress.
-    var furthestOffsets: [Int: Int] = [:]
     /// The image number of the current image: the image whose upload began last. Nil if no upload began.
     var underWay: Int?
     /// The images that the device has received completely in this session.
@@ -38,8 +31,6 @@ struct SMPPush {
     var digestMismatches = 0
     /// How many times the device reported that no upload is in progress, although all bytes of the image were sent.
     var stateLosses = 0
-    /// The time at which this session sent the first chunk; nil if no chunk was sent.
-    var firstByteAt: Duration?
 
     /// True if an image list showed that all images of the push run and that at least one of them is on trial.
     var sawTrial = false
@@ -117,7 +108,7 @@ extension SMPConversation {
 
     /// Reports the images whose running image the device does not list. The versions of these images are not checked.
     private mutating func noteUnlisted(_ plan: SMPPlan) {
-        shared.unlistedImages = plan.unlisted.map(\.number)
+        unlistedImages = plan.unlisted.map(\.number)
         let again = push?.hasActed == true ? "" : "; to send it again, use --restart"
         for image in plan.unlisted {
             report(
@@ -181,10 +172,11 @@ extension SMPConversation {
     /// byte was not sent, the upload continues. If the device reported that the received bytes do not have the file's digest, the upload
     /// begins again.
     private mutating func markListed(_ image: SMPImage, digest: [UInt8]) {
-        guard let push, push.underWay == image.number, !push.complete.contains(image.number) else {
+        guard let push, let ledger = shared.ledger, push.underWay == image.number, !push.complete.contains(image.number)
+        else {
             return mark(image, digest: digest)
         }
-        if push.digestMismatches > 0 || push.sentOffset < image.bytes.count { return begin(image) }
+        if push.digestMismatches > 0 || ledger.sentOffset < image.bytes.count { return begin(image) }
         self.push?.uncertain.insert(image.number)
         arrived()
         mark(image, digest: digest)

@@ -11,11 +11,7 @@ extension SMPConversation {
         if push.underWay != image.number {
             push.underWay = image.number
             push.wasOpened = false
-            (push.sentOffset, push.acknowledgedOffset) = (0, 0)
-            if push.furthestOffsets[image.number] == nil {
-                push.furthestOffsets[image.number] = 0
-                shared.transfer?.imageBytes += image.bytes.count
-            }
+            shared.ledger?.open(image: image.number, bytes: image.bytes.count)
             report(.phase(.transfer))
             if push.images.count > 1 { report(.note("image \(image.number), version \(image.version)")) }
         }
@@ -74,8 +70,8 @@ extension SMPConversation {
         guard let push, let image = push.images.first(where: { $0.number == number }) else { return }
         self.push?.toErase = nil
         self.push?.expectsEmptySlot = true
-        self.push?.sentOffset = 0
-        self.push?.acknowledgedOffset = 0
+        shared.ledger?.sentOffset = 0
+        shared.ledger?.acknowledgedOffset = 0
         begin(image)
     }
 
@@ -85,10 +81,12 @@ extension SMPConversation {
             return breakLink(
                 LinkError(.lost, "packets of \(longest) bytes are too short for an upload", remedy: .longerValues))
         }
-        let before = shared.transfer?.chunkSize ?? 0
+        let before = shared.ledger?.statistics.chunkSize ?? 0
         // The report shows the longest packet of all links. A later link may have a smaller MTU, so this does not reduce the value.
-        shared.transfer?.chunkSize = device.packetLimit.length(of: max(longest, before))
-        if !shared.link.preservesMessageBoundaries { shared.transfer?.mtu = shared.link.maximumValueLength + 3 }
+        shared.ledger?.statistics.chunkSize = device.packetLimit.length(of: max(longest, before))
+        if !shared.link.preservesMessageBoundaries {
+            shared.ledger?.statistics.mtu = shared.link.maximumValueLength + 3
+        }
         let delivery: SMPUpload.Delivery =
             longest > valueLength ? .fragmented : shared.link.preservesMessageBoundaries ? .lossy : .whole
         upload = SMPUpload(
@@ -113,12 +111,11 @@ extension SMPConversation {
         if upload.isComplete { return complete(upload) }
         while let chunk = upload.nextChunk() {
             upload.sent(chunk, sequence: send(.upload(chunk)), at: shared.now)
-            if push?.firstByteAt == nil { push?.firstByteAt = shared.now }
-            shared.transfer?.sentBytes += chunk.data.count
-            shared.budget?.sent(chunk.data.count)
+            shared.ledger?.sent(chunk.data.count, at: shared.now)
+            shared.ledger?.budget.sent(chunk.data.count)
         }
-        let furthest = max(sentOffset, upload.sentOffset)
-        push?.sentOffset = furthest
+        let furthest = max(shared.ledger?.sentOffset ?? 0, upload.sentOffset)
+        shared.ledger?.sentOffset = furthest
         self.upload = upload
     }
 
@@ -182,7 +179,7 @@ extension SMPConversation {
     private mutating func limitPackets(_ limit: SMPPacketLimit, of before: SMPUpload) {
         device.packetLimit = limit
         guard let bytes = limit.bytes, bytes != before.packetLimit.bytes else { return }
-        shared.transfer?.chunkSize = bytes
+        shared.ledger?.statistics.chunkSize = bytes
         report(
             .note(
                 "the device answers short packets, but no packet of \(before.oldestLength) bytes; the upload continues with packets of "
@@ -197,14 +194,13 @@ extension SMPConversation {
         // upload continues.
         if upload.isDraining, verdict == .agreed { return }
         let offset = upload.acknowledgedOffset
-        let reported = push?.acknowledgedOffset ?? 0
+        let reported = shared.ledger?.acknowledgedOffset ?? 0
         switch verdict {
         case .agreed: break
         case .rewound(let resent):
-            shared.budget?.rewound(losesBytes: offset < reported)
-            shared.transfer?.gaps += 1
-            shared.transfer?.resentBytes += resent
-            push?.sentOffset = offset
+            shared.ledger?.budget.rewound(losesBytes: offset < reported)
+            shared.ledger?.gap(resent: resent)
+            shared.ledger?.sentOffset = offset
             // Offset 0 usually means a restart: a server keeps the state of an upload in RAM, so a restart discards the whole upload.
             report(offset == 0 && reported > 0 ? .deviceReset(offset: offset) : .gap(offset: offset))
         case .stateLost: return requestImageList()
@@ -233,40 +229,33 @@ extension SMPConversation {
     ///
     /// If the offset is after the end of the first chunk, the device resumes an earlier upload of the same file.
     private mutating func opened(at offset: Int, of total: Int) {
-        guard var push else { return }
+        guard var push, var ledger = shared.ledger else { return }
         let isResumed = offset > SMPChunk.openingLength
         if let number = push.underWay {
             if !isResumed { push.uncertain.remove(number) }
-            if isResumed, offset > push.sentOffset { push.uncertain.insert(number) }
+            if isResumed, offset > ledger.sentOffset { push.uncertain.insert(number) }
         }
         if push.wasOpened {
-            shared.transfer?.resentBytes += max(0, push.sentOffset - offset)
-            if offset < push.acknowledgedOffset { report(.deviceReset(offset: offset)) }
-        } else if isResumed, shared.transfer?.resumedFrom == 0 {
-            shared.transfer?.resumedFrom = offset
+            ledger.statistics.resentBytes += max(0, ledger.sentOffset - offset)
+            if offset < ledger.acknowledgedOffset { report(.deviceReset(offset: offset)) }
+        } else if isResumed, ledger.statistics.resumedFrom == 0 {
+            ledger.statistics.resumedFrom = offset
         }
         if isResumed, push.expectsEmptySlot {
             report(.note("the device did not erase the partial upload; the upload continues at byte \(offset)"))
         }
         push.expectsEmptySlot = false
         if !push.wasOpened, !isResumed, push.options.resume == .expected { report(.nothingToResume) }
-        if isResumed, offset >= push.acknowledgedOffset { report(.resumed(offset: offset, total: total)) }
+        if isResumed, offset >= ledger.acknowledgedOffset { report(.resumed(offset: offset, total: total)) }
         push.wasOpened = true
-        (push.sentOffset, push.acknowledgedOffset) = (offset, min(push.acknowledgedOffset, offset))
-        self.push = push
+        (ledger.sentOffset, ledger.acknowledgedOffset) = (offset, min(ledger.acknowledgedOffset, offset))
+        (self.push, shared.ledger) = (push, ledger)
     }
 
     private mutating func advanced(to offset: Int, of total: Int) {
-        guard let push, offset != push.acknowledgedOffset else { return }
-        self.push?.acknowledgedOffset = offset
-        if offset > push.acknowledgedOffset { shared.budget?.acknowledged() }
-        let furthest = push.underWay.flatMap { push.furthestOffsets[$0] } ?? 0
-        if let number = push.underWay, offset > furthest {
-            self.push?.furthestOffsets[number] = offset
-            shared.budget?.advanced(by: offset - furthest)
-            progressed()
-        }
-        report(.transferred(offset: offset, total: total, sent: shared.transfer?.sentBytes ?? 0))
+        guard let ledger = shared.ledger, offset != ledger.acknowledgedOffset else { return }
+        if shared.ledger?.acknowledged(offset) == true { progressed() }
+        report(.transferred(offset: offset, total: total, sent: ledger.statistics.sentBytes))
     }
 
     /// Sends the image again from 0, because the bytes that the device received do not have the file's digest. A second mismatch fails the
@@ -293,7 +282,7 @@ extension SMPConversation {
     /// Records that the device has received the whole image. The device's last offset or image list shows this.
     mutating func arrived() {
         if let number = push?.underWay { push?.complete.insert(number) }
-        uploaded(since: push?.firstByteAt)
+        uploaded()
         progressed()
         report(.phase(.verify))
     }
@@ -304,7 +293,7 @@ extension SMPConversation {
     /// The list shows whether the device has the whole image, or has lost the image at a restart.
     private mutating func requestImageList() {
         // A rewind before this answer may have lowered the offset. But all bytes were sent, so a listed image needs no upload.
-        push?.sentOffset = upload?.bytes.count ?? 0
+        shared.ledger?.sentOffset = upload?.bytes.count ?? 0
         upload = nil
         push?.stateLosses += 1
         guard let push, push.stateLosses <= Self.mostStateLosses else {

@@ -93,6 +93,12 @@ package struct SMPConversation: Conversation {
     var marks = 0
     /// The first image list of the session; nil if no list has arrived.
     var first: SMPImageList?
+    /// The JSON names of the bundle's fields that could not be checked against the device.
+    var unchecked: [String] = []
+    /// The slot that the task `discard` erases or has erased. Nil if the task has requested no erase.
+    var erasedSlot: ErasedSlot?
+    /// The image numbers of the push whose running image the device does not list.
+    var unlistedImages: [Int] = []
 
     /// - Parameter namedBases: the ids of the bases that the user named. For the first of these bases, a note reports that SMP does not
     ///   use bases.
@@ -116,8 +122,6 @@ package struct SMPConversation: Conversation {
 
     /// A fixed time of 60 s, because SMP does not report the restart time. A bootloader can swap 1 MB in 60 s.
     package var restartTime: Duration { .seconds(60) }
-
-    package var sentOffset: Int { push?.sentOffset ?? 0 }
 
     package var deadline: Duration? {
         switch state {
@@ -180,6 +184,10 @@ package struct SMPConversation: Conversation {
         probe = nil
         upload = nil
         if restart == .asked { restart = .under(since: shared.now) }
+    }
+
+    package func amend(_ report: inout UpdateReport) {
+        (report.unchecked, report.erased, report.unlistedImages) = (unchecked, erasedSlot, unlistedImages)
     }
 
     /// Closes a link that cannot be used any more. The session then reconnects, as after a lost link.

@@ -134,7 +134,7 @@ extension SMPConversation {
             throw UpdateError(
                 .targetUnchecked, "SMP cannot check these fields of the bundle against the device: \(names)")
         }
-        shared.unchecked = unchecked
+        self.unchecked = unchecked
         report(.note("not checked against the device: \(names)"))
     }
 }

@@ -47,7 +47,7 @@ package struct MortalSession: UpdateLogic {
         }
         if let clockJump, clockJump.event == tally.events { ahead += clockJump.by }
         let actions = session.handle(event, at: now + ahead)
-        tally.sentOffset = session.conversation?.sentOffset ?? 0
+        tally.sentOffset = session.conversation?.shared.ledger?.sentOffset ?? 0
         for case .link(.send(let values, _)) in actions { tally.linkBytes += values.reduce(0) { $0 + $1.count - 2 } }
         observe(event, now, actions)
         return actions
