@@ -36,7 +36,7 @@ extension SMPConversation {
         restarts += 1
         shared.restartDeadline = shared.restartDeadline ?? shared.now + Self.longestReturn
         guard restarts > 1 else { return ask(.reset) }
-        ask(.reset, after: Self.pauseBeforeRepeat)
+        pause(Self.pauseBeforeRepeat, then: .ask(SMPExchange(.reset, busyEnd: shared.busyEnd)))
     }
 
     /// Handles the answer to the restart request, or the timeout of the restart request.
@@ -44,7 +44,7 @@ extension SMPConversation {
     /// - Parameter isAnswered: false after the timeout. The device may have restarted.
     mutating func restarted(isAnswered: Bool = true) {
         restart = .under(since: shared.now)
-        if case .restart = task, let list {
+        if case .restart = task, let list = link.list {
             guard isAnswered else {
                 return fail(UpdateError(.noAnswer, "no answer to the restart request; the device may have restarted"))
             }
@@ -54,7 +54,7 @@ extension SMPConversation {
     }
 
     /// Handles an image list of a device that has not restarted yet. Waits for the restart, or requests the restart again.
-    private mutating func awaitRestart() {
+    mutating func awaitRestart() {
         if case .under(let instant) = restart, shared.now >= instant + Self.earliestVerdict,
             restarts < Self.mostRestarts
         {
@@ -64,35 +64,6 @@ extension SMPConversation {
             return fail(UpdateError(.didNotReturn, "the device answers and does not restart"))
         }
         reconnect(.afterRestart(reportsPhase: false))
-    }
-
-    /// Handles an image list that arrives after a restart request or during a trial, and that shows that not all new images run.
-    ///
-    /// If an image is still marked for boot, the device has not restarted yet. If no image is marked for boot, the device has rolled back,
-    /// or its bootloader has refused the image.
-    mutating func checkRestart(_ plan: SMPPlan, _ list: SMPImageList) {
-        if plan.somePending { return awaitRestart() }
-        guard let image = plan.firstNotRunning else { return }
-        fail(
-            UpdateError(
-                .rolledBack,
-                comparison(image, list.running(image.number), digest: plan.digest(of: image))
-                    + ": its bootloader refused the image (wrong signing key or damaged bytes), or the trial ended"
-            ))
-    }
-
-    /// Returns a description of the difference between an image and the running image with the same image number. If a push has several
-    /// images, the description names the image number. If both images have the same version, it names their digests.
-    private func comparison(_ image: SMPImage, _ running: SMPImageList.Entry?, digest: [UInt8]?) -> String {
-        let subject = push.map { $0.images.count > 1 } == true ? "image \(image.number): " : ""
-        guard let running else { return "\(subject)the device has not installed version \(image.version)" }
-        guard image.hasVersion(running.version) else {
-            return "\(subject)the device runs version \(running.version), not \(image.version)"
-        }
-        func name(_ digest: [UInt8]?) -> String { digest.map { Hex.encode(Array($0.prefix(8))) + "…" } ?? "unknown" }
-        return
-            "\(subject)the device runs another image of version \(running.version), with the digest \(name(running.digest)), not "
-            + name(digest)
     }
 
     /// Requests that the device marks or confirms an image.
@@ -130,6 +101,38 @@ extension SMPConversation {
         guard push.hasActed else { return finish(.alreadyRunning, describe(list)) }
         report(.confirmed(version: list.running(0)?.version ?? ""))
         finish(.confirmed, describe(list))
+    }
+
+    // MARK: A restarted device with a new address
+
+    /// True in a push with a trial.
+    ///
+    /// The digest of the running image identifies the device, but only while the image is on trial: another device of the same product can
+    /// have the same image confirmed since an earlier update. So after an update without a trial, the device is not recognized.
+    package var recognizesCandidates: Bool {
+        guard let push, case .under = restart else { return false }
+        return push.options.ending == .confirm || push.options.ending == .trial
+    }
+
+    /// Accepts or rejects the candidate of the link by its image list.
+    ///
+    /// - Returns: true if the candidate is the device, or if the link is not to a candidate.
+    mutating func isDevice(_ list: SMPImageList) -> Bool {
+        guard shared.isCandidate else { return true }
+        guard let push, SMPPlan(push: push, list: list, wasRestarted: true).runOnTrial,
+            push.images.contains(where: { list.running($0.number)?.confirmed == false })
+        else {
+            reject(Self.difference(of: list.running(0)))
+            return false
+        }
+        acceptCandidate()
+        return true
+    }
+
+    private static func difference(of running: SMPImageList.Entry?) -> String {
+        guard let running else { return "does not list its running image" }
+        guard running.confirmed == false else { return "runs version \(running.version), which is not on trial" }
+        return "has another image on trial, version \(running.version)"
     }
 
     // MARK: UpdateTask.confirm and UpdateTask.discard
@@ -201,15 +204,15 @@ extension SMPConversation {
     ///
     /// In this case the error is 1 (unknown error), and the device's image list has no image in the slot.
     func isEmptySlot(_ error: SMPError) -> Bool {
-        (list?.others(0).isEmpty ?? true) && [SMPError.image(1), SMPError(code: 1)].contains(error)
+        (link.list?.others(0).isEmpty ?? true) && [SMPError.image(1), SMPError(code: 1)].contains(error)
     }
 
     /// Handles the answer to an erase.
     ///
     /// - Parameter wasEmpty: true if the device refused the erase because the slot is empty.
     mutating func erased(wasEmpty: Bool = false) {
-        if let number = push?.toErase { return begin(afterErasing: number) }
-        guard let list else { return }
+        if let image = push?.toErase { return begin(afterErasing: image) }
+        guard let list = link.list else { return }
         // If `held` is not nil, the slot contained an image before the first erase request. A refusal then means that an earlier erase
         // request has erased the slot, and that the answer to the earlier request was lost.
         if erasedSlot?.held == nil { erasedSlot?.wasEmpty = wasEmpty }

@@ -16,6 +16,8 @@ struct SMPDevice {
     /// One connection event of Bluetooth LE carries about this number of packets.
     private static let mostRoom = 6
 
+    /// The SMP version of the requests.
+    private(set) var version = SMPFrame.Version.second
     /// The device's buffers; nil if the device does not report them.
     var parameters: SMPParameters?
     /// The mode of the bootloader; nil if the device does not report it.
@@ -40,6 +42,8 @@ struct SMPDevice {
     var room = 1
     /// The number of packets in the last test that determines `room`.
     var triedRoom = 1
+    /// The number of packets in this test whose texts the device sent back.
+    var echoes = 0
     /// The window of the last upload; nil if no answer to a chunk has arrived. The next upload starts with this window.
     var window: SMPWindow?
     /// The limit of the length of an upload's packets.
@@ -64,10 +68,22 @@ struct SMPDevice {
         framingOverhead = link.framingOverhead
     }
 
+    /// Changes to SMP version 1 if the answer shows that the device does not support version 2.
+    ///
+    /// A device without version 2 answers in version 1, or refuses the request with the error `versionTooNew`.
+    ///
+    /// - Returns: true if the device refused the request with `versionTooNew`. The caller must then send the request again.
+    mutating func fallsBack(_ answer: SMPAnswer, _ frame: SMPFrame) -> Bool {
+        guard version == .second else { return false }
+        let isRefused = answer == .bad(.versionTooNew)
+        version = isRefused ? .first : frame.version
+        return isRefused
+    }
+
     /// Returns the maximum length in bytes of a packet to the device.
     ///
-    /// If the device reassembles packets, only the size of its buffer limits the length. The link's framing uses a part of the buffer. If the device does not reassemble packets, or if
-    /// this is unknown, a packet must also fit in one value.
+    /// If the device reassembles packets, only the size of its buffer limits the length. The link's framing uses a part of the buffer. If
+    /// the device does not reassemble packets, or if this is unknown, a packet must also fit in one value.
     ///
     /// - Parameter valueLength: the maximum length in bytes of a value that the host can send on this link.
     func longestFrame(valueLength: Int) -> Int {
@@ -131,6 +147,4 @@ enum SMPProbe: Equatable {
         /// No answer arrived in time.
         case silence
     }
-
-    var isOfRoom: Bool { self != .reassembly }
 }

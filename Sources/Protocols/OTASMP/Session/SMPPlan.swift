@@ -1,7 +1,8 @@
+import OTAFirmware
 import OTAUpdate
 
-/// Determines the next step of a push from the device's image list, and from what this session has already done (``Memory``). A push of a
-/// new session begins with an empty memory, so it can continue after any interruption.
+/// Determines the next step of a push from the device's image list, and from what this session has already done (``SMPPush``). A push of a
+/// new session begins without this history, so it can continue after any interruption.
 struct SMPPlan {
     /// The next step of a push.
     enum Step {
@@ -20,8 +21,25 @@ struct SMPPlan {
         case leaveHeld
         /// End the push, because nothing is left to do.
         case finish
-        /// Fail with this error, because another update is in progress on the device.
+        /// Wait for the requested restart, or request it again.
+        case awaitRestart
+        /// Fail with this error, because the update has failed, or because another update is in progress on the device.
         case blocked(UpdateError)
+
+        /// True if the device must still boot the image: it does not run it, neither on trial nor confirmed.
+        var needsBoot: Bool {
+            switch self {
+            case .upload, .mark, .restart, .awaitRestart, .leaveHeld: true
+            case .confirm, .leaveOnTrial, .finish, .blocked: false
+            }
+        }
+        /// True if the step changes the device.
+        var changesDevice: Bool {
+            switch self {
+            case .upload, .mark, .restart, .confirm: true
+            case .leaveOnTrial, .leaveHeld, .finish, .awaitRestart, .blocked: false
+            }
+        }
     }
     /// The state of an image on the device.
     enum ImageState {
@@ -42,21 +60,30 @@ struct SMPPlan {
         /// the device has this image, so it is sent again.
         case unproven
     }
-    /// The facts of this session that the image list does not show. The sets contain image numbers.
-    struct Memory {
-        /// The images that the device has received completely.
-        var received: Set<Int> = []
-        /// The images that an image list of this session showed as marked for boot.
-        var marked: Set<Int> = []
-    }
 
-    let images: [SMPImage]
-    let options: UpdateOptions
+    let push: SMPPush
     let list: SMPImageList
-    let memory: Memory
+    /// True after a restart request of this session.
+    let wasRestarted: Bool
+
+    private var images: [SMPImage] { push.images }
+    private var options: UpdateOptions { push.options }
 
     /// The next step of the push.
     var step: Step {
+        // After a restart and during a trial, all images run. If not, the restart is still to come, or the update has failed.
+        if wasRestarted || push.sawTrial, let image = firstNotRunning {
+            return somePending ? .awaitRestart : .blocked(rolledBack(image))
+        }
+        let step = nextStep
+        if options.onlyConfirms, step.needsBoot {
+            return .blocked(UpdateError(.notInTrial, "the device does not run the image on trial"))
+        }
+        return step
+    }
+
+    /// The next step before a restart, or of an update that runs.
+    private var nextStep: Step {
         let states = images.map { ($0, state(of: $0)) }
         func first(_ state: ImageState) -> SMPImage? { states.first { $0.1 == state }?.0 }
         if let absent = first(.absent) { return blocker.map { .blocked($0) } ?? .upload(absent) }
@@ -87,14 +114,14 @@ struct SMPPlan {
 
     /// The first image that does not run; nil if all images run, confirmed or on trial. An image that the device never lists counts as
     /// running.
-    var firstNotRunning: SMPImage? {
+    private var firstNotRunning: SMPImage? {
         images.first { ![.onTrial, .running, .unlisted, .unproven].contains(state(of: $0)) }
     }
     var allRun: Bool { firstNotRunning == nil }
     /// True if all images run, and at least one is on trial.
     var runOnTrial: Bool { allRun && images.contains { state(of: $0) == .onTrial } }
     /// True if at least one image is marked for the next boot and does not run yet.
-    var somePending: Bool { !pending.isEmpty }
+    private var somePending: Bool { !pending.isEmpty }
     /// The images that are marked for the next boot and do not run yet.
     var pending: [SMPImage] { images.filter { state(of: $0) == .pending } }
     /// The images of the push whose running image the device does not list.
@@ -123,7 +150,7 @@ struct SMPPlan {
     /// This is the list of MCUboot's serial recovery without `MCUBOOT_SERIAL_IMG_GRP_HASH`. It has only images that the bootloader has
     /// validated (`boot_serial.c`), so the version is enough to recognize the received image.
     private func isListedByVersion(_ image: SMPImage, _ others: [SMPImageList.Entry]) -> Bool {
-        memory.received.contains(image.number) && list.entries.allSatisfy { $0.digest == nil }
+        push[image].isComplete && list.entries.allSatisfy { $0.digest == nil }
             && others.contains { image.hasVersion($0.version) }
     }
 
@@ -137,7 +164,7 @@ struct SMPPlan {
         guard !list.entries.contains(where: { $0.image == image.number }),
             list.entries.contains(where: { $0.active == true })
         else { return .absent }
-        if memory.marked.contains(image.number) { return .unlisted }
+        if push[image].wasMarked { return .unlisted }
         let others = images.filter { other in list.entries.contains { $0.image == other.number } }
         guard options.resume != .never, image.number > 0, others.contains(where: { $0.number == 0 }),
             others.allSatisfy({ [.onTrial, .running].contains(listedState(of: $0)) })
@@ -147,7 +174,31 @@ struct SMPPlan {
 
     /// Returns the digest that identifies an image in the device's image list while the image does not run; nil if the image has no digest
     /// of the right length.
-    func digest(of image: SMPImage) -> [UInt8]? { image.digest(ofLength: list.digestLength(image.number)) }
+    private func digest(of image: SMPImage) -> [UInt8]? { image.digest(ofLength: list.digestLength(image.number)) }
+
+    /// Returns the error for an image of the push that does not run after its restart, or that ran and does not run any more.
+    ///
+    /// No image is marked for boot. So the device has rolled back, or its bootloader has refused the image.
+    private func rolledBack(_ image: SMPImage) -> UpdateError {
+        UpdateError(
+            .rolledBack,
+            difference(of: image, from: list.running(image.number))
+                + ": its bootloader refused the image (wrong signing key or damaged bytes), or the trial ended")
+    }
+
+    /// Returns a description of the difference between an image and the running image with the same image number. If a push has several
+    /// images, the description names the image number. If both images have the same version, it names their digests.
+    private func difference(of image: SMPImage, from running: SMPImageList.Entry?) -> String {
+        let subject = images.count > 1 ? "image \(image.number): " : ""
+        guard let running else { return "\(subject)the device has not installed version \(image.version)" }
+        guard image.hasVersion(running.version) else {
+            return "\(subject)the device runs version \(running.version), not \(image.version)"
+        }
+        func name(_ digest: [UInt8]?) -> String { digest.map { Hex.encode(Array($0.prefix(8))) + "…" } ?? "unknown" }
+        return
+            "\(subject)the device runs another image of version \(running.version), with the digest \(name(running.digest)), not "
+            + name(digest(of: image))
+    }
 
     /// Returns the error for another image that is marked for the next boot.
     ///

@@ -89,56 +89,6 @@ struct SMPTarget {
     }
 }
 
-extension SMPConversation {
-    /// Compares the fields of each bundle with the device, once in a session, before the first change on the device.
-    ///
-    /// - Returns: true if the push may continue; false if the conversation first requests the board's name, or if the session has failed.
-    mutating func isForTarget(_ plan: SMPPlan, _ list: SMPImageList) -> Bool {
-        guard let push, !push.isTargetChecked else { return true }
-        let bundled = push.images.compactMap { image in image.verified.manifest.map { (image, $0) } }
-        guard !bundled.isEmpty else { return true }
-        guard device.wasAskedForBoard else {
-            ask(.system(format: "i"))
-            return false
-        }
-        do throws(UpdateError) {
-            for (image, manifest) in bundled {
-                try check(image, manifest, plan, list)
-            }
-        } catch {
-            fail(error)
-            return false
-        }
-        self.push?.isTargetChecked = true
-        return true
-    }
-
-    private mutating func check(
-        _ image: SMPImage, _ manifest: Manifest, _ plan: SMPPlan, _ list: SMPImageList
-    ) throws(UpdateError) {
-        // If the bundle's image already runs, the other slot has the image that ran before.
-        let isRunning = [.onTrial, .running].contains(plan.state(of: image))
-        let previous = isRunning ? list.others(image.number).first : list.running(image.number)
-        let target = SMPTarget(
-            manifest: manifest, image: image.verified.image, board: device.hardware,
-            previousVersion: previous?.version)
-        // If the device already runs the image, the push changes nothing. Only a wrong product is then an error.
-        if case .finish = plan.step {
-            _ = try target.checkProduct()
-            return
-        }
-        let unchecked = try target.uncheckedFields()
-        if unchecked.isEmpty { return }
-        let names = unchecked.joined(separator: ", ")
-        guard push?.options.acceptsUncheckedTarget == true else {
-            throw UpdateError(
-                .targetUnchecked, "SMP cannot check these fields of the bundle against the device: \(names)")
-        }
-        self.unchecked = unchecked
-        report(.note("not checked against the device: \(names)"))
-    }
-}
-
 /// An MCUboot version, as a device reports it: `1.2.3`, or `1.2.3.4` with a build number.
 struct SMPVersion: Comparable {
     /// The major, minor, revision and build numbers.

@@ -116,8 +116,11 @@ package struct SMPUpload {
     /// The length in bytes of the packet of the oldest chunk in flight; 0 if no chunk is in flight.
     package var oldestLength: Int { inFlight.first?.length ?? 0 }
 
-    /// Returns whether a chunk in flight has this sequence number.
-    package func awaits(_ sequence: UInt8) -> Bool { inFlight.contains { $0.sequence == sequence } }
+    /// Returns whether a packet is the answer to a chunk in flight.
+    func isAnswered(by frame: SMPFrame) -> Bool {
+        frame.group == SMPRequest.imageGroup && frame.command == 1
+            && inFlight.contains { $0.sequence == frame.sequence }
+    }
 
     /// Returns the chunk to send next; nil if the host must not send a chunk now.
     ///
