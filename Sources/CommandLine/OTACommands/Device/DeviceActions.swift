@@ -23,8 +23,7 @@ struct Confirm: DeviceCommand {
     var invocation: Invocation { Invocation(command: Self.name, target) }
 
     func answer(_ console: Console) async throws -> DeviceAnswer {
-        let outcome = try await Wiring(console: console, invocation: invocation)
-            .perform(.confirm, on: target)
+        let outcome = try await console.perform(.confirm, on: target)
         return DeviceAnswer(outcome) { "\($0) runs \($1.version), confirmed." }
     }
 }
@@ -57,8 +56,7 @@ struct Discard: DeviceCommand {
     var invocation: Invocation { Invocation(command: Self.name, target) }
 
     func answer(_ console: Console) async throws -> DeviceAnswer {
-        let outcome = try await Wiring(console: console, invocation: invocation)
-            .perform(.discard(erasesImage: erase), on: target)
+        let outcome = try await console.perform(.discard(erasesImage: erase), on: target)
         return DeviceAnswer(outcome) { title, device in
             let what =
                 device.previousVersion.map { "rolled back from \($0)" } ?? outcome.report.erased.map {
@@ -105,8 +103,7 @@ struct Restart: DeviceCommand {
     var invocation: Invocation { Invocation(command: Self.name, target) }
 
     func answer(_ console: Console) async throws -> DeviceAnswer {
-        let outcome = try await Wiring(console: console, invocation: invocation)
-            .perform(.restart, on: target)
+        let outcome = try await console.perform(.restart, on: target)
         return DeviceAnswer(outcome) { title, _ in "\(title) has accepted the request and restarts." }
     }
 }
@@ -134,8 +131,7 @@ struct Identify: DeviceCommand {
     var invocation: Invocation { Invocation(command: Self.name, target) }
 
     func answer(_ console: Console) async throws -> DeviceAnswer {
-        let outcome = try await Wiring(console: console, invocation: invocation)
-            .perform(.identify(seconds: seconds), on: target)
+        let outcome = try await console.perform(.identify(seconds: seconds), on: target)
         let what = seconds == 0 ? "stopped blinking" : "blinks for \(seconds) s"
         return DeviceAnswer(outcome) { title, _ in "\(title) \(what)." }
     }

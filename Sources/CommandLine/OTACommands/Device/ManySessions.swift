@@ -1,5 +1,4 @@
 import BlueZ
-import Glibc
 import OTAClient
 import OTALinks
 import OTASigning
@@ -13,16 +12,10 @@ struct ManySessions {
     /// Returns the meaning of a result for the order of the other devices.
     let end: @Sendable (Result<UpdateResult, any Error>) -> PushQueue.End
     let console: Console
-    /// The user's arguments. `Invocation.options` also contains the options that select the devices.
-    let invocation: Invocation
     /// Returns the user's arguments for the command with one of the devices.
     let single: @Sendable (Device) -> Invocation
-    /// Returns the time since the start of the command. `--timeout` limits the whole command.
-    let usedTime: @Sendable () -> Duration
-    /// The trusted keys of a virtual device that a push creates; nil: the task creates no device.
-    var trust: TrustStore?
-    /// The possible running images of the devices, as bases of deltas; nil: the task sends no delta.
-    var bases: BaseImages?
+    /// The options of the task, such as the bases of deltas. `run(_:summary:)` sets the options that all commands have.
+    let options: Updater.Options
 
     /// A device of the command.
     struct Device: Sendable {
@@ -67,7 +60,7 @@ struct ManySessions {
         let client = SharedBlueZClient(logger: console.logger, links: links)
         let locks = given.contains(where: \.address.isBluetooth) ? try await lockAdapters(client) : []
         let devices = try await assigned(given, usual: locks.first?.adapter)
-        var shared = Updater.Options()
+        var shared = options
         shared.updateProtocol = targets.session.updateProtocol.forced
         // Several devices cannot prompt on one terminal at the same time. So without `--passkey`, a pairing that needs a passkey is
         // refused.
@@ -77,19 +70,13 @@ struct ManySessions {
         shared.links = links
         shared.bluetooth = client
         shared.holdsAdapter = !locks.isEmpty
-        shared.keysOfNewDevice = trust
-        shared.bases = bases
         shared.timeLimit = targets.session.timeout?.duration
-        shared.usedTime = usedTime
 
         let consoles = devices.map { console.of($0.address.text) }
         let outcomes = await run(devices, shared, consoles, summary)
         withExtendedLifetime(locks) {}
         return zip(zip(devices, consoles), outcomes).map { outcome($0.0, $0.1, $1) }
     }
-
-    /// The exit status after a signal; nil: no signal.
-    static var interruption: ExitStatus? { Interrupts.signal.map { $0 == SIGTERM ? .terminated : .interrupted } }
 
     /// Locks the adapters of the command line. If the command line names no adapter, locks the first powered adapter. Omits an adapter that
     /// does not exist.
@@ -115,7 +102,7 @@ struct ManySessions {
         }
         var search = DeviceSearch()
         (search.duration, search.reads) = (Self.assignmentTime, false)
-        let found = try await Wiring(console: console, invocation: invocation).scan(search, over: targets.adapter)
+        let found = try await console.scan(search, over: targets.adapter)
         var plan = AdapterPlan(targets.adapter)
         for index in open {
             let heard = found.first(where: devices[index].address.matches)
@@ -144,10 +131,10 @@ struct ManySessions {
         let entries = devices.map { device in
             PushQueue.Entry(lane: PushQueue.Lane(of: device.address, adapter: device.adapter), rssi: device.rssi)
         }
-        return await Interrupts.during(onFirst: Wiring(console: console, invocation: invocation).stopping) { stops in
+        return await Interrupts.during(onFirst: console.stopping) { stops in
             await pool.run(
                 PushQueue(entries, policy), count: devices.count, interrupts: stops, clock: ContinuousClock(),
-                limit: shared.timeLimit.map { max($0 - usedTime(), .zero) }
+                limit: shared.timeLimit.map { max($0 - shared.usedTime(), .zero) }
             ) { event in
                 switch event {
                 case .started: break
@@ -180,11 +167,7 @@ struct ManySessions {
         var seconds: Double?
         if case .ended(let ended, let duration) = outcome {
             seconds = duration.seconds
-            result = ended.mapError { error in
-                var failure = Failure(error, in: single(device))
-                if failure.exit == .interrupted, Interrupts.signal == SIGTERM { failure.exit = .terminated }
-                return failure
-            }
+            result = ended.mapError { Failure($0, in: single(device)) }
         }
         return Outcome(
             device: device,

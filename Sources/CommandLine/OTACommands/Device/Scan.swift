@@ -57,8 +57,7 @@ struct Scan: Command {
         search.name = name
         search.protocols = all ? [] : updateProtocol.map { [$0] } ?? search.protocols
         search.reads = !noRead
-        let devices = try await Wiring(console: console, invocation: invocation)
-            .scan(search, over: radio.adapter.map { [$0] } ?? [])
+        let devices = try await console.scan(search, over: radio.adapter.map { [$0] } ?? [])
         return ScanAnswer(devices: devices, isForAll: all)
     }
 }

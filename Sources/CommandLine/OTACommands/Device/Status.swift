@@ -46,25 +46,24 @@ struct Status: DeviceCommand {
     func validate() throws { try targets.check(finder: all ? "--all" : nil) }
 
     func answer(_ console: Console) async throws -> StatusResult {
-        let begun = ContinuousClock.now
         guard areMany else {
-            let outcome = try await Wiring(console: console, invocation: invocation).perform(.status, on: target)
+            let outcome = try await console.perform(.status, on: target)
             return .one(StatusAnswer(outcome, target))
         }
         try DeviceLock.prepareFolder()
+        var client = Updater.Options()
+        client.usedTime = { [begun = ContinuousClock.now] in begun.duration(to: .now) }
         let sessions = ManySessions(
             task: .status, targets: targets, policy: PushQueue.Policy(),
             end: { result in
                 if case .success(let result) = result { PushQueue.End(.success(result)) } else { .failed }
             },
-            console: console, invocation: invocation,
-            single: { Invocation(command: Self.name, targets.options(for: $0)) },
-            usedTime: { begun.duration(to: .now) })
+            console: console, single: { Invocation(command: Self.name, targets.options(for: $0)) }, options: client)
         let outcomes = try await sessions.run(devices(console)) { result, device in
             let answer = StatusAnswer(result, targets.options(for: device))
             return "\(answer.device.version), \(answer.state)"
         }
-        return .many(ManyStatusAnswer(outcomes, targets, invocation, interrupted: ManySessions.interruption))
+        return .many(ManyStatusAnswer(outcomes, targets, invocation, interrupted: Interrupts.exitStatus))
     }
 
     /// Returns the devices of the command line, or the devices in range.
@@ -73,7 +72,7 @@ struct Status: DeviceCommand {
         var search = DeviceSearch()
         search.reads = false
         search.protocols = targets.session.updateProtocol.forced.map { [$0] } ?? search.protocols
-        return try await Wiring(console: console, invocation: invocation).scan(search, over: targets.adapter)
+        return try await console.scan(search, over: targets.adapter)
             .assigned(to: targets.adapter).map { try .init($0) }
     }
 }

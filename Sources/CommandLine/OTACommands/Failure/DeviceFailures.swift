@@ -121,7 +121,7 @@ extension Failure {
         case .didNotReturn:
             let moved = invocation.isBluetooth ? "; if it may have a new address, find it: otaflash scan" : ""
             return (.linkLost, "when the device is back, show the running version: \(status)\(moved)")
-        case .interrupted: return (.interrupted, "\(repeats): \(resumed)")
+        case .interrupted: return (Interrupts.exitStatus ?? .interrupted, "\(repeats): \(resumed)")
         case .notPermitted:
             guard invocation.options.contains(PushFlag.dryRun.argument) else { return (.refused, pairingAdvice(again)) }
             return (.refused, "the device demands pairing, and a dry run does not pair; pair with it first: \(status)")

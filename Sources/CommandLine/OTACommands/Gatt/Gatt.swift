@@ -53,7 +53,7 @@ extension GattCommand {
         let client = try await BlueZClient.open(logger: console.logger, links: links)
         let answer: Answer
         do {
-            answer = try await Wiring(console: console, invocation: invocation).untilSignalled {
+            answer = try await console.untilSignalled {
                 try await client.withConnection(request, pairing: pairing) { connection in
                     let bonds = BondFiles()
                     try await connection.secure(requirement, bonds)

@@ -121,10 +121,8 @@ struct Push: DeviceCommand {
         }
         let invocation = invocation(for: update, store)
         do {
-            let outcome = try await Wiring(console: console, invocation: invocation)
-                .perform(
-                    .push(update, updateOptions), on: target, trust: store, bases: bases(console, usedTime),
-                    usedTime: usedTime)
+            let outcome = try await console.perform(
+                .push(update, updateOptions), on: target, client(store, console, usedTime))
             return .one(PushAnswer(update, outcome, invocation, isUpload: flags.contains(.uploadOnly)))
         } catch let error as UpdateError {
             throw Failure(error, in: invocation)
@@ -143,8 +141,8 @@ struct Push: DeviceCommand {
             return .many(ManyPushAnswer(update, [], seconds: 0, invocation, retry: nil, interrupted: nil))
         }
         let push = try ManyPush(
-            update: update, options: updateOptions, targets: targets, trust: store, bases: bases(console, usedTime),
-            usedTime: usedTime, console: console, invocation: invocation, retry: retry
+            update: update, options: updateOptions, targets: targets, client: client(store, console, usedTime),
+            console: console, invocation: invocation, retry: retry
         ) { device in
             var single = self
             single.targets.devices.device = [device.address.text]
@@ -218,13 +216,17 @@ struct Push: DeviceCommand {
             isDryRun: flags.contains(.dryRun), isPlain: flags.contains(.plain))
     }
 
-    /// Returns the files that can contain the running image of the device: the files of `--base` or of the default paths. They can be the
-    /// bases of deltas. Returns nil with `--plain`.
+    /// Returns the options of this push. Without `--plain`, they contain the possible running images of the device, as bases of deltas: the
+    /// files of `--base` or of the default paths.
     ///
     /// - Parameter usedTime: returns the time since the start of the command.
     /// - Throws: `timedOut` if the time of `--timeout` has passed.
-    private func bases(_ console: Console, _ usedTime: @escaping () -> Duration) throws(UpdateError) -> BaseImages? {
-        guard !flags.contains(.plain) else { return nil }
+    private func client(
+        _ store: TrustStore, _ console: Console, _ usedTime: @escaping @Sendable () -> Duration
+    ) throws(UpdateError) -> Updater.Options {
+        var client = Updater.Options()
+        (client.keysOfNewDevice, client.usedTime) = (store, usedTime)
+        guard !flags.contains(.plain) else { return client }
         let paths = base.isEmpty ? BaseImages.defaultPaths : base.map { FilePath($0) }
         let isLate = { limit.map { usedTime() >= $0 } ?? false }
         let bases = BaseImages(
@@ -234,7 +236,8 @@ struct Push: DeviceCommand {
                 .timedOut, "the search for bases was not finished after \(limit.components.seconds) s")
         }
         console.debug("bases: \(bases.images.count); from \(paths.map(\.string).joined(separator: ", "))")
-        return bases
+        client.bases = bases
+        return client
     }
 
     private func warn(of update: VerifiedUpdate, _ console: Console) {

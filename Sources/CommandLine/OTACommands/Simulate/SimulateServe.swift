@@ -59,7 +59,7 @@ struct SimulateServe: Command {
 
     func answer(_ console: Console) async throws -> VirtualDevicesAnswer {
         let name = name.text
-        try await Wiring(console: console, invocation: invocation).serve(name, over: transport)
+        try await console.serve(name, over: transport)
         let device = try VirtualDevices().store.summary(of: name)
         return VirtualDevicesAnswer(
             devices: [.init(device)],
@@ -121,7 +121,7 @@ private enum ServedTransport: Sendable {
     }
 }
 
-extension Wiring {
+extension Console {
     /// Serves a virtual device over a transport until a signal arrives, or until the transport or the device fails. The flash of the device
     /// keeps its state between commands.
     fileprivate func serve(_ name: String, over transport: ServedTransport) async throws {
@@ -130,8 +130,7 @@ extension Wiring {
         defer { withExtendedLifetime(lock) {} }
         let device = try open(name, folder.store, for: transport)
         defer { device.suspend() }
-        let console = console
-        let served = ServedDevice(device) { console.note("sim:\(name): \($0)") }
+        let served = ServedDevice(device) { note("sim:\(name): \($0)") }
         try await Interrupts.during(onFirst: stopping) { stops in
             switch transport {
             case .bluetooth(let adapter): try await serve(served, name, over: adapter, until: stops)
@@ -176,7 +175,7 @@ extension Wiring {
         let services = served.device.services(.none)
         let title = try VirtualDevices().store.updateProtocol(of: name).title
         try await client.withPeripheral(over: adapter, offering: services) { peripheral in
-            console.note(
+            note(
                 "sim:\(name) (\(title)) advertises as “\(name)” over \(peripheral.adapterName)")
             let advertisement = Advertisement(serviceUUIDs: [services[0].uuid], localName: name)
             try await withThrowingTaskGroup(of: Void.self) { group in
@@ -202,7 +201,7 @@ extension Wiring {
                     ? "use an address of this machine: ip address; or only a port: --udp 1337"
                     : "find the program that uses the port: ss -lup; or use another port")
         }
-        console.note("sim:\(name) (SMP) is at udp:\(UDPAddress(host: address.host, port: listener.port))")
+        note("sim:\(name) (SMP) is at udp:\(UDPAddress(host: address.host, port: listener.port))")
         await untilStopped(stops, served) { await served.serve(listener) }
         await listener.close()
     }
@@ -218,7 +217,7 @@ extension Wiring {
             )
         }
         let address = SerialAddress(path: terminal.path, framing: framing == .console ? nil : framing)
-        console.note("sim:\(name) (SMP) is at serial:\(address)")
+        note("sim:\(name) (SMP) is at serial:\(address)")
         await untilStopped(stops, served) { await served.serve(terminal.device) }
         await terminal.device.close()
     }

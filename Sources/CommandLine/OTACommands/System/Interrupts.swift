@@ -35,6 +35,9 @@ package enum Interrupts {
         return signal == 0 ? nil : signal
     }
 
+    /// The exit status after the first signal; nil if no signal was received.
+    static var exitStatus: ExitStatus? { signal.map { $0 == SIGTERM ? .terminated : .interrupted } }
+
     /// Runs `body`. At the first signal, `body` must return. Only one call at a time is allowed.
     ///
     /// - Parameters:

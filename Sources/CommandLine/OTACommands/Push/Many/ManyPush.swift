@@ -7,11 +7,8 @@ struct ManyPush {
     let update: VerifiedUpdate
     let options: UpdateOptions
     let targets: PushTargets
-    let trust: TrustStore
-    /// The possible running images of the devices, as bases of deltas; nil with `--plain`.
-    let bases: BaseImages?
-    /// Returns the time since the start of the command. `--timeout` limits the whole command.
-    let usedTime: @Sendable () -> Duration
+    /// The options that no target determines, such as the bases of deltas.
+    let client: Updater.Options
     let console: Console
     /// The user's arguments. `Invocation.options` also contains the options that select the devices.
     let invocation: Invocation
@@ -32,11 +29,11 @@ struct ManyPush {
         policy.keepsGoing = targets.order.keepGoing
         let sessions = ManySessions(
             task: .push(update, options), targets: targets.devices, policy: policy, end: { PushQueue.End($0) },
-            console: console, invocation: invocation, single: single, usedTime: usedTime, trust: trust, bases: bases)
+            console: console, single: single, options: client)
         let outcomes = try await sessions.run(given) { answer($0, $1).end }
         return ManyPushAnswer(
             update, outcomes.map(entry), seconds: begun.duration(to: .now).seconds, invocation, retry: retry,
-            interrupted: ManySessions.interruption)
+            interrupted: Interrupts.exitStatus)
     }
 
     private func answer(_ result: UpdateResult, _ device: ManySessions.Device) -> PushAnswer {

@@ -26,8 +26,8 @@ struct PushSelection {
     /// - Throws: `no-device-matches` if no device matches; `usage` for an MCUboot image without `--product`; the errors of the scan.
     func find(for update: VerifiedUpdate) async throws -> [ScannedDevice] {
         let product = try product(of: update)
-        let found = try await Wiring(console: console, invocation: invocation)
-            .scan(selection.search(targets.devices.session.updateProtocol.forced), over: targets.devices.adapter)
+        let found = try await console.scan(
+            selection.search(targets.devices.session.updateProtocol.forced), over: targets.devices.adapter)
         let selected = selection.selected(found, product: product)
         guard !selected.isEmpty else {
             let others = found.count == 1 ? "1 other device was" : "\(found.count) other devices were"
@@ -47,7 +47,7 @@ struct PushSelection {
         let table = ScannedDevice.table(devices).lines(fitting: StandardStream.error.columns)
         console.write(table.map { .line($0) })
         let number = devices.count == 1 ? "this device" : "these \(devices.count) devices"
-        let answer = try await Wiring(console: console, invocation: invocation).untilSignalled {
+        let answer = try await console.untilSignalled {
             await TerminalQuestion.ask("Update \(number)? [y/N] ") ?? ""
         }
         guard ["y", "yes"].contains(answer.lowercased()) else {
