@@ -66,9 +66,9 @@ struct StoredDevices: Sendable {
     }
 
     /// Returns the number of devices in each state for a rollout.
-    func tally(of rollout: Rollout, in list: EnrolledDevices, stage current: Int) -> Tally {
+    func totals(of rollout: Rollout, in list: EnrolledDevices, stage current: Int) -> DeviceTotals {
         let damaged = refused.compactMap { DeviceID($0.description) }
-        return Tally(records, damaged: damaged, of: rollout, in: list, stage: current)
+        return DeviceTotals(records, damaged: damaged, of: rollout, in: list, stage: current)
     }
 
     /// Returns the number of devices that a started stage admits, but whose last job is from a newer rollout. They are in no count of the

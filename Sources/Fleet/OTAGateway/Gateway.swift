@@ -176,7 +176,7 @@ enum GatewayMessage: Sendable {
     case readBack(DeviceID, Result<StoredRecord?, StoreError>)
     case step(DeviceID, PushStep)
     case pushed(DeviceID, PushEnd)
-    case bundle(Verified<FleetRelease>, Result<VerifiedBundle, BundleShelf.Failure>)
+    case bundle(Verified<FleetRelease>, Result<VerifiedBundle, BundleCache.Failure>)
     case enrolment(SHA256Digest, Result<EnrolledDevices, any Error>)
     case saved((any Error)?)
     case appended(FleetEvent, StoreError?)

@@ -11,18 +11,18 @@ extension GatewayLoop {
         _ device: DeviceID, _ group: inout DiscardingTaskGroup,
         _ event: (inout DeviceMachine, Moment) -> [DeviceMachine.Action]
     ) {
-        guard var unit = units[device] else { return }
-        let wasBusy = unit.machine.isBusy
-        let actions = event(&unit.machine, moment)
-        busyCount += (unit.machine.isBusy ? 1 : 0) - (wasBusy ? 1 : 0)
-        units[device] = unit
+        guard var entry = entries[device] else { return }
+        let wasBusy = entry.machine.isBusy
+        let actions = event(&entry.machine, moment)
+        busyCount += (entry.machine.isBusy ? 1 : 0) - (wasBusy ? 1 : 0)
+        entries[device] = entry
         var isSlotFree = false
         for action in actions {
             switch action {
             case .read: read(device, &group) { .readBack(device, $0) }
             case .write(let record, let revision): write(record, expecting: revision, &group)
             case .push(let wish): push(wish, to: device, &group)
-            case .interrupt: units[device]?.interrupt?.yield()
+            case .interrupt: entries[device]?.interrupt?.yield()
             case .ended(let end, let stored):
                 ended(device, end, stored: stored)
                 isSlotFree = true
@@ -65,16 +65,16 @@ extension GatewayLoop {
     }
 
     private mutating func push(_ wish: Wish, to device: DeviceID, _ group: inout DiscardingTaskGroup) {
-        guard let unit = units[device], let bundle = unit.bundle else { return }
-        let record = unit.machine.record
+        guard let entry = entries[device], let bundle = entry.bundle else { return }
+        let record = entry.machine.record
         guard let wish = wishes.renewed(wish, for: record, at: moment) else {
             let reason = wishes.isAborted(record) ? Reason.aborted : .notRunning
             return perform(device, &group) { $0.end(.retry(reason), at: $1) }
         }
         let (interrupts, interrupt) = AsyncStream.makeStream(of: Void.self)
         let attempt = record.attempt
-        units[device]?.interrupt = interrupt
-        units[device]?.attempt = (wish.rollout.value.name, attempt)
+        entries[device]?.interrupt = interrupt
+        entries[device]?.attempt = (wish.rollout.value.name, attempt)
         if !device.isBluetooth { awaitAnswer(of: device, until: mailbox.now + .seconds(10)) }
         gateway.report(.pushing(device, wish.rollout.value.name, attempt: attempt))
         let (devices, post) = (gateway.devices, post)
@@ -92,16 +92,16 @@ extension GatewayLoop {
     /// Interrupts the push to a device if its rollout is aborted. The operator may have aborted the rollout before the push has shown that the
     /// device is not on trial any more.
     mutating func interruptIfAborted(_ device: DeviceID, _ group: inout DiscardingTaskGroup) {
-        guard let machine = units[device]?.machine, wishes.mustInterrupt(machine.record, isOnTrial: machine.isOnTrial)
+        guard let machine = entries[device]?.machine, wishes.mustInterrupt(machine.record, isOnTrial: machine.isOnTrial)
         else { return }
         perform(device, &group) { $0.stop(.aborted, at: $1) }
     }
 
     private mutating func ended(_ device: DeviceID, _ end: PushEnd?, stored: Bool) {
-        guard let unit = units[device] else { return }
+        guard let entry = entries[device] else { return }
         if let end {
             gateway.report(.ended(device, end, stored: stored))
-            if let attempt = unit.attempt {
+            if let attempt = entry.attempt {
                 outbox.add(
                     stored ? end.kind : Reason.leaseLost.text, rollout: attempt.rollout, device: device,
                     attempt: attempt.number,
@@ -109,17 +109,17 @@ extension GatewayLoop {
                     at: gateway.wall())
             }
         }
-        units[device]?.bundle = nil
-        units[device]?.answerTime = nil
-        units[device]?.attempt = nil
-        units[device]?.interrupt = nil
+        entries[device]?.bundle = nil
+        entries[device]?.answerTime = nil
+        entries[device]?.attempt = nil
+        entries[device]?.interrupt = nil
     }
 
     // MARK: - Records of devices
 
     /// Creates the machine of a device that is not heard yet.
     mutating func know(_ device: DeviceID) {
-        if units[device] == nil { units[device] = Unit(machine: gateway.machine(for: device), isHeard: false) }
+        if entries[device] == nil { entries[device] = Entry(machine: gateway.machine(for: device), isHeard: false) }
     }
 
     /// Handles a record that the loop has read: at first, and after the store has lost records.
@@ -129,14 +129,14 @@ extension GatewayLoop {
         do {
             let stored = try result.get()
             let record = try stored.map { try parse($0, device) }
-            let afterLoss = units[device]?.hasLostRecord ?? false
-            units[device]?.hasLostRecord = false
+            let afterLoss = entries[device]?.hasLostRecord ?? false
+            entries[device]?.hasLostRecord = false
             perform(device, &group) {
                 $0.observe(record, revision: stored?.revision.number ?? 0, afterLoss: afterLoss, at: $1)
             }
         } catch {
             report(error)
-            if units[device]?.machine.isBusy == false { readAgain(device, at: mailbox.now + .seconds(5)) }
+            if entries[device]?.machine.isBusy == false { readAgain(device, at: mailbox.now + .seconds(5)) }
         }
     }
 
@@ -157,7 +157,7 @@ extension GatewayLoop {
                     return []
                 }
             }
-            units[device]?.blocked = mailbox.now + .seconds(60)
+            entries[device]?.blocked = mailbox.now + .seconds(60)
             perform(device, &group) { $0.readDamaged(at: $1) }
         }
     }
@@ -168,7 +168,7 @@ extension GatewayLoop {
     }
 
     private mutating func observe(_ stored: StoredRecord, _ group: inout DiscardingTaskGroup) {
-        guard let device = DeviceID(stored.key.name.description), units[device] != nil else { return }
+        guard let device = DeviceID(stored.key.name.description), entries[device] != nil else { return }
         do throws(FleetError) {
             let record = try parse(stored, device)
             perform(device, &group) { $0.observe(record, revision: stored.revision.number, at: $1) }
@@ -197,8 +197,8 @@ extension GatewayLoop {
             if error.code == .recordsLost { lossEnd = mailbox.now + .seconds(15) }
             // The next changes can have lower revisions than the known records, which the machines of the devices ignore.
             if bucket == .devices, error.code == .recordsLost {
-                for device in units.keys.sorted() {
-                    units[device]?.hasLostRecord = true
+                for device in entries.keys.sorted() {
+                    entries[device]?.hasLostRecord = true
                     readAgain(device, at: mailbox.now)
                 }
             }
@@ -253,19 +253,19 @@ extension GatewayLoop {
     }
 
     private mutating func reviewWishes(_ group: inout DiscardingTaskGroup) {
-        for device in units.keys.sorted() { interruptIfAborted(device, &group) }
-        shelf.keep(Set(wishes.rollouts.map(\.value.release)))
+        for device in entries.keys.sorted() { interruptIfAborted(device, &group) }
+        cache.keep(Set(wishes.rollouts.map(\.value.release)))
         considerAll(&group)
     }
 
     // MARK: - Bundles
 
     mutating func load(_ release: Verified<FleetRelease>, _ group: inout DiscardingTaskGroup) {
-        guard shelf.mustLoad(release, at: mailbox.now) else { return }
+        guard cache.mustLoad(release, at: mailbox.now) else { return }
         let (store, verifier, post) = (gateway.store, gateway.settings.verifier, post)
         group.addTask {
-            do throws(BundleShelf.Failure) {
-                post.yield(.bundle(release, .success(try await BundleShelf.load(release.value, from: store, verifier))))
+            do throws(BundleCache.Failure) {
+                post.yield(.bundle(release, .success(try await BundleCache.load(release.value, from: store, verifier))))
             } catch {
                 post.yield(.bundle(release, .failure(error)))
             }
@@ -273,10 +273,10 @@ extension GatewayLoop {
     }
 
     mutating func loaded(
-        _ result: Result<VerifiedBundle, BundleShelf.Failure>, of release: Verified<FleetRelease>,
+        _ result: Result<VerifiedBundle, BundleCache.Failure>, of release: Verified<FleetRelease>,
         _ group: inout DiscardingTaskGroup
     ) {
-        shelf.record(result, of: release, at: mailbox.now)
+        cache.record(result, of: release, at: mailbox.now)
         switch result {
         case .success: break
         case .failure(.absent(let error)): failed(error)
@@ -300,7 +300,7 @@ extension GatewayLoop {
     mutating func failed(_ error: StoreError, _ device: DeviceID? = nil) {
         lastError = error.context
         gateway.report(.storeFailed(error))
-        if let device, error.code != .unavailable { units[device]?.blocked = mailbox.now + .seconds(60) }
+        if let device, error.code != .unavailable { entries[device]?.blocked = mailbox.now + .seconds(60) }
     }
 
     /// The refusal of the record of a gateway that another process has written under the name of this gateway.

@@ -8,7 +8,7 @@ internal import OTAStore
 /// child tasks. Only this loop has mutable state.
 struct GatewayLoop<C: Clock, Devices: GatewayDevices> where C.Duration == Duration {
     /// A device that the gateway has heard, or whose record it has read in order to hear it.
-    struct Unit {
+    struct Entry {
         var machine: DeviceMachine
         var rssi: Int?
         var isHeard = true
@@ -31,16 +31,16 @@ struct GatewayLoop<C: Clock, Devices: GatewayDevices> where C.Duration == Durati
 
     let gateway: Gateway<C, Devices>
     var mailbox: Mailbox<GatewayMessage, C>
-    var units: [DeviceID: Unit] = [:]
+    var entries: [DeviceID: Entry] = [:]
     /// The number of attempts that are under way.
     var busyCount = 0
-    /// No deadline of a unit is earlier than this time; nil if no unit has a deadline. A gateway with many devices receives many messages
-    /// about other devices, so it must not search all units after each message.
-    private var unitsDeadline: Duration?
+    /// No deadline of an entry is earlier than this time; nil if no entry has a deadline. A gateway with many devices receives many messages
+    /// about other devices, so it must not search all entries after each message.
+    private var entriesDeadline: Duration?
     var wishes: WishList
     var saving = MemorySaving()
     private var enrolments = EnrolmentReads()
-    var shelf = BundleShelf()
+    var cache = BundleCache()
     var outbox: EventOutbox
     /// The buckets of signed records that were read completely. No attempt starts before all three buckets (releases, rollouts, progress)
     /// were read. Without this rule, the gateway could overlook the newest rollout for a device.
@@ -96,7 +96,7 @@ struct GatewayLoop<C: Clock, Devices: GatewayDevices> where C.Duration == Durati
         case .read(let device, let result): received(result, of: device, &group)
         case .readBack(let device, let result): receivedBack(result, of: device, &group)
         case .step(let device, let step):
-            units[device]?.answerTime = nil
+            entries[device]?.answerTime = nil
             perform(device, &group) { $0.progress(step.phase, offset: step.offset, total: step.total, at: $1) }
             interruptIfAborted(device, &group)
         case .pushed(let device, let end): perform(device, &group) { $0.end(end, at: $1) }
@@ -132,9 +132,9 @@ struct GatewayLoop<C: Clock, Devices: GatewayDevices> where C.Duration == Durati
     /// Performs all work that is due now, and starts a timer for the next deadline.
     private mutating func serve(_ group: inout DiscardingTaskGroup) {
         let now = mailbox.now
-        if let time = unitsDeadline, time <= now { serveUnits(at: now, &group) }
-        if let time = shelf.deadline, time <= now {
-            shelf.forgetAbsent(at: now)
+        if let time = entriesDeadline, time <= now { serveEntries(at: now, &group) }
+        if let time = cache.deadline, time <= now {
+            cache.forgetAbsent(at: now)
             considerAll(&group)
         }
         saving.start(wishes.memory, at: now, in: &group, save: gateway.save) { [post] in post.yield(.saved($0)) }
@@ -153,29 +153,29 @@ struct GatewayLoop<C: Clock, Devices: GatewayDevices> where C.Duration == Durati
             }
         }
         if presenceTime <= now, !isPresenceUnderWay { showPresence(at: now, &group) }
-        if isStopping, stopLimit == nil, !units.values.contains(where: \.machine.isPushing) {
+        if isStopping, stopLimit == nil, !entries.values.contains(where: \.machine.isPushing) {
             stopLimit = now + .seconds(20)
         }
         arm(&group)
     }
 
-    private mutating func serveUnits(at now: Duration, _ group: inout DiscardingTaskGroup) {
-        unitsDeadline = nil
-        for device in Array(units.keys) {
-            if let time = units[device]?.readTime {
+    private mutating func serveEntries(at now: Duration, _ group: inout DiscardingTaskGroup) {
+        entriesDeadline = nil
+        for device in Array(entries.keys) {
+            if let time = entries[device]?.readTime {
                 if time <= now {
-                    units[device]?.readTime = nil
+                    entries[device]?.readTime = nil
                     read(device, &group) { .read(device, $0) }
                 } else {
                     note(deadline: time)
                 }
             }
-            if let time = units[device]?.answerTime {
+            if let time = entries[device]?.answerTime {
                 if time <= now { checkAnswer(of: device, at: now, &group) } else { note(deadline: time) }
             }
-            if let time = units[device]?.deadline {
+            if let time = entries[device]?.deadline {
                 if time <= now {
-                    units[device]?.deadline = nil
+                    entries[device]?.deadline = nil
                     perform(device, &group) { $0.tick(at: $1) }
                 } else {
                     note(deadline: time)
@@ -187,14 +187,14 @@ struct GatewayLoop<C: Clock, Devices: GatewayDevices> where C.Duration == Durati
     /// Ends the push to a device that has not answered if another device waits for a place. Otherwise the push continues until its own end,
     /// and this method is called again.
     private mutating func checkAnswer(of device: DeviceID, at now: Duration, _ group: inout DiscardingTaskGroup) {
-        units[device]?.answerTime = nil
-        guard units[device]?.machine.isPushing == true else { return }
+        entries[device]?.answerTime = nil
+        guard entries[device]?.machine.isPushing == true else { return }
         if hasWaitingDevice { return perform(device, &group) { $0.stop(.noAnswer, at: $1) } }
         awaitAnswer(of: device, until: now + .seconds(5))
     }
 
     mutating func awaitAnswer(of device: DeviceID, until time: Duration) {
-        units[device]?.answerTime = time
+        entries[device]?.answerTime = time
         note(deadline: time)
     }
 
@@ -202,9 +202,9 @@ struct GatewayLoop<C: Clock, Devices: GatewayDevices> where C.Duration == Durati
     private var hasWaitingDevice: Bool {
         let moment = moment
         return busyCount >= gateway.settings.slots && !isStopping
-            && units.values.contains { unit in
-                var machine = unit.machine
-                guard !machine.isBusy, unit.blocked <= moment.now else { return false }
+            && entries.values.contains { entry in
+                var machine = entry.machine
+                guard !machine.isBusy, entry.blocked <= moment.now else { return false }
                 let wish = wishes.wish(for: machine.record, heard: machine.heardVersion, at: moment)
                 switch machine.readiness(for: wish, at: moment) {
                 case .now: return true
@@ -215,16 +215,16 @@ struct GatewayLoop<C: Clock, Devices: GatewayDevices> where C.Duration == Durati
             }
     }
 
-    private mutating func note(deadline: Duration) { unitsDeadline = min(unitsDeadline ?? deadline, deadline) }
+    private mutating func note(deadline: Duration) { entriesDeadline = min(entriesDeadline ?? deadline, deadline) }
 
     /// Plans another read of a device's record.
     mutating func readAgain(_ device: DeviceID, at time: Duration) {
-        units[device]?.readTime = time
+        entries[device]?.readTime = time
         note(deadline: time)
     }
 
     private mutating func arm(_ group: inout DiscardingTaskGroup) {
-        var times = [unitsDeadline, saving.deadline, outbox.deadline, shelf.deadline, enrolments.deadline, stopLimit]
+        var times = [entriesDeadline, saving.deadline, outbox.deadline, cache.deadline, enrolments.deadline, stopLimit]
         if !isPresenceUnderWay { times.append(presenceTime) }
         mailbox.arm(times.compactMap { $0 }.min(), in: &group)
     }
@@ -235,7 +235,7 @@ struct GatewayLoop<C: Clock, Devices: GatewayDevices> where C.Duration == Durati
         isPresenceUnderWay = true
         let record = GatewayRecord(
             holder: gateway.settings.holder, software: gateway.settings.software, slots: gateway.settings.slots,
-            pushing: units.values.count(where: \.machine.isPushing), heard: units.values.count(where: \.isHeard),
+            pushing: entries.values.count(where: \.machine.isPushing), heard: entries.values.count(where: \.isHeard),
             lastError: lastError,
             at: gateway.wall())
         let (store, post, key, hasPresence) = (gateway.store, post, RecordKey(.gateways, name), hasPresence)
@@ -257,13 +257,13 @@ struct GatewayLoop<C: Clock, Devices: GatewayDevices> where C.Duration == Durati
 
     private mutating func stop(_ group: inout DiscardingTaskGroup) {
         isStopping = true
-        for device in units.keys.sorted() { perform(device, &group) { $0.stop(.stopped, at: $1) } }
+        for device in entries.keys.sorted() { perform(device, &group) { $0.stop(.stopped, at: $1) } }
     }
 
     private var isOver: Bool {
         guard isStopping else { return false }
         if let stopLimit, stopLimit <= mailbox.now { return true }
-        return outbox.isEmpty && !units.values.contains(where: \.machine.isBusy)
+        return outbox.isEmpty && !entries.values.contains(where: \.machine.isBusy)
     }
 
     // MARK: - Devices
@@ -271,24 +271,24 @@ struct GatewayLoop<C: Clock, Devices: GatewayDevices> where C.Duration == Durati
     private mutating func see(_ sighting: Sighting, _ group: inout DiscardingTaskGroup) {
         switch sighting {
         case .lost(let device):
-            units[device]?.isHeard = false
-            units[device]?.machine.lose()
+            entries[device]?.isHeard = false
+            entries[device]?.machine.lose()
         case .heard(let device, let product, let version, let rssi):
-            var unit = units[device] ?? Unit(machine: gateway.machine(for: device))
-            unit.rssi = rssi
-            unit.isHeard = true
+            var entry = entries[device] ?? Entry(machine: gateway.machine(for: device))
+            entry.rssi = rssi
+            entry.isHeard = true
             let jitter = Double(UInt32.random(in: 0 ... .max, using: &random)) / Double(UInt32.max)
-            unit.machine.hear(
+            entry.machine.hear(
                 product: product, version: version, delay: Contention.delay(rssi: rssi, jitter: jitter))
-            units[device] = unit
-            if !unit.machine.hasRead { read(device, &group) { .read(device, $0) } }
+            entries[device] = entry
+            if !entry.machine.hasRead { read(device, &group) { .read(device, $0) } }
         }
         consider(sighting.device, &group)
     }
 
     /// Starts all attempts that are due, from the strongest to the weakest signal. An unknown signal strength counts as 0 dBm.
     mutating func considerAll(_ group: inout DiscardingTaskGroup) {
-        let order = units.map { (device: $0.key, rssi: $0.value.rssi ?? 0) }
+        let order = entries.map { (device: $0.key, rssi: $0.value.rssi ?? 0) }
             .sorted { ($1.rssi, $0.device) < ($0.rssi, $1.device) }
         // If all slots are in use, the end of the next attempt calls this method again.
         for (device, _) in order where busyCount < gateway.settings.slots { consider(device, &group) }
@@ -296,25 +296,25 @@ struct GatewayLoop<C: Clock, Devices: GatewayDevices> where C.Duration == Durati
 
     /// Starts an attempt on a device if it is due and fewer attempts than `Settings.slots` are under way.
     mutating func consider(_ device: DeviceID, _ group: inout DiscardingTaskGroup) {
-        guard var unit = units[device] else { return }
-        defer { arm(device, unit.machine.deadline) }
-        guard !unit.machine.isBusy, !isStopping, saving.isSaved, known.count == 3 else { return }
+        guard var entry = entries[device] else { return }
+        defer { arm(device, entry.machine.deadline) }
+        guard !entry.machine.isBusy, !isStopping, saving.isSaved, known.count == 3 else { return }
         let moment = moment
-        let blocked = max(unit.blocked, lossEnd)
+        let blocked = max(entry.blocked, lossEnd)
         guard blocked <= moment.now else { return arm(device, blocked) }
         var refusal: FleetError?
-        let wish = wishes.wish(for: unit.machine.record, heard: unit.machine.heardVersion, at: moment) {
+        let wish = wishes.wish(for: entry.machine.record, heard: entry.machine.heardVersion, at: moment) {
             refusal = $0
         }
         if let refusal { refused(refusal) }
-        let readiness = unit.machine.readiness(for: wish, at: moment)
-        units[device] = unit
+        let readiness = entry.machine.readiness(for: wish, at: moment)
+        entries[device] = entry
         if case .at(let time) = readiness { arm(device, time) }
         guard readiness == .now, busyCount < gateway.settings.slots else { return }
         if let wish {
             guard hasPlace(for: device, of: wish.rollout.value.name) else { return }
-            guard let bundle = shelf.bundle(of: wish.release) else { return load(wish.release, &group) }
-            units[device]?.bundle = bundle
+            guard let bundle = cache.bundle(of: wish.release) else { return load(wish.release, &group) }
+            entries[device]?.bundle = bundle
         }
         perform(device, &group) { $0.start(wish, at: $1) }
     }
@@ -323,16 +323,16 @@ struct GatewayLoop<C: Clock, Devices: GatewayDevices> where C.Duration == Durati
     /// any number, and keep each place for minutes.
     private func hasPlace(for device: DeviceID, of rollout: RolloutName) -> Bool {
         guard gateway.settings.slots > 1, !wishes.isEnrolled(device, in: rollout) else { return true }
-        let strangers = units.count { device, unit in
-            unit.machine.isBusy && unit.machine.record.rollout.map { !wishes.isEnrolled(device, in: $0) } == true
+        let strangers = entries.count { device, entry in
+            entry.machine.isBusy && entry.machine.record.rollout.map { !wishes.isEnrolled(device, in: $0) } == true
         }
         return strangers < gateway.settings.slots - 1
     }
 
     private mutating func arm(_ device: DeviceID, _ time: Duration?) {
         guard let time else { return }
-        let earliest = min(units[device]?.deadline ?? time, time)
-        units[device]?.deadline = earliest
+        let earliest = min(entries[device]?.deadline ?? time, time)
+        entries[device]?.deadline = earliest
         note(deadline: earliest)
     }
 }

@@ -67,7 +67,7 @@ public struct StageMachine: Sendable {
     /// progress.
     ///
     /// - Parameters:
-    ///   - damaged: the devices whose records cannot be read (``Tally``).
+    ///   - damaged: the devices whose records cannot be read (``DeviceTotals``).
     ///   - list: the enrolled devices of the rollout.
     public mutating func step(
         _ records: some Sequence<DeviceRecord>, damaged: some Sequence<DeviceID> = [DeviceID](),
@@ -76,32 +76,32 @@ public struct StageMachine: Sendable {
         let plan = rollout.value
         var next = progress
         next.rolloutSerial = max(plan.serial, progress.rolloutSerial)
-        let tally = Tally(records, damaged: damaged, of: plan, in: list, stage: next.stage)
-        next.counts = tally.all
-        (counts, notEnrolled) = (tally.all, tally.notEnrolled)
+        let totals = DeviceTotals(records, damaged: damaged, of: plan, in: list, stage: next.stage)
+        next.counts = totals.all
+        (counts, notEnrolled) = (totals.all, totals.notEnrolled)
         if next.state != .running, plan.state == .running, plan.serial > progress.rolloutSerial {
             // The operator has resumed a rollout that was halted or complete, and so accepts the failures until now.
             next.state = .running
             next.excused = RolloutProgress.Excused(
-                ended: tally.all.ended, failed: tally.all.failed, stage: next.stage)
+                ended: totals.all.ended, failed: totals.all.failed, stage: next.stage)
             restartTimes()
         } else if let excused = next.excused {
             // Held devices are not counted. If they had ended before the operator resumed, they must not hide as many later failures.
             next.excused = RolloutProgress.Excused(
-                ended: min(excused.ended, tally.all.ended), failed: min(excused.failed, tally.all.failed),
+                ended: min(excused.ended, totals.all.ended), failed: min(excused.failed, totals.all.failed),
                 stage: excused.stage)
         }
         // A complete rollout also updates devices that a gateway finds later.
         if next.state != .halted {
-            if shouldHalt(tally, next) {
+            if shouldHalt(totals, next) {
                 next.state = .halted
             } else if next.state == .complete {
                 restartTimes()
             } else if plan.state == .running {
-                advance(&next, tally, at: moment)
+                advance(&next, totals, at: moment)
                 // The devices of the new stage can already have failed, for example if the store has lost the progress.
                 if next.stage > progress.stage,
-                    shouldHalt(Tally(records, damaged: damaged, of: plan, in: list, stage: next.stage), next)
+                    shouldHalt(DeviceTotals(records, damaged: damaged, of: plan, in: list, stage: next.stage), next)
                 {
                     next.state = .halted
                 }
@@ -136,25 +136,25 @@ public struct StageMachine: Sendable {
         finished = nil
     }
 
-    /// - Parameter tally: the counts of the stage in `progress`.
-    private func shouldHalt(_ tally: Tally, _ progress: RolloutProgress) -> Bool {
+    /// - Parameter totals: the counts of the stage in `progress`.
+    private func shouldHalt(_ totals: DeviceTotals, _ progress: RolloutProgress) -> Bool {
         let halt = rollout.value.halt
         func exceeds(ended: Int, failed: Int) -> Bool {
             ended >= halt.minimum && failed * 100 > halt.failedPercent * ended
         }
         // The current stage is also checked alone, because many updated devices of earlier stages could hide the failures of this stage.
-        let isStageBad = exceeds(ended: tally.stage.ended, failed: tally.stage.failed)
+        let isStageBad = exceeds(ended: totals.stage.ended, failed: totals.stage.failed)
         guard let excused = progress.excused else {
-            return isStageBad || exceeds(ended: tally.all.ended, failed: tally.all.failed)
+            return isStageBad || exceeds(ended: totals.all.ended, failed: totals.all.failed)
         }
         return isStageBad && progress.stage > excused.stage
-            || exceeds(ended: tally.all.ended - excused.ended, failed: tally.all.failed - excused.failed)
+            || exceeds(ended: totals.all.ended - excused.ended, failed: totals.all.failed - excused.failed)
     }
 
-    private mutating func advance(_ next: inout RolloutProgress, _ tally: Tally, at moment: Moment) {
+    private mutating func advance(_ next: inout RolloutProgress, _ totals: DeviceTotals, at moment: Moment) {
         let stages = rollout.value.stages
         guard next.stage < stages.count - 1 else {
-            guard tally.all.ended > 0, tally.all.unfinished == 0 else {
+            guard totals.all.ended > 0, totals.all.unfinished == 0 else {
                 finished = nil
                 return
             }
@@ -164,7 +164,7 @@ public struct StageMachine: Sendable {
             return
         }
         let stage = stages[max(0, next.stage)]
-        let counts = tally.stage
+        let counts = totals.stage
         guard counts.ended >= stage.minimum, counts.done * 100 >= stage.successPercent * counts.ended else {
             soaking = nil
             return

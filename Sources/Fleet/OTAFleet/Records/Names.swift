@@ -134,7 +134,7 @@ public struct Reason: FleetName {
     public enum Blame: Sendable, Hashable {
         /// Radio problems and refusals do not count.
         case neither
-        /// The device did not accept the image correctly. This is a fault of the device, until ``Tally/severalDevices`` enrolled devices of
+        /// The device did not accept the image correctly. This is a fault of the device, until ``DeviceTotals/severalDevices`` enrolled devices of
         /// the rollout have the same reason. Then the image can be the cause.
         case device
         /// The image can be the cause. Each device counts.

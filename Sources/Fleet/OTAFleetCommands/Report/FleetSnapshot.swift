@@ -59,7 +59,9 @@ struct FleetSnapshot {
                 RolloutEntry(
                     plan: plan, summary: summary,
                     stages: plan.stages.enumerated().map { index, stage in
-                        StageRow(stage: stage, devices: Tally(devices.records, of: plan, in: list, stage: index).stage)
+                        StageRow(
+                            stage: stage, devices: DeviceTotals(devices.records, of: plan, in: list, stage: index).stage
+                        )
                     }, enrolled: list, version: versions[plan.release]))
         }
         return FleetSnapshot(rollouts: rollouts, devices: devices.records, gateways: gateways, at: WallClock.now())

@@ -202,7 +202,7 @@ extension Reason.Blame {
     fileprivate var text: String {
         switch self {
         case .neither: "no"
-        case .device: "from \(Tally.severalDevices) enrolled devices"
+        case .device: "from \(DeviceTotals.severalDevices) enrolled devices"
         case .image: "if enrolled"
         }
     }

@@ -153,9 +153,9 @@ extension RolloutSummary {
         guard let progress = progress?.value else {
             return RolloutSummary(rollout.value, in: list, progress: nil, counts: .init())
         }
-        let tally = devices.tally(of: rollout.value, in: list, stage: progress.stage)
+        let totals = devices.totals(of: rollout.value, in: list, stage: progress.stage)
         return RolloutSummary(
-            rollout.value, in: list, progress: progress, counts: tally.all, notEnrolled: tally.notEnrolled,
+            rollout.value, in: list, progress: progress, counts: totals.all, notEnrolled: totals.notEnrolled,
             moved: devices.moved(from: rollout.value, in: list, stage: progress.stage))
     }
 

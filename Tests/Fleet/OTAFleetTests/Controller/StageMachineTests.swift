@@ -344,15 +344,16 @@ import Testing
     }
 
     @Test("only devices of the rollout count, and a record that a gateway wrote for a later stage does not count")
-    func tally() throws {
+    func totals() throws {
         let rig = try Rig()
         try rig.end(rig.devices(in: 2))
         rig.records[rig.devices(in: 0)[0]].product = ProductName("acme-sensor")
         rig.records[rig.devices(in: 0)[1]] = try rig.fixtures.record("sim-\(rig.devices(in: 0)[1])").changed(
             .hold, at: nil)
-        let tally = Tally(rig.records, of: rig.rollout.value, in: .none, stage: 0)
-        #expect(tally.all.done == 0 && tally.all.waiting == rig.devices(in: 0).count - 2 && tally.all == tally.stage)
-        let all = Tally(rig.records, of: rig.rollout.value, in: .none, stage: 2)
+        let totals = DeviceTotals(rig.records, of: rig.rollout.value, in: .none, stage: 0)
+        #expect(
+            totals.all.done == 0 && totals.all.waiting == rig.devices(in: 0).count - 2 && totals.all == totals.stage)
+        let all = DeviceTotals(rig.records, of: rig.rollout.value, in: .none, stage: 2)
         #expect(all.all.done == rig.devices(in: 2).count && all.stage.waiting == 0 && all.all.ended == all.all.done)
     }
 }

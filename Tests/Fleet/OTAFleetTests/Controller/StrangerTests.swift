@@ -142,9 +142,10 @@ import Testing
         let reason = try #require(Reason("protocol-violation"))
         try rig.end(canary.prefix(2), reason)
         try rig.end(last.prefix(1), reason)
-        let early = Tally(rig.genuine, of: rig.rollout, in: rig.list, stage: 0)
+        let early = DeviceTotals(rig.genuine, of: rig.rollout, in: rig.list, stage: 0)
         #expect(early.all.refused == 2 && early.stage == early.all, "the device of the next stage does not count yet")
-        let tally = Tally(rig.genuine, of: rig.rollout, in: rig.list, stage: 1)
-        #expect(tally.all.failed == 3 && tally.stage.failed == 1 && tally.all.refused == 0 && tally.stage.refused == 0)
+        let totals = DeviceTotals(rig.genuine, of: rig.rollout, in: rig.list, stage: 1)
+        #expect(
+            totals.all.failed == 3 && totals.stage.failed == 1 && totals.all.refused == 0 && totals.stage.refused == 0)
     }
 }

@@ -91,7 +91,7 @@ import Testing
         #expect(lease.version?.text == "1.3.0")
         let bounded = record.bounded(by: rig.list.job(of: record, at: nil))
         let list = try #require(EnrolledDevices([rig.fixtures.device]))
-        let counts = Tally([bounded], of: rig.rollout, in: list, stage: rig.rollout.stages.count - 1).all
+        let counts = DeviceTotals([bounded], of: rig.rollout, in: list, stage: rig.rollout.stages.count - 1).all
         #expect(counts.waiting == 1, "the rollout is not finished without this device")
     }
 

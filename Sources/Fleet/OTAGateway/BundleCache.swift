@@ -5,8 +5,8 @@ internal import OTAStore
 
 /// The bundles of the releases. The gateway has verified each bundle with its own trusted keys, and has compared it with its release.
 ///
-/// A push uses only a bundle from this shelf. So an untrusted bundle, or the bundle of another release, never reaches a device.
-struct BundleShelf: Sendable {
+/// A push uses only a bundle from this cache. So an untrusted bundle, or the bundle of another release, never reaches a device.
+struct BundleCache: Sendable {
     enum Failure: Error {
         /// The gateway cannot read the bundle from the store now. A later try can succeed.
         case absent(StoreError)

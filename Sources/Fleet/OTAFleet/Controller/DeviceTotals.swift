@@ -1,7 +1,7 @@
 /// The number of devices of a rollout in each state, computed from the records of all devices.
 ///
 /// The numbers are always computed from all records. A stored number that each event increments would be wrong after a repeated event.
-public struct Tally: Sendable, Hashable {
+public struct DeviceTotals: Sendable, Hashable {
     /// From this number of enrolled devices with the same fault (``Reason/Blame/device``), the image can be the cause.
     public static let severalDevices = 3
 
