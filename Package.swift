@@ -115,8 +115,7 @@ let package = Package(
         library("Sources/Protocols/OTAProfile", imports: "OTAFirmware OTAProtocol OTASigning OTAUpdate"),
         library("Sources/Protocols/OTASMP", imports: "CCBOR OTAFirmware OTAProtocol OTASigning OTAUpdate"),
 
-        // Bluetooth: waiting for file descriptors, D-Bus, and Bluetooth LE over BlueZ, for any program.
-        library("Sources/Bluetooth/DescriptorIO"),
+        // Bluetooth: D-Bus, and Bluetooth LE over BlueZ, for any program.
         library("Sources/Bluetooth/DBus", imports: "CDBus DescriptorIO Logging"),
         library("Sources/Bluetooth/BlueZ", imports: "DBus DescriptorIO Logging"),
 
@@ -162,7 +161,8 @@ let package = Package(
                 + "SystemPackage"),
         program("Sources/CommandLine/otaflash", imports: "OTACommands", linker: selfContained),
 
-        // Libraries of the system. A token's module is loaded at run time: only the header of p11-kit is needed.
+        // System: waiting for file descriptors, times and messages; C libraries. A token's module is loaded at run time: only the header of p11-kit is needed.
+        library("Sources/System/DescriptorIO"),
         systemLibrary("CCBOR", "libcbor", debian: "libcbor-dev"),
         systemLibrary("CDBus", "dbus-1", debian: "libdbus-1-dev"),
         systemLibrary("CLinux"),
@@ -227,7 +227,7 @@ let package = Package(
             "Tests/Protocols/OTASMPTests",
             imports: "OTAFirmware OTASigning OTASimulator OTASMP OTATestSupport OTAUpdate SystemPackage",
             exclude: ["Golden/peer.py", "Golden/vectors.txt"]),
-        tests("Tests/Bluetooth/DescriptorIOTests", imports: "DescriptorIO"),
+        tests("Tests/System/DescriptorIOTests", imports: "DescriptorIO"),
         tests(
             "Tests/Bluetooth/DBusTests",
             imports: "CDBus DBus Subprocess SystemPackage", exclude: ["Support/peer.py"]),

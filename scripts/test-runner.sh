@@ -11,7 +11,7 @@ server_tests='^(NATSTests|OTANATSStoreTests)\.'
 
 # A group that runs for this time, in seconds, is ended, and the tests that were still running are printed. So tests need no time limits of
 # their own. The limit is many times the duration of the slowest group on a busy machine.
-group_seconds=3600
+group_seconds=1800
 groups_at_once=5
 declare -A groups=()
 summaries=() failed=0

@@ -100,7 +100,7 @@ public struct DeviceAddress: Sendable {
     /// The update protocols that the transport supports. UDP and serial lines have only one channel.
     public var protocols: Set<UpdateProtocol> {
         switch transport {
-        case .simulated, .bluetooth: Set(Protocols.all.map(\.updateProtocol))
+        case .simulated, .bluetooth: Set(UpdateProtocol.allCases)
         case .udp, .serial: Set(Protocols.withOneChannel.map(\.updateProtocol))
         }
     }

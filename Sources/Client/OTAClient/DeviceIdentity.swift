@@ -1,5 +1,4 @@
 import BlueZ
-import Logging
 import OTAEngine
 import OTALinks
 import OTAProtocol
@@ -11,7 +10,7 @@ struct DeviceIdentity: Sendable {
     var product: String?
     var version: String
 
-    /// Reads them over one link, without a retry: a scan asks many devices, and can be repeated.
+    /// Reads them over one link, without a retry: a scan asks many devices, and can be repeated. Returns when the link has ended.
     ///
     /// - Parameters:
     ///   - admits: checks the device before the link opens.
@@ -25,7 +24,7 @@ struct DeviceIdentity: Sendable {
             pairing: definition.pairsToIdentify ? .unattended : .refusing, sharing: client, findsNewAddress: false,
             takesOver: false, admits: admits)
         let session = UpdateSession(try definition.identification(), seed: 0, attempts: 0)
-        let device = try await UpdateRunner(clock: ContinuousClock()).run(
+        let device = try await UpdateRunner(clock: ContinuousClock(), awaitsLinkEnd: true).run(
             session, over: transport, interrupts: AsyncStream { _ in }
         ).device
         guard !device.runningVersion.isEmpty else {

@@ -13,7 +13,7 @@ public struct DeviceSearch: Sendable {
     /// The name of the wanted devices; nil: any name.
     public var name: String?
     /// The update protocols of the wanted devices; empty: all devices, also devices that cannot be updated.
-    public var protocols = Protocols.all.map(\.updateProtocol)
+    public var protocols = UpdateProtocol.allCases
     /// True if the scan connects to devices to read product and version.
     public var reads = true
 

@@ -48,12 +48,15 @@ struct ProtocolChoice: Sendable {
     ///   protocol.
     func definition(on link: LinkProperties) throws(UpdateError) -> any ProtocolDefinition {
         let offered = definitions.filter { $0.isOffered(on: link) }
-        if let forced, let definition = definitions.first(where: { $0.updateProtocol == forced }) {
+        if let forced {
+            guard let definition = definitions.first(where: { $0.updateProtocol == forced }) else {
+                throw UpdateError(.unsupportedDevice, "otaflash does not support the protocol '\(forced.rawValue)'")
+            }
             guard offered.isEmpty || offered.contains(where: { $0.updateProtocol == forced }) else {
                 throw UpdateError(
                     .unsupportedDevice,
-                    "--protocol \(forced.rawValue) was given, but the device offers another protocol: "
-                        + offered.map(\.updateProtocol.title).joined(separator: ", "))
+                    "--protocol \(forced.rawValue) was given, but the device offers only "
+                        + offered.map(\.updateProtocol.title).joined(separator: " and "))
             }
             return definition
         }

@@ -3,9 +3,14 @@ import OTAProfile
 package import OTAProtocol
 import OTASMP
 package import OTASimulator
-package import OTAUpdate
+public import OTAUpdate
 
-/// The update protocols that otaflash supports.
+extension UpdateProtocol: CaseIterable {
+    /// The update protocols that otaflash supports.
+    public static var allCases: [UpdateProtocol] { Protocols.all.map(\.updateProtocol) }
+}
+
+/// The table of the update protocols.
 package enum Protocols {
     /// A protocol, and the virtual devices that have it; nil: there are none.
     package struct Entry: Sendable {

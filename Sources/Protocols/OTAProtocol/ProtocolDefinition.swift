@@ -29,8 +29,8 @@ package protocol ProtocolDefinition: Sendable {
     func conversation(
         _ task: UpdateTask<VerifiedUpdate>, namedBases: Set<Int>
     ) throws(UpdateError) -> any Conversation
-    /// Creates the conversation with which a scan reads the product and the version of a device. It changes nothing on the device, and ends
-    /// with `DeviceDescription`.
+    /// Creates the conversation of a scan, which reads the product and the version of a device. It changes nothing on the device, and ends
+    /// soon, because a scan asks all devices in range.
     func identification() throws(UpdateError) -> any Conversation
     /// True if a scan may pair with a device, without a question to the user, to read its product and version.
     var pairsToIdentify: Bool { get }

@@ -39,6 +39,8 @@ package struct SMPDefinition: ProtocolDefinition {
         try SMPConversation(task.with(images(of:)), namedBases: namedBases)
     }
 
+    package func identification() -> any Conversation { SMPIdentification() }
+
     private func images(of update: VerifiedUpdate) throws(UpdateError) -> [SMPImage] {
         switch update {
         case .images(let images): return images.map { SMPImage($0.image, number: Int($0.number)) }

@@ -10,6 +10,7 @@ struct RunnerLoop<Session: UpdateLogic, TransportType: Transport, C: Clock> wher
     /// The limit of the run, and the part of it that is left.
     private let limit, remaining: Duration?
     private let encoder: UpdateRunner<C>.Encoder?
+    private let awaitsLinkEnd: Bool
     private let report: @Sendable (UpdateProgress, Duration) -> Void
     private let gate: StageGate
 
@@ -20,7 +21,7 @@ struct RunnerLoop<Session: UpdateLogic, TransportType: Transport, C: Clock> wher
 
     init(
         session: Session, transport: TransportType, mailbox: Mailbox<RunnerMessage, C>, limit: Duration?,
-        used: Duration, encoder: UpdateRunner<C>.Encoder?,
+        used: Duration, encoder: UpdateRunner<C>.Encoder?, awaitsLinkEnd: Bool,
         report: @escaping @Sendable (UpdateProgress, Duration) -> Void, gate: @escaping StageGate
     ) {
         self.session = session
@@ -28,6 +29,7 @@ struct RunnerLoop<Session: UpdateLogic, TransportType: Transport, C: Clock> wher
         self.mailbox = mailbox
         self.limit = limit
         self.encoder = encoder
+        self.awaitsLinkEnd = awaitsLinkEnd
         self.report = report
         self.gate = gate
         remaining = limit.map { max($0 - used, .zero) }
@@ -63,10 +65,15 @@ struct RunnerLoop<Session: UpdateLogic, TransportType: Transport, C: Clock> wher
             }
             if let outcome {
                 link?.close()
+                if awaitsLinkEnd, link != nil { await linkEnd() }
                 return outcome
             }
         }
         return .failure(UpdateError(.interrupted, "the task was cancelled"))
+    }
+
+    private func linkEnd() async {
+        for await message in mailbox.messages { if case .down(_, connection) = message { return } }
     }
 
     private mutating func dispatch(_ event: UpdateEvent, _ group: inout DiscardingTaskGroup) {

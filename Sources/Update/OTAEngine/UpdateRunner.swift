@@ -10,6 +10,7 @@ public struct UpdateRunner<C: Clock>: Sendable where C.Duration == Duration {
     private let limit: Duration?
     private let used: Duration
     private let encoder: Encoder?
+    private let awaitsLinkEnd: Bool
     private let report: @Sendable (UpdateProgress, Duration) -> Void
     private let gate: StageGate
 
@@ -27,10 +28,11 @@ public struct UpdateRunner<C: Clock>: Sendable where C.Duration == Duration {
     ///     `timedOut`.
     ///   - used: the part of `limit` that has passed before the run.
     ///   - encoder: encodes the image of a push; nil: the image is sent plain.
+    ///   - awaitsLinkEnd: whether a run ends only when the last link has ended. Otherwise the run requests the end and does not wait.
     ///   - report: a function that receives each progress event, in order, with the time since the start of the run.
     ///   - gate: permits each stage that the session enters.
     public init(
-        clock: C, limit: Duration? = nil, used: Duration = .zero, encoder: Encoder? = nil,
+        clock: C, limit: Duration? = nil, used: Duration = .zero, encoder: Encoder? = nil, awaitsLinkEnd: Bool = false,
         report: @escaping @Sendable (UpdateProgress, Duration) -> Void = { _, _ in },
         gate: @escaping StageGate = { _, _ in true }
     ) {
@@ -38,6 +40,7 @@ public struct UpdateRunner<C: Clock>: Sendable where C.Duration == Duration {
         self.limit = limit
         self.used = used
         self.encoder = encoder
+        self.awaitsLinkEnd = awaitsLinkEnd
         self.report = report
         self.gate = gate
     }
@@ -58,7 +61,7 @@ public struct UpdateRunner<C: Clock>: Sendable where C.Duration == Duration {
             group.addTask { for await _ in interrupts { mailbox.post.yield(.interrupted) } }
             var loop = RunnerLoop(
                 session: session, transport: transport, mailbox: mailbox, limit: limit, used: used, encoder: encoder,
-                report: report, gate: gate)
+                awaitsLinkEnd: awaitsLinkEnd, report: report, gate: gate)
             let outcome = await loop.run(in: &group)
             group.cancelAll()
             return outcome

@@ -5,7 +5,7 @@
 public enum UpdateStage: Sendable, Comparable, CaseIterable {
     /// The device has not answered yet.
     case searching
-    /// The device answers. The session sends only requests that change nothing on the device.
+    /// The device answers. The session sends only requests that do not change the flash of the device.
     case asking
     /// The session changes the device, for example sends an image. After an interrupt, another session can resume.
     case sending

@@ -285,7 +285,9 @@ extension Failure {
             return
                 "if the device offers only the GATT OTA profile, omit \(uploadOnly): \(invocation.without(uploadOnly).line())"
         }
-        let check = "check that this is the intended device, and that its firmware offers the GATT OTA profile or SMP"
+        let check =
+            "check that this is the intended device, and that its firmware supports an update protocol: "
+            + UpdateProtocol.titles
         return invocation.isBluetooth ? "\(check); \(staleTableAdvice(invocation))" : check
     }
 

@@ -4,11 +4,14 @@ import OTAProtocol
 public import OTAUpdate
 
 extension UpdateProtocol: ExpressibleByArgument {
-    public static var allValueStrings: [String] { Protocols.all.map(\.updateProtocol.rawValue) }
+    public static var allValueStrings: [String] { allCases.map(\.rawValue) }
     /// The values with their meaning, for the help of an option: `ota (GATT OTA profile) or smp (MCUmgr)`.
     static var values: String {
         Protocols.all.map { "\($0.updateProtocol.rawValue) (\($0.definition.summary))" }.joined(separator: " or ")
     }
+
+    /// The names of all protocols, for messages: `GATT OTA profile or SMP`.
+    static var titles: String { allCases.map(\.title).joined(separator: " or ") }
 
     public init?(argument: String) {
         guard let known = Protocols.named(argument) else { return nil }
@@ -85,8 +88,9 @@ package struct DeviceOptions: ParsableArguments {
             throw Failure.usage("\(option) is for Bluetooth, but \(device) is \(what)", hint: "remove \(option)")
         }
         if let forced = session.updateProtocol.forced, !address.protocols.contains(forced) {
+            let others = address.protocols.map(\.title).sorted().joined(separator: " and ")
             throw Failure.usage(
-                "--protocol \(forced.rawValue) does not work with \(device): it needs Bluetooth",
+                "--protocol \(forced.rawValue) does not work with \(device): UDP and serial devices use only \(others)",
                 hint: "remove --protocol")
         }
         return address

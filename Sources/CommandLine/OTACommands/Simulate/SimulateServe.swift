@@ -173,7 +173,7 @@ extension Console {
         until stops: AsyncStream<Void>
     ) async throws {
         let services = served.device.services(.none)
-        let title = try VirtualDevices().store.updateProtocol(of: name).title
+        let title = try title(of: name)
         try await client.withPeripheral(over: adapter, offering: services) { peripheral in
             note(
                 "sim:\(name) (\(title)) advertises as “\(name)” over \(peripheral.adapterName)")
@@ -201,7 +201,7 @@ extension Console {
                     ? "use an address of this machine: ip address; or only a port: --udp 1337"
                     : "find the program that uses the port: ss -lup; or use another port")
         }
-        note("sim:\(name) (SMP) is at udp:\(UDPAddress(host: address.host, port: listener.port))")
+        note("sim:\(name) (\(try title(of: name))) is at udp:\(UDPAddress(host: address.host, port: listener.port))")
         await untilStopped(stops, served) { await served.serve(listener) }
         await listener.close()
     }
@@ -217,10 +217,12 @@ extension Console {
             )
         }
         let address = SerialAddress(path: terminal.path, framing: framing == .console ? nil : framing)
-        note("sim:\(name) (SMP) is at serial:\(address)")
+        note("sim:\(name) (\(try title(of: name))) is at serial:\(address)")
         await untilStopped(stops, served) { await served.serve(terminal.device) }
         await terminal.device.close()
     }
+
+    private func title(of name: String) throws -> String { try VirtualDevices().store.updateProtocol(of: name).title }
 
     private func untilStopped(
         _ stops: AsyncStream<Void>, _ served: ServedDevice, _ body: @escaping @Sendable () async -> Void

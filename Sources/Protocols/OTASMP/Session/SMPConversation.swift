@@ -7,7 +7,7 @@ package import OTAUpdate
 /// a push also continues after a lost link. The features of the device are requested once, because a new link does not change them.
 ///
 /// This file has the state and the inputs of the conversation. The extensions have the outputs, in the order of an update: `+Requests`,
-/// `+Survey`, `+Push`, `+Upload`, `+Ending`.
+/// `+Survey`, `+Push`, `+Upload`, `+Chunks`, `+Ending`.
 package struct SMPConversation: Conversation {
     package static let updateProtocol = UpdateProtocol.smp
 
