@@ -103,9 +103,7 @@ import Testing
                 .run(
                     "export OTAFLASH_FLEET_CREDENTIALS",
                     [:]),
-                .run(
-                    "otaflash fleet devices --gateway attic",
-                    ["device reset --gateway attic": "device reset --gateway desk"]),
+                .run("otaflash fleet devices --gateway desk", [:]),
                 .run(
                     "otaflash fleet clean",
                     ["fleet clean": "fleet clean; kill $gateway $controller; wait $gateway $controller; kill $server"]),

@@ -32,7 +32,7 @@ package struct PushPool<Value: Sendable>: Sendable {
     }
 
     package typealias Report = @Sendable (UpdateProgress, Duration) -> Void
-    /// Performs the push to one device. Each element of the stream requests the push to stop.
+    /// Performs the push to one device. Each element of the stream is a request to stop the push.
     package typealias Push =
         @Sendable (Int, AsyncStream<Void>, @escaping StageGate, @escaping Report) async throws -> Value
 

@@ -24,7 +24,7 @@ struct Inspect: Command {
         help: ArgumentHelp(
             "A bundle, an image, a package (dfu_application.zip) or a key (PEM); - for stdin.",
             discussion:
-                "An image is raw, ESP-IDF or MCUboot, also as Intel HEX or S-records. A package is a zip of nRF Connect Device "
+                "An image is raw, ESP-IDF or MCUboot, also as Intel HEX or S-records. A package is a zip for nRF Connect Device "
                 + "Manager."),
         completion: .file())
     var file: String

@@ -35,7 +35,7 @@ struct Verify: Command {
     @Argument(
         help: ArgumentHelp(
             "A bundle, an MCUboot image or a package (dfu_application.zip); - for stdin.",
-            discussion: "An MCUboot image is binary or Intel HEX. A package is a zip of nRF Connect Device Manager."),
+            discussion: "An MCUboot image is binary or Intel HEX. A package is a zip for nRF Connect Device Manager."),
         completion: .file())
     var file: String
 

@@ -60,7 +60,7 @@ package struct OutputOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "Write the result also to this file, even after a failure: .json, or for push .xml (JUnit).",
+            "Also write the result to this file, even after a failure. The name ends with .json, for push also .xml.",
             discussion:
                 "A .json file has the object of --format json. A .xml file has a test case for each step of the update, such as "
                 + "the upload.",

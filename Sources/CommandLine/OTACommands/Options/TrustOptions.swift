@@ -32,7 +32,7 @@ package struct TrustOptions: ParsableArguments {
         "--trust must contain the demo key. The private demo key is published, so anyone can sign with it. Default: refuse such a file."
 
     /// The help of `--signatures`.
-    static let signaturesHelp = "Trusted keys that must have signed, 1 to 4; default: 1."
+    static let signaturesHelp = "The number of trusted keys that must have signed, 1 to 4; default: 1."
     static let signaturesManual = "A file \(FolderPolicy.name) in the folder of the trusted keys can require more."
 
     /// The values of `--trust`. Hints repeat them in the command line that they show.

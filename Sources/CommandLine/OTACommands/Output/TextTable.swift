@@ -28,7 +28,7 @@ package struct TextTable: Sendable {
 
     init(_ columns: [Column], _ rows: [Row]) { (self.columns, self.rows) = (columns, rows) }
 
-    /// Creates a table of values that all have the same titles, such as ``pairs(_:)`` shows one of them.
+    /// Creates a table with one row for each value. All values have the same titles. ``pairs(_:)`` shows one value.
     package init(_ values: [[(String, String)]], identifiers: Set<String>) {
         let titles = (values.first ?? []).map(\.0)
         self.init(

@@ -26,11 +26,11 @@ struct Push: DeviceCommand {
             resumes the partial upload, or confirms the new image.
 
             To update several devices, repeat --device, or give --device-file or --all. After a failure, run the same command \
-            again, or give the report of the push to --failed-from.
+            again. To update only the devices that failed, give the file of --report to --failed-from.
             """)
 
     @Argument(
-        help: "A bundle (app.bin.otaf), an MCUboot image, or a zip of nRF Connect Device Manager.",
+        help: "A bundle (app.bin.otaf), an MCUboot image, or a zip for nRF Connect Device Manager.",
         completion: .file())
     var file: String
 
@@ -273,7 +273,7 @@ enum PushFlag: String, EnumerableFlag {
             "Check the file and the device, and change nothing."
         case .resume:
             ArgumentHelp(
-                "Warn if the device has no partial upload to resume.",
+                "Warn if there is nothing to resume. push always resumes.",
                 discussion:
                     "This is the only effect: push resumes a partial upload also without this option. With --dry-run, there is no "
                     + "warning for a device with SMP, because SMP shows a partial upload only when an upload starts.")
@@ -303,7 +303,7 @@ enum PushFlag: String, EnumerableFlag {
             "Accept an MCUboot image without a trusted signature, at your own risk."
         case .uncheckedTarget:
             ArgumentHelp(
-                "Over SMP: accept a bundle with conditions that push cannot check there.",
+                "Accept a bundle with conditions that cannot be checked over SMP.",
                 discussion: "Such a condition is the hardware revision. Default: refuse the bundle (exit 77).")
         }
     }

@@ -22,8 +22,8 @@ struct Sign: Command {
             --force to replace the bundle.
 
             MCUboot image (--as mcuboot): <image> is a raw binary, Intel HEX or S-records. The key is an Ed25519, ECDSA P-256, RSA-2048 \
-            or RSA-3072 key. --version and --header-size are required. With an Ed25519 key, the output has exactly the \
-            bytes of the output of imgtool, MCUboot's own signing tool.
+            or RSA-3072 key. --version and --header-size are required. With an Ed25519 key, the output is \
+            identical to that of imgtool, MCUboot's own signing tool.
 
             Key on another machine: three steps are needed. For a new bundle:
 
@@ -34,9 +34,10 @@ struct Sign: Command {
               3. otaflash sign app.bin --manifest app.tosign --signature app.sig \\
                    --public-key release.pub.pem
 
-            Another signature in a bundle: <image> is the bundle, and step 3 has -o or --force in place of --manifest.
+            Another signature in a bundle: use the same three steps, with the bundle as <image>. In step 3, replace --manifest \
+            by -o FILE or --force.
 
-            MCUboot image: step 3 has the options of step 1 in place of --to-sign and --manifest. app.tosign is the digest of the \
+            MCUboot image: in step 3, repeat the options of step 1 without --to-sign, and omit --manifest. app.tosign is the digest of the \
             image (with --pure, the bytes of the image). In step 2, an ECDSA or RSA key needs -pkeyopt digest:sha256 in place of \
             -rawin; an RSA key also needs -pkeyopt rsa_padding_mode:pss -pkeyopt rsa_pss_saltlen:32.
             """)
@@ -74,14 +75,14 @@ struct Sign: Command {
 
     @Option(
         help: ArgumentHelp(
-            "The security counter of the bundle, 0 to 4294967295; default: 0.",
+            "The security counter, 0 to 4294967295; default: that of --previous, or else 0.",
             discussion: "A device with a higher counter refuses the bundle.", valueName: "n"),
         transform: WholeNumber.in(0...UInt32.max))
     var counter: UInt32?
 
     @Option(
         help: ArgumentHelp(
-            "The bundle of the previous release: refuse an image that cannot follow it.",
+            "The bundle of the previous release: refuse another product, and a version that is not higher.",
             discussion:
                 "sign refuses another product, a version that is not newer, and a lower security counter. Without --counter, the "
                 + "new bundle gets the security counter of this bundle. Default: no comparison.",
@@ -109,7 +110,7 @@ struct Sign: Command {
 
     @Flag(
         help: ArgumentHelp(
-            "Sign the bytes of the file as they are, also of a file that is not firmware.",
+            "Sign the bytes of the file without a check of its format.",
             discussion:
                 "sign then does not detect the format of the image, does not convert Intel HEX or S-records, and does not refuse "
                 + "a file such as text."))

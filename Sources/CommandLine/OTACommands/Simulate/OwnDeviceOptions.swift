@@ -30,7 +30,7 @@ struct ProfileDeviceOptions: ParsableArguments, OwnDeviceOptions {
 
     @Option(
         help: ArgumentHelp(
-            "Trusted keys that must have signed a bundle, 1 to 4; default: 1. Only with --protocol ota.",
+            "The number of keys that must have signed a bundle, 1 to 4; default: 1. Only with --protocol ota.",
             valueName: "n"),
         transform: WholeNumber.in(1...4))
     var signatures: Int?
@@ -95,7 +95,7 @@ struct SMPDeviceOptions: ParsableArguments, OwnDeviceOptions {
 
     @Option(
         help: ArgumentHelp(
-            "Lose packets longer than this, 32 to 65535 bytes; default: no limit. Only with --protocol smp.",
+            "Ignore packets longer than this, 32 to 65535 bytes; default: no limit. Only with --protocol smp.",
             discussion:
                 "The length includes the header of the packet. Longer packets are lost, although the device reports "
                 + "--buffer-size.",
@@ -112,7 +112,7 @@ struct SMPDeviceOptions: ParsableArguments, OwnDeviceOptions {
 
     @Option(
         help: ArgumentHelp(
-            "The time from a response to the next packet, 0 to 60000 ms; default: 0. Only with --protocol smp.",
+            "How long buffers are in use after a response, 0 to 60000 ms; default: 0. Only with --protocol smp.",
             discussion: "After this time, the device frees the buffers of the request and the response.",
             valueName: "ms"),
         transform: WholeNumber.in(0...60000))

@@ -21,7 +21,7 @@ struct SimulateCreate: Command {
 
             \(VirtualDeviceAbility.list)
 
-            A device without encodings accepts only complete, uncompressed images.
+            A device without encodings accepts neither compressed images nor deltas.
             """)
 
     @Argument(help: "The name of the new device (example: kitchen). Its address is sim:<name>.")

@@ -15,7 +15,7 @@ package struct VirtualSMPKind: VirtualDeviceKind {
         (name: "slots", description: "report the sizes of the slots"),
         (name: "marks", description: "mark an image for boot"),
         (name: "board", description: "report the name of the board"),
-        (name: "images", description: "the image group: all commands about images"),
+        (name: "images", description: "accept the commands about images"),
     ]
 
     package func create(

@@ -20,24 +20,24 @@ struct RolloutCreate: Command {
             create signs the rollout, and writes it to the store. Gateways and a controller then perform it. Each stage admits \
             more devices, until the last stage.
 
-            A device is finished when this rollout does not try it again. It is then in one of these states:
+            A device is finished when this rollout starts no other update of it. It is then in one of these states:
 
               done     the device runs the new image, and the image is confirmed
-              failed   the image can be the cause: for example, the device rolled back
-              refused  all other causes: for example, the device has other hardware, or
+              failed   not updated, possibly because of the image: for example, it rolled back
+              refused  not updated for another reason: for example, it has other hardware, or
                        the link was lost in each of the attempts (--attempts)
 
-            The next stage starts when the conditions of --advance are met. Only the devices that the current stage adds count. \
+            The next stage starts when the conditions of --advance are met. Only the new devices of the current stage are counted. \
             With 95%,min=20,soak=1h, at least 20 of these devices must be finished, at least 95 % of the finished devices must be \
             done, and both must be true for 1 h without interruption.
 
-            The rollout halts when the condition of --halt is met, for all admitted devices together, or for the devices that the \
-            current stage adds. With 5%,min=10, at least 10 of these devices must be finished, and more than 5 % of the finished \
+            The rollout halts when the condition of --halt is met, for all admitted devices together, or for the new devices of \
+            the current stage. With 5%,min=10, at least 10 of these devices must be finished, and more than 5 % of the finished \
             devices must have failed. A halted rollout starts no updates. 'otaflash rollout resume' continues it.
 
             Only enrolled devices count for the stages and the halt. All others are updated in the last stage, and are only \
-            reported: anyone in radio range can add Bluetooth devices with any address and any answer. Without --enrolled, these \
-            devices are enrolled: all devices of other links; the Bluetooth devices that 'otaflash fleet devices' has shown for \(EnrolmentOption.knownDays) \
+            reported. The reason: anyone in radio range can add Bluetooth devices with any address and any answer. Without --enrolled, these \
+            devices are enrolled: all devices over UDP, serial lines and sim:; the Bluetooth devices that 'otaflash fleet devices' has shown for \(EnrolmentOption.knownDays) \
             days or that have a group ('otaflash device group'); and the devices that --stages names. Devices that are found after \
             this command do not become enrolled.
             """)
@@ -73,9 +73,9 @@ struct RolloutCreate: Command {
 
     @Option(
         help: ArgumentHelp(
-            "A file with the only devices to update: one ID or address on each line.",
+            "A file with the devices that count: one ID or address on each line. Others are updated last.",
             discussion:
-                "Only these devices and those that --stages names are enrolled, over all links. Recommended for the first "
+                "These devices and those that --stages names are enrolled, over all links. Recommended for the first "
                 + "rollout to Bluetooth devices. Default: all devices over a link that identifies the device, and those that the "
                 + "fleet knows already.",
             valueName: "file"),
@@ -125,7 +125,7 @@ struct RolloutCreate: Command {
 
     @Option(
         help: ArgumentHelp(
-            "The public key of a controller that may start stages; 1 to 8. Default: of this machine's controller.",
+            "The public key of a controller that may start stages; 1 to 8. Default: the key of this machine's.",
             discussion:
                 "A controller with one of these keys may also halt the rollout. Repeat the option for each key. The default "
                 + "belongs to the private key \(FleetFolder.controllerKeyHelp). If the store is on a server, this key must be the "

@@ -8,13 +8,13 @@ import OTAUpdate
 struct DeviceSelection: ParsableArguments {
     @Flag(
         help: ArgumentHelp(
-            "Scan for 10 s, list the Bluetooth devices with the product of the bundle, ask, and update them.",
+            "Scan for 10 s, list the devices with the bundle's product, ask you, and update them.",
             discussion: "Not together with --device and --device-file."))
     var all = false
 
     @Option(
         help: ArgumentHelp(
-            "With --all: only this product, or board over SMP; default: of the bundle.",
+            "With --all: only this product, or board over SMP; default: the bundle's.",
             discussion: "Required for an MCUboot image, which does not contain a product.", valueName: "product"))
     var product: String?
 
@@ -22,7 +22,7 @@ struct DeviceSelection: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "With --all: only running versions with this condition: <, <=, =, >= or > (example: '<1.4.0').",
+            "With --all: only devices that run such a version, with <, <=, =, >= or > (example: '<1.4.0').",
             valueName: "condition"),
         transform: VersionCondition.init(option:))
     var running: VersionCondition?

@@ -12,7 +12,7 @@ struct PushTargets: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "Update the devices that an earlier push did not update, from its result: --report FILE.json.",
+            "The report of an earlier push (--report FILE.json): update the devices that it did not update.",
             discussion:
                 "The file is also the output of --format json. Not together with --device, --device-file and --all.",
             valueName: "file"),
@@ -82,7 +82,7 @@ struct PushTargets: ParsableArguments {
 struct PushOrder: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            "Devices that receive data at the same time, 1 to 1000, or auto.",
+            "How many devices may receive data at the same time, 1 to 1000; default: auto.",
             discussion:
                 "Each Bluetooth adapter, the UDP devices and the virtual devices have this maximum separately: with 2, for "
                 + "example, 2 devices over hci0, 2 over hci1 and 2 over UDP. A serial port has one device. auto: 4 over each "
