@@ -48,7 +48,7 @@ import Testing
         Page(
             name: "README.md",
             blocks: [
-                .notRun("apt install", .installTest), .scripts("scripts/demo"), .run("otaflash keygen release"),
+                .notRun("sudo apt-get install ./otaflash", .installTest), .scripts("scripts/demo"), .run("otaflash keygen release"),
                 .run("otaflash simulate create kitchen"),
             ]),
         Page(name: "SECURITY.md", blocks: []),
@@ -78,7 +78,7 @@ import Testing
         Page(
             name: "docs/fleet.md",
             blocks: [
-                .notRun("apt install", .installTest),
+                .notRun("sudo apt-get install ./otaflash", .installTest),
                 .run("seq 20000"), .run("for name in hall", ["sim:$name\"": "sim:$name?pace=virtual\""]),
                 .run("otaflash release publish"), .run("otaflash rollout create spring"),
                 .run("otaflash gateway run", ["&": "2>gateway.log & gateway=$!"]),
