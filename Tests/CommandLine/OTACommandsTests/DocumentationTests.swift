@@ -48,7 +48,8 @@ import Testing
         Page(
             name: "README.md",
             blocks: [
-                .notRun("sudo apt-get install ./otaflash", .installTest), .scripts("scripts/demo"), .run("otaflash keygen release"),
+                .notRun("sudo apt-get install ./otaflash", .installTest), .scripts("scripts/demo"),
+                .run("otaflash keygen release"),
                 .run("otaflash simulate create kitchen"),
             ]),
         Page(name: "SECURITY.md", blocks: []),
