@@ -7,7 +7,7 @@ package struct Mailbox<Message: Sendable, C: Clock>: Sendable where C.Duration =
     package let start: C.Instant
     private let clock: C
     private let wake: Message
-    /// The deadline of the timer that was started last.
+    /// The time at which the timer that was started last wakes the loop.
     private var armed: Duration?
 
     /// A timer is late if it ends more than this time after its deadline.
@@ -31,8 +31,11 @@ package struct Mailbox<Message: Sendable, C: Clock>: Sendable where C.Duration =
     /// A late timer shows that the process did not run for some time, for example because the computer slept. Other messages may then wait
     /// for their receipt. So the timer waits a short time longer: the loop must handle these messages before its deadline.
     package mutating func arm(_ deadline: Duration?, in group: inout DiscardingTaskGroup) {
-        guard let deadline, armed.map({ deadline < $0 || $0 <= now }) ?? true else { return }
-        armed = deadline
+        guard let deadline else { return }
+        // If the deadline is already late, a running timer gives the waiting messages their time.
+        let due = now - deadline > Self.lateness ? now + Self.receiptTime : deadline
+        guard armed.map({ due < $0 || $0 <= now }) ?? true else { return }
+        armed = due
         let (clock, instant, post, wake) = (clock, start.advanced(by: deadline), post, wake)
         group.addTask {
             do {

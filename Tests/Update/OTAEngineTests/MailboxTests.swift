@@ -24,4 +24,29 @@ import Testing
         }
         #expect(wakes == [.seconds(5), .seconds(10), .seconds(20)])
     }
+
+    @Test("after a sleep of the computer, a late deadline wakes the loop once, 100 ms later, also if it is armed again")
+    func lateDeadline() throws {
+        let time = VirtualTime()
+        let wakes = try time.run {
+            await withDiscardingTaskGroup { group in
+                var mailbox = Mailbox(time, wake: true)
+                var wakes: [Duration] = []
+                // The deadline 0 is late from now on.
+                try? await time.sleep(for: .seconds(10))
+                for _ in 0..<4 {
+                    mailbox.arm(.zero, in: &group)
+                    try? await time.sleep(for: .milliseconds(20))
+                }
+                for await isWake in mailbox.messages {
+                    if isWake { wakes.append(mailbox.now) }
+                    mailbox.arm(.zero, in: &group)
+                    if wakes.count == 3 { break }
+                }
+                group.cancelAll()
+                return wakes
+            }
+        }
+        #expect(wakes == [100, 200, 300].map { .seconds(10) + .milliseconds($0) })
+    }
 }
