@@ -128,7 +128,7 @@ public struct VirtualDeviceStore: Sendable {
         for kind in kinds where kind.updateProtocol.rawValue == known { return kind }
         let names = kinds.map(\.updateProtocol.rawValue).joined(separator: " or ")
         let path = folder.appending(name).appending("device.json")
-        throw VirtualDeviceError(.malformed, "\(path): unknown protocol '\(known)'; expected \(names)")
+        throw VirtualDeviceError(.fromNewerVersion, "\(path): unknown protocol '\(known)'; expected \(names)")
     }
 
     /// Returns the protocol of a device.
