@@ -9,11 +9,7 @@ struct ProtocolChoice: Sendable {
     let forced: UpdateProtocol?
     /// The ids of the bases whose files the user named (`BaseImages.named`).
     var namedBases: Set<Int> = []
-    private let definitions = Protocols.all.map(\.definition)
-
-    init(task: UpdateTask<VerifiedUpdate>, forced: UpdateProtocol?, namedBases: Set<Int> = []) {
-        (self.task, self.forced, self.namedBases) = (task, forced, namedBases)
-    }
+    let definitions = Protocols.all.map(\.definition)
 
     /// Creates a session that chooses the protocol when the first link opens. The choice depends on the services of the device.
     ///
@@ -29,9 +25,8 @@ struct ProtocolChoice: Sendable {
     ///
     /// - Throws: `unsupportedDevice` if the required protocol needs GATT; the errors of `ProtocolDefinition.conversation`.
     func sessionOverOneChannel(seed: UInt64) throws(UpdateError) -> (UpdateSession, Channel) {
-        let usable = definitions.filter { forced == nil || $0.updateProtocol == forced }
-        guard let definition = usable.first(where: { $0.onlyChannel != nil }), let channel = definition.onlyChannel
-        else {
+        let usable = definitions.first { $0.onlyChannel != nil && (forced == nil || $0.updateProtocol == forced) }
+        guard let definition = usable, let channel = definition.onlyChannel else {
             throw UpdateError(.unsupportedDevice, "\(forced?.title ?? "the update protocol") needs Bluetooth")
         }
         return (UpdateSession(try definition.conversation(task, namedBases: namedBases), seed: seed), channel)

@@ -12,7 +12,7 @@ extension UpdateProtocol: CaseIterable {
 
 /// The table of the update protocols.
 package enum Protocols {
-    /// A protocol, and the virtual devices that have it; nil: there are none.
+    /// A protocol, and the virtual devices that have it; nil: no virtual device has it.
     package struct Entry: Sendable {
         package let definition: any ProtocolDefinition
         package let virtualDevice: (any VirtualDeviceKind)?
@@ -51,7 +51,7 @@ package enum Protocols {
         all.filter { entry in entry.definition.services.contains { device.serviceUUIDs.contains(BluetoothUUID($0)) } }
     }
 
-    /// The channel over a transport that has only one. All protocols that such a transport supports share it.
+    /// The protocols over a transport that has only one channel.
     static var withOneChannel: [Entry] { all.filter { $0.definition.onlyChannel != nil } }
 
     /// Update protocols that otaflash recognizes by their GATT service, but does not support. The sources are `DFUUuidHelper.swift` in

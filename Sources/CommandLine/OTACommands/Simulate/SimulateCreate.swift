@@ -74,8 +74,7 @@ struct SimulateCreate: Command {
         } else {
             try devices.create(name, wanted, updateProtocol)
         }
-        let store = devices.store
-        let made = try store.summary(of: name)
+        let made = try devices.store.summary(of: name)
         let rest = made.hardware.map { ", hardware revision \($0)" } ?? ""
         return VirtualDevicesAnswer(
             devices: [.init(made)],
