@@ -1,5 +1,6 @@
 import Logging
 import OTAClient
+import Synchronization
 
 /// The log of a command. `--verbose` writes the log to stderr. `output` gets the log and each frame.
 struct CommandLog: LogHandler {
@@ -15,6 +16,9 @@ struct CommandLog: LogHandler {
 
     /// The key of the metadata with the device of an entry, if the command has several devices. The entry then names the device first.
     static let deviceKey = "device"
+
+    /// Held while an entry is written, so that the log and stderr have the entries of all devices in the same order.
+    private static let writing = Mutex(())
 
     init(_ settings: OutputSettings, asEvents: Bool, output: (any LogOutput)?) {
         logLevel = output == nil ? .debug : .trace
@@ -34,16 +38,21 @@ struct CommandLog: LogHandler {
         let named = details.removeValue(forKey: Self.deviceKey)?.description
         let text = details.sorted { $0.key < $1.key }
             .reduce(event.message.description) { "\($0) \($1.key)=\($1.value)" }
-        output?.write(LogEntry(level: event.level.rawValue, device: named, text: text))
-        guard isVerbose, event.level >= .debug else { return }
+        let entry = LogEntry(level: event.level.rawValue, device: named, text: text)
+        Self.writing.withLock { _ in write(entry, ofLevel: event.level) }
+    }
+
+    private func write(_ entry: LogEntry, ofLevel level: Logger.Level) {
+        output?.write(entry)
+        guard isVerbose, level >= .debug else { return }
         let writer = StandardStream.error.writer
         guard asEvents else {
-            try? writer.write(.line("otaflash: \(event.level): \(named.map { "\($0): " } ?? "")\(text)"))
+            try? writer.write(.line("otaflash: \(level): \(entry.device.map { "\($0): " } ?? "")\(entry.text)"))
             return
         }
-        var object = ProgressEvent(.log, message: text)
-        object.device = (named ?? device).map { GivenDevice(given: $0) }
-        object.level = event.level.rawValue
+        var object = ProgressEvent(.log, message: entry.text)
+        object.device = (entry.device ?? device).map { GivenDevice(given: $0) }
+        object.level = entry.level
         if let line = try? JSONLine(object) { try? writer.write(line) }
     }
 }
