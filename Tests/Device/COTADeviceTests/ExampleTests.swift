@@ -32,7 +32,7 @@ import Testing
         }
         func data(_ sequence: String, _ chunk: ArraySlice<UInt8>) { bench.write(data: bytes(sequence) + chunk) }
 
-        control("01 21 01 a9000000 00000000 2af61d1ff5e15b10", answered: "81 21 00 0010 00000000 00000000")
+        control("01 21 01 a9000000 00000000 ab017464e2fa78e9", answered: "81 21 00 0010 00000000 00000000")
         data("0010", Self.envelope[0..<169])
         control("02 22 0110", answered: "82 22 00 0110 a9000000 dd240b38")
         control("03 23", answered: "83 23 00")

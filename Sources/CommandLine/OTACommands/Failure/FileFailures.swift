@@ -30,8 +30,8 @@ extension Failure {
         case .truncated: "the file is incomplete: fetch it again, and compare its length and digest"
         case .trailingBytes: "the file has extra bytes: fetch it again, and compare its length and digest"
         case .badMagic: "create a bundle from an image: otaflash sign IMAGE --key KEY --product P --version V"
-        case .unsupportedVersion, .unsupportedImageFormat, .unsupportedAlgorithm:
-            "the bundle may require a newer otaflash; this is version \(Version.number)"
+        case .unsupportedVersion, .unsupportedImageFormat:
+            "sign the image again with this otaflash, or use a newer otaflash; this is version \(Version.number)"
         case .badVersion, .missingVersion: "sign the image again with a version, such as --version 1.4.0"
         case .badProduct, .missingProduct: "sign the image again with a product, such as --product acme-thermostat"
         case .badHardware: "sign the image again with hardware revisions, such as --hardware 2 or --hardware 1..3,7"
@@ -40,12 +40,12 @@ extension Failure {
         case .badRequiredVersion: "give the required version as three numbers, such as --requires 1.2.0"
         case .badCreationTime: "set SOURCE_DATE_EPOCH to Unix seconds, or unset it"
         case .badSignatureCount:
-            "a bundle has at most four signatures: sign the image again with the keys that are needed"
+            "a bundle has at most \(Envelope.maximumSignatures) signatures: sign the image again with the keys that are needed"
         case .unsignedManifest:
             "show it: otaflash inspect \(name); or attach its signatures: otaflash sign IMAGE --manifest "
                 + "\(name) --signature FILE.sig --public-key KEY.pub.pem"
         case .signatureOrder: "a key signs a bundle only once: omit the key that has already signed it"
-        case .badManifestLength, .badImageSize, .notZero, .fieldOverrun, .fieldOrder:
+        case .badManifestLength, .badImageSize, .badSignatureLength, .notZero, .fieldOverrun, .fieldOrder:
             "the file is damaged, or otaflash sign did not create it: create or fetch it again"
         }
     }

@@ -47,12 +47,12 @@ struct BundleSummary: Encodable, Sendable {
             if let reports {
                 reports.map {
                     Signature(
-                        keyID: $0.keyID.description, algorithm: $0.algorithm.name, trusted: $0.trusted, valid: $0.valid,
+                        keyID: $0.keyID.description, algorithm: $0.algorithm?.name ?? "unknown", trusted: $0.trusted, valid: $0.valid,
                         outOfScope: $0.isOutOfScope ? true : nil)
                 }
             } else {
                 envelope.signatures.map {
-                    Signature(keyID: $0.keyID.description, algorithm: $0.algorithm.name)
+                    Signature(keyID: $0.keyID.description, algorithm: $0.algorithm?.name ?? "unknown")
                 }
             }
         self.init(envelope.manifest, signatures: signatures)
@@ -115,14 +115,6 @@ extension BundleSummary.Signature {
         case (_, true?): ", trusted key, valid"
         case (_, false?): ", trusted key, INVALID"
         case (_, nil): ", not a trusted key"
-        }
-    }
-}
-
-extension BundleSignature.Algorithm {
-    var name: String {
-        switch self {
-        case .ed25519: "ed25519"
         }
     }
 }

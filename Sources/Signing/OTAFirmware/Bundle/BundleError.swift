@@ -33,7 +33,8 @@ public struct BundleError: Error, Sendable, Equatable, CustomStringConvertible {
         case badSignatureCount = "bad-signature-count"
         /// The file is a manifest, as `sign --to-sign` writes it. A bundle also has signatures and an image.
         case unsignedManifest = "unsigned-manifest"
-        case unsupportedAlgorithm = "unsupported-algorithm"
+        /// The length of a signature is not the length of its algorithm's signatures.
+        case badSignatureLength = "bad-signature-length"
         /// The signatures are not in strictly ascending order of key id.
         case signatureOrder = "signature-order"
     }

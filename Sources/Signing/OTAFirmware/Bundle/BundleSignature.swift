@@ -1,45 +1,104 @@
 /// A signature over a manifest, as stored in a bundle. This module does not verify signatures.
+///
+/// An entry with an algorithm that this version of otaflash does not know is accepted and kept, because the key of the entry is unknown,
+/// too. A signature by an unknown key has no effect.
 public struct BundleSignature: Sendable, Hashable {
-    public enum Algorithm: UInt8, Sendable {
-        /// Pure Ed25519 without a context (RFC 8032).
-        case ed25519 = 1
-    }
-    /// The encoded length in bytes: 1 for the algorithm, 3 zeros, 8 for the key id, and 64 for the signature.
-    public static let encodedLength = 76
+    /// The maximum length of a signature in bytes.
+    public static let maximumLength = 8000
+    /// The length of an entry without its signature, in bytes: 1 for the algorithm, 1 zero, 2 for the length of the signature, and 8 for
+    /// the key id.
+    static let headerLength = 12
 
-    public let algorithm: Algorithm
+    /// The number of the algorithm in the entry.
+    public let algorithmNumber: UInt8
     /// The identifier of the public key that verifies the signature. The identifier alone does not show that the owner of the key signed,
     /// because anybody can write a key id into a file.
     public let keyID: KeyID
-    /// The Ed25519 signature, 64 bytes.
+    /// The signature. Its length is `algorithm.signatureLength`, or 1 to `maximumLength` if the algorithm is unknown.
     public let signature: [UInt8]
 
-    /// Returns nil if `signature` does not have 64 bytes.
-    public init?(keyID: KeyID, signature: some Collection<UInt8>) {
-        guard signature.count == 64 else { return nil }
-        self.algorithm = .ed25519
+    /// The algorithm, or nil if this version of otaflash does not know it.
+    public var algorithm: SignatureAlgorithm? { SignatureAlgorithm(rawValue: algorithmNumber) }
+
+    /// The length of the encoded entry in bytes.
+    public var encodedLength: Int { Self.headerLength + signature.count }
+
+    /// Returns nil if `signature` does not have the length of the algorithm's signatures.
+    public init?(_ algorithm: SignatureAlgorithm, keyID: KeyID, signature: some Collection<UInt8>) {
+        guard signature.count == algorithm.signatureLength else { return nil }
+        self.algorithmNumber = algorithm.rawValue
         self.keyID = keyID
         self.signature = Array(signature)
     }
 
     init(reading reader: inout ByteReader) throws(BundleError) {
-        let start = reader.offset
-        let number = try reader.next(UInt8.self)
-        guard let algorithm = Algorithm(rawValue: number) else {
+        algorithmNumber = try reader.next(UInt8.self)
+        try reader.expect([0], .notZero, "zero")
+        let offset = reader.offset
+        let length = Int(try reader.next(UInt16.self))
+        if let algorithm = SignatureAlgorithm(rawValue: algorithmNumber), length != algorithm.signatureLength {
             throw BundleError(
-                .unsupportedAlgorithm, offset: start, expected: "algorithm 1 (Ed25519)", found: "\(number)")
+                .badSignatureLength, offset: offset,
+                expected: "\(algorithm.signatureLength) bytes, the length of a signature by \(algorithm)",
+                found: "\(length)")
         }
-        try reader.expect([0, 0, 0], .notZero, "zero")
-        self.algorithm = algorithm
-        self.keyID = try KeyID(reading: &reader)
-        self.signature = Array(try reader.next(64))
+        guard (1...Self.maximumLength).contains(length) else {
+            throw BundleError(
+                .badSignatureLength, offset: offset, expected: "a signature of 1 to \(Self.maximumLength) bytes",
+                found: "\(length)")
+        }
+        keyID = try KeyID(reading: &reader)
+        signature = Array(try reader.next(length))
     }
 
     func write(to writer: inout ByteWriter) {
-        writer.write(algorithm.rawValue)
-        writer.writeZeros(3)
+        writer.write(algorithmNumber)
+        writer.writeZeros(1)
+        writer.write(UInt16(truncatingIfNeeded: signature.count))
         writer.write(keyID.bytes)
         writer.write(signature)
+    }
+}
+
+/// An algorithm of signatures over a manifest. The raw value is the number in a bundle.
+public enum SignatureAlgorithm: UInt8, Sendable, CaseIterable, CustomStringConvertible {
+    /// Pure Ed25519 without a context (RFC 8032).
+    case ed25519 = 1
+    // Pure ML-DSA (FIPS 204). The context is `OTASigning.SignatureDomain.bundle`.
+    case mlDSA44 = 2
+    case mlDSA65 = 3
+    case mlDSA87 = 4
+
+    /// The name in JSON, on the command line, and with capital letters in texts for people.
+    public var name: String {
+        switch self {
+        case .ed25519: "ed25519"
+        case .mlDSA44: "ml-dsa-44"
+        case .mlDSA65: "ml-dsa-65"
+        case .mlDSA87: "ml-dsa-87"
+        }
+    }
+
+    public var description: String { self == .ed25519 ? "Ed25519" : name.uppercased() }
+
+    /// The length of a signature in bytes (RFC 8032, 5.1.6; FIPS 204, table 2).
+    public var signatureLength: Int {
+        switch self {
+        case .ed25519: 64
+        case .mlDSA44: 2420
+        case .mlDSA65: 3309
+        case .mlDSA87: 4627
+        }
+    }
+
+    /// The length of a raw public key in bytes (RFC 8032, 5.1.5; FIPS 204, table 2).
+    public var publicKeyLength: Int {
+        switch self {
+        case .ed25519: 32
+        case .mlDSA44: 1312
+        case .mlDSA65: 1952
+        case .mlDSA87: 2592
+        }
     }
 }
 
@@ -49,8 +108,8 @@ extension KeyID {
     }
 }
 
-/// The identifier of a public key: the first 8 bytes of a SHA-256. For an Ed25519 key, the SHA-256 covers the 32 raw key bytes. ECDSA and
-/// RSA keys can only sign MCUboot images. For these keys, `OTASigning.ImagePublicKey.id` documents the covered bytes.
+/// The identifier of a public key: the first 8 bytes of a SHA-256. For an Ed25519 or ML-DSA key, the SHA-256 covers the raw key bytes. ECDSA
+/// and RSA keys can only sign MCUboot images. For these keys, `OTASigning.ImagePublicKey.id` documents the covered bytes.
 ///
 /// A verifier uses the identifier to find the public key of a signature. Only a verified signature shows that the owner of the key signed.
 /// The identifier alone does not show this.

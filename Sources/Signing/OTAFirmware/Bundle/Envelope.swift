@@ -1,23 +1,30 @@
 /// A manifest with its signatures. The host sends the envelope before the first image byte. This module does not verify the signatures.
 public struct Envelope: Sendable, Hashable {
     /// The length of the longest envelope, in bytes. The first `maximumLength` bytes of a bundle contain its whole envelope.
-    public static let maximumLength = Manifest.maximumLength + countLength + 4 * BundleSignature.encodedLength
+    public static let maximumLength =
+        Manifest.maximumLength + countLength + maximumSignatures
+        * (BundleSignature.headerLength + BundleSignature.maximumLength)
+    /// The maximum number of signatures. A release that two people sign with two algorithms each has four. While both people change their
+    /// keys, it has eight.
+    public static let maximumSignatures = 8
     /// The length in bytes of the signature count (1 byte) together with the three zero bytes after the count.
     private static let countLength = 4
 
     public let manifest: Manifest
-    /// The 1 to 4 signatures, strictly ascending by key id.
+    /// The 1 to `maximumSignatures` signatures, strictly ascending by key id.
     public let signatures: [BundleSignature]
 
     /// Creates an envelope and sorts the signatures.
     ///
-    /// - Throws: `bad-signature-count` if the number of signatures is not 1 to 4; `signature-order` if two signatures have the same key id.
+    /// - Throws: `bad-signature-count` if the number of signatures is not 1 to `maximumSignatures`; `signature-order` if two signatures have the same key id.
     public init(manifest: Manifest, signatures: [BundleSignature]) throws(BundleError) {
         let sorted = signatures.sorted { $0.keyID < $1.keyID }
         let start = manifest.bytes.count
         try Self.check(count: sorted.count, at: start)
-        for (index, (last, signature)) in zip(sorted, sorted.dropFirst()).enumerated() {
-            try Self.check(signature.keyID, after: last.keyID, at: Self.keyIDOffset(index + 1, from: start))
+        var offset = start + Self.countLength
+        for (last, signature) in zip(sorted, sorted.dropFirst()) {
+            offset += last.encodedLength
+            try Self.check(signature.keyID, after: last.keyID, at: offset + Self.keyIDOffset)
         }
         self.manifest = manifest
         self.signatures = sorted
@@ -46,10 +53,11 @@ public struct Envelope: Sendable, Hashable {
         try Self.check(count: count, at: start)
         try reader.expect([0, 0, 0], .notZero, "zero")
         var signatures: [BundleSignature] = []
-        for index in 0..<count {
+        for _ in 0..<count {
+            let offset = reader.offset
             let signature = try BundleSignature(reading: &reader)
             if let last = signatures.last {
-                try Self.check(signature.keyID, after: last.keyID, at: Self.keyIDOffset(index, from: start))
+                try Self.check(signature.keyID, after: last.keyID, at: offset + Self.keyIDOffset)
             }
             signatures.append(signature)
         }
@@ -59,7 +67,7 @@ public struct Envelope: Sendable, Hashable {
 
     /// Returns this envelope with an additional signature.
     ///
-    /// - Throws: `bad-signature-count` if this envelope already has four signatures; `signature-order` if this envelope already has a
+    /// - Throws: `bad-signature-count` if this envelope already has `maximumSignatures` signatures; `signature-order` if this envelope already has a
     ///   signature with the same key id as `signature`.
     public func adding(_ signature: BundleSignature) throws(BundleError) -> Envelope {
         try Envelope(manifest: manifest, signatures: signatures + [signature])
@@ -80,15 +88,17 @@ public struct Envelope: Sendable, Hashable {
 
     /// The length of the encoded envelope in bytes, at most `maximumLength`.
     public var length: Int {
-        manifest.bytes.count + Self.countLength + signatures.count * BundleSignature.encodedLength
+        signatures.reduce(manifest.bytes.count + Self.countLength) { $0 + $1.encodedLength }
     }
 
     /// The length of the whole bundle in bytes. The bundle consists of the envelope and the image.
     public var bundleLength: UInt64 { UInt64(length) + UInt64(manifest.imageSize) }
 
     private static func check(count: Int, at offset: Int) throws(BundleError) {
-        guard (1...4).contains(count) else {
-            throw BundleError(.badSignatureCount, offset: offset, expected: "1 to 4 signatures", found: "\(count)")
+        guard (1...maximumSignatures).contains(count) else {
+            throw BundleError(
+                .badSignatureCount, offset: offset, expected: "1 to \(maximumSignatures) signatures",
+                found: "\(count)")
         }
     }
 
@@ -98,7 +108,6 @@ public struct Envelope: Sendable, Hashable {
         }
     }
 
-    private static func keyIDOffset(_ index: Int, from start: Int) -> Int {
-        start + countLength + index * BundleSignature.encodedLength + 4
-    }
+    /// The offset of the key id in an entry, in bytes.
+    private static let keyIDOffset = 4
 }

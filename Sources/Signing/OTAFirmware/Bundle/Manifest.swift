@@ -120,7 +120,7 @@ public struct Manifest: Sendable, Hashable {
 struct ManifestHeader {
     static let length = 64
     static let magic = Array("OTAF".utf8)
-    static let formatVersion: UInt8 = 1
+    static let formatVersion: UInt8 = 2
 
     let imageFormat: ImageFormat
     /// The length of the whole manifest (header and fields) in bytes.
@@ -133,7 +133,12 @@ struct ManifestHeader {
     /// Reads the header and checks each value. The header must be at offset 0 of the reader.
     init(reading reader: inout ByteReader) throws(BundleError) {
         try reader.expect(Self.magic, .badMagic, "the magic \"OTAF\" (4f544146)")
-        try reader.expect([Self.formatVersion], .unsupportedVersion, "format version 01")
+        let version = try reader.next(UInt8.self)
+        guard version == Self.formatVersion else {
+            let name = version == 1 ? "1, which only test releases before otaflash 0.1.0 wrote" : "\(version)"
+            throw BundleError(
+                .unsupportedVersion, offset: 4, expected: "format version \(Self.formatVersion)", found: name)
+        }
         let format = try reader.next(UInt8.self)
         let manifestLength = try reader.next(UInt16.self)
         guard let imageFormat = ImageFormat(rawValue: format) else {

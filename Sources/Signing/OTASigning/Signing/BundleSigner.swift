@@ -12,7 +12,7 @@ public struct BundleSigner: Sendable {
     /// Creates a signer that adds one signature for each of `keys` to every bundle.
     ///
     /// - Throws: `key-required` if `keys` is empty; `already-signed` if `keys` contains a key twice; `too-many-signatures` for more than
-    ///   four keys.
+    ///   `Envelope.maximumSignatures` keys.
     public init(keys: [any Signer]) throws(SigningError) {
         guard !keys.isEmpty else {
             throw .refused(.keyRequired, context: "no private key was given", hint: "give --key FILE")
@@ -206,7 +206,7 @@ public struct BundleSigner: Sendable {
     ) throws(SigningError) -> Envelope {
         var signatures = signatures
         for key in keys {
-            let made = BundleSignature(keyID: key.publicKey.id, signature: try signature(key))
+            let made = BundleSignature(.ed25519, keyID: key.publicKey.id, signature: try signature(key))
             guard let made else { throw .key(KeyError(.cryptography, "the signature does not have 64 bytes")) }
             signatures.append(made)
         }
@@ -224,7 +224,7 @@ public struct BundleSigner: Sendable {
     }
 
     /// Checks that each key of this signer can add its signature to a bundle. A key can sign a bundle only once, and a bundle can have at
-    /// most four signatures.
+    /// most `Envelope.maximumSignatures` signatures.
     ///
     /// - Parameter signers: the IDs of the keys that have already signed the bundle. The list is empty for a new bundle.
     /// - Throws: `already-signed` if a key of this signer is in `signers` or was given twice; `too-many-signatures`.
@@ -240,9 +240,9 @@ public struct BundleSigner: Sendable {
             throw .refused(
                 .alreadySigned, context: "the key \(id) has already signed this bundle; a key can sign only once")
         }
-        guard ids.count <= 4 else {
+        guard ids.count <= Envelope.maximumSignatures else {
             throw .refused(
-                .tooManySignatures, context: "the bundle would have \(ids.count) signatures; the limit is 4")
+                .tooManySignatures, context: "the bundle would have \(ids.count) signatures; the limit is \(Envelope.maximumSignatures)")
         }
     }
 }

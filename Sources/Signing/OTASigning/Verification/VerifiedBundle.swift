@@ -91,7 +91,8 @@ extension Manifest {
 /// The result of the verification of one signature in a bundle.
 public struct SignatureReport: Sendable, Equatable {
     public let keyID: KeyID
-    public let algorithm: BundleSignature.Algorithm
+    /// Nil if this version of otaflash does not know the algorithm.
+    public let algorithm: SignatureAlgorithm?
     /// True if the trust store contains the key, and the key's scope covers the bundle.
     public let trusted: Bool
     /// True if the trust store contains the key, and the key's scope excludes the bundle.

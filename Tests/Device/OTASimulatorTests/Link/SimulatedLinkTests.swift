@@ -102,12 +102,12 @@ import Testing
         try time.run {
             try await transport.host { first in
                 try await first.subscribe()
-                _ = try await first.demand(1, Example.bytes("01 a9000000 00000000 2af61d1ff5e15b10"))
+                _ = try await first.demand(1, Example.bytes("01 a9000000 00000000 ab017464e2fa78e9"))
                 try await transport.host { second in
                     try await second.subscribe()
                     let version = try await second.read(VirtualGATT.version)
                     #expect(version == Array("1.0.0".utf8))
-                    let busy = try await second.request(1, Example.bytes("01 a9000000 00000000 2af61d1ff5e15b10"))
+                    let busy = try await second.request(1, Example.bytes("01 a9000000 00000000 ab017464e2fa78e9"))
                     #expect(busy == [4])
                 }
             }

@@ -45,5 +45,5 @@ enum Example {
 
 extension Example {
     /// The first 8 bytes of the SHA-256 digests, as in the profile's example.
-    static let digests = (envelope: bytes("2af61d1ff5e15b10"), image: bytes("db4f2ac25d140369"))
+    static let digests = (envelope: bytes("ab017464e2fa78e9"), image: bytes("db4f2ac25d140369"))
 }

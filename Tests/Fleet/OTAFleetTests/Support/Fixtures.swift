@@ -47,7 +47,7 @@ struct Fixtures {
             imageFormat: .raw, imageSize: UInt32(image.count), securityCounter: counter, created: 1_767_225_600,
             imageDigest: SHA256.digest(of: image), version: #require(SemanticVersion(version)),
             product: #require(ProductName(product)))
-        let signature = try #require(BundleSignature(keyID: key.publicKey.id, signature: key.sign(manifest.bytes)))
+        let signature = try #require(BundleSignature(.ed25519, keyID: key.publicKey.id, signature: key.sign(manifest.bytes)))
         let bundle = try SignedBundle(envelope: Envelope(manifest: manifest, signatures: [signature]), image: image)
         return try Verifier(trust: TrustStore([key.publicKey])).verify(bundle)
     }

@@ -26,7 +26,7 @@ struct Fleet: Sendable {
             imageDigest: SHA256.digest(of: image), version: #require(SemanticVersion("1.4.0")),
             product: #require(ProductName("acme-thermostat")))
         let signature = try #require(
-            BundleSignature(keyID: bundleKey.publicKey.id, signature: bundleKey.sign(manifest.bytes)))
+            BundleSignature(.ed25519, keyID: bundleKey.publicKey.id, signature: bundleKey.sign(manifest.bytes)))
         bundle = try verifier.verify(
             SignedBundle(envelope: Envelope(manifest: manifest, signatures: [signature]), image: image))
     }

@@ -9,7 +9,7 @@ import Testing
     func requestsAsInTheExample() throws {
         let envelope: [UInt8] = [0x2a, 0xf6, 0x1d, 0x1f, 0xf5, 0xe1, 0x5b, 0x10]
         let begin = Request.begin(.envelope, size: 169, from: 0, digestPrefix: envelope)
-        #expect(Hex.encode(begin.bytes(tag: 0x21)) == "012101a9000000000000002af61d1ff5e15b10")
+        #expect(Hex.encode(begin.bytes(tag: 0x21)) == "012101a900000000000000ab017464e2fa78e9")
         let image: [UInt8] = [0xdb, 0x4f, 0x2a, 0xc2, 0x5d, 0x14, 0x03, 0x69]
         let resume = Request.begin(.image, size: 600, from: Request.resume, digestPrefix: image)
         #expect(Hex.encode(resume.bytes(tag: 0x24)) == "01240258020000ffffffffdb4f2ac25d140369")

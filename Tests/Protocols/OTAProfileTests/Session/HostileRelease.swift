@@ -26,7 +26,7 @@ struct HostileRelease {
             imageDigest: SHA256.digest(of: image), version: try #require(SemanticVersion(version)),
             product: try #require(ProductName("demo")))
         let signature = try #require(
-            BundleSignature(keyID: privateKey.publicKey.id, signature: try privateKey.sign(manifest.bytes)))
+            BundleSignature(.ed25519, keyID: privateKey.publicKey.id, signature: try privateKey.sign(manifest.bytes)))
         let envelope = try Envelope(manifest: manifest, signatures: [signature])
         bundle = try Verifier(trust: try TrustStore([privateKey.publicKey])).verify(
             try SignedBundle(envelope: envelope, image: image))

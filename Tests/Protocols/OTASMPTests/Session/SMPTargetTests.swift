@@ -221,7 +221,7 @@ struct ExampleBundle: Sendable, CustomTestStringConvertible {
             product: #require(ProductName(product)), hardware: hardware.flatMap { HardwareRevisions(ranges: [$0]) },
             minimumBattery: minimumBattery, requires: requires)
         let signature = try #require(
-            BundleSignature(keyID: key.publicKey.id, signature: key.sign(manifest.bytes)))
+            BundleSignature(.ed25519, keyID: key.publicKey.id, signature: key.sign(manifest.bytes)))
         let bundle = try SignedBundle(
             envelope: Envelope(manifest: manifest, signatures: [signature]), image: image)
         return try Verifier(trust: TrustStore([key.publicKey])).verify(bundle)

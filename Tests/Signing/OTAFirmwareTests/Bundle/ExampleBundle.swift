@@ -7,12 +7,12 @@ enum ExampleBundle {
     static func envelopeBytes() throws -> [UInt8] {
         try hex(
             """
-            4f544146 01005900 58020000 00000000 07000000 00000000 00b95569 00000000
+            4f544146 02005900 58020000 00000000 07000000 00000000 00b95569 00000000
             db4f2ac2 5d140369 324dbed6 0d7b8e31 4fdf1252 c171f851 3fb7dbf5 cc92e88d
-            02000500 312e312e 30018004 0064656d 6f038004 00010003 00010000 00010000
-            0021fe31 dfa154a2 61f5639b 13f6036a 91a635b7 87e33676 fe4b9c8b c32a9548
-            7bb6c356 3add8eec ea6d8bb5 27c1f88a 189a344f f9ab4777 794be1cf 1e57535c
-            ea0f52a0 cdd45cb1 09
+            02000500 312e312e 30018004 0064656d 6f038004 00010003 00010000 00010040
+            0021fe31 dfa154a2 61e41b64 ab5d62cc fe4bd1df b5b7609f 00a254a3 d36fa7fc
+            247090ad 30ec7f37 8f11dcb0 569e68e9 cb0ba2f9 856ebe12 f9b86597 a7ebbe61
+            ee1f6165 eddb8023 05
             """)
     }
 
@@ -35,10 +35,10 @@ enum ExampleBundle {
     static func signature() throws -> BundleSignature {
         let signature = try hex(
             """
-            f5639b13f6036a91a635b787e33676fe4b9c8bc32a95487bb6c3563add8eecea
-            6d8bb527c1f88a189a344ff9ab4777794be1cf1e57535cea0f52a0cdd45cb109
+            e41b64ab5d62ccfe4bd1dfb5b7609f00a254a3d36fa7fc247090ad30ec7f378f
+            6d8bb527c1f88a189a344ff9ab4777794be1cf1e57535cee1f6165eddb802305
             """)
         let keyID = try keyID("21fe31dfa154a261")
-        return try #require(BundleSignature(keyID: keyID, signature: signature))
+        return try #require(BundleSignature(.ed25519, keyID: keyID, signature: signature))
     }
 }

@@ -9,12 +9,12 @@ enum WorkedExample {
     static let envelope =
         Hex.decode(
             """
-            4f5441460100590058020000000000000700000000000000 00b9556900000000
+            4f5441460200590058020000000000000700000000000000 00b9556900000000
             db4f2ac25d140369324dbed60d7b8e314fdf1252c171f8513fb7dbf5cc92e88d
-            02000500312e312e300180040064656d6f03800400010003000100000001 0000
-            0021fe31dfa154a261f5639b13f6036a91a635b787e33676fe4b9c8bc32a9548
-            7bb6c3563add8eecea6d8bb527c1f88a189a344ff9ab4777794be1cf1e57535c
-            ea0f52a0cdd45cb109
+            02000500312e312e300180040064656d6f03800400010003000100000001 0040
+            0021fe31dfa154a261e41b64ab5d62ccfe4bd1dfb5b7609f00a254a3d36fa7fc
+            247090ad30ec7f378f11dcb0569e68e9cb0ba2f9856ebe12f9b86597a7ebbe61
+            ee1f6165eddb802305
             """.filter { !$0.isWhitespace }) ?? []
 
     static let bytes = envelope + image
@@ -36,7 +36,7 @@ func makeBundle(
         product: #require(ProductName(product)), hardware: hardware.flatMap { HardwareRevisions(ranges: [$0]) },
         requires: requires, unknownFields: unknownFields)
     let signatures = try keys.map { key in
-        try #require(BundleSignature(keyID: key.publicKey.id, signature: key.sign(manifest.bytes)))
+        try #require(BundleSignature(.ed25519, keyID: key.publicKey.id, signature: key.sign(manifest.bytes)))
     }
     return try SignedBundle(envelope: Envelope(manifest: manifest, signatures: signatures), image: image)
 }
@@ -48,7 +48,7 @@ extension SignedBundle {
             guard signature.keyID == key.publicKey.id else { return signature }
             var bytes = signature.signature
             bytes[32] ^= 1
-            return try #require(BundleSignature(keyID: signature.keyID, signature: bytes))
+            return try #require(BundleSignature(.ed25519, keyID: signature.keyID, signature: bytes))
         }
         return try SignedBundle(
             envelope: Envelope(manifest: envelope.manifest, signatures: signatures), image: image)

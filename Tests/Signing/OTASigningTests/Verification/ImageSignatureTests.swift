@@ -222,7 +222,7 @@ import Testing
         let bundle = try makeBundle(signedBy: [SampleKey.key()])
         #expect(try Verifier(trust: store).verify(bundle).signers == [SampleKey.key().publicKey.id])
         let signature = try #require(
-            BundleSignature(keyID: key.publicKey.id, signature: [UInt8](repeating: 1, count: 64)))
+            BundleSignature(.ed25519, keyID: key.publicKey.id, signature: [UInt8](repeating: 1, count: 64)))
         let forged = try SignedBundle(
             envelope: Envelope(manifest: bundle.envelope.manifest, signatures: [signature]), image: bundle.image)
         #expect(throws: VerificationError(.untrustedKey, "")) { try Verifier(trust: store).verify(forged) }

@@ -35,7 +35,7 @@ package struct ExampleRelease: PushedImage {
             imageDigest: SHA256.digest(of: image), version: version, product: product, minimumBattery: minimumBattery)
         guard
             let signature = BundleSignature(
-                keyID: privateKey.publicKey.id, signature: try privateKey.sign(manifest.bytes))
+                .ed25519, keyID: privateKey.publicKey.id, signature: try privateKey.sign(manifest.bytes))
         else { throw NoName() }
         let envelope = try Envelope(manifest: manifest, signatures: [signature])
         key = privateKey.publicKey
