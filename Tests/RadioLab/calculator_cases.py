@@ -183,7 +183,7 @@ LOST = "Not connected: the device disconnected.", *IDLE[1:]
 @case(limit=90, example=NAME)
 def example_calculator_keypad(lab):
     """A person connects, calculates, loses the link, connects again, disconnects and quits."""
-    peripheral = lab.peer(BumbleCalculator(lab, "--delay", "1"))
+    peripheral = lab.peer(BumbleCalculator(lab, "--delay", "3"))
     connected = f"Connected to {peripheral.address}."
     screen = Screen(lab, lab.example(NAME), "--adapter", "hci0")
     shown = [screen.until_shows(*IDLE)]
@@ -193,7 +193,7 @@ def example_calculator_keypad(lab):
     screen.type("9x")
     screen.until_shows(connected, "", "> 9 x", "", *PAD)
     screen.type("6")
-    shown.append(screen.until_shows(connected, "", "> 9 x 6  Calculating…", "", *PAD, seconds=0.9))
+    shown.append(screen.until_shows(connected, "", "> 9 x 6  Calculating…", "", *PAD, seconds=2.7))
     shown.append(screen.until_shows(connected, "", "> 9 x 6 = 54", "", *PAD))
     picture.write("ble-calculator.svg", shown, width=34, height=10)
     screen.type("3-7")
@@ -203,7 +203,7 @@ def example_calculator_keypad(lab):
     screen.type("c")
     screen.until_shows(connected, "", ">", "", *PAD)
     screen.type("1+2")
-    screen.until_shows(connected, "", "> 1 + 2  Calculating…", "", *PAD, seconds=0.9)
+    screen.until_shows(connected, "", "> 1 + 2  Calculating…", "", *PAD, seconds=2.7)
     lab.air("cut")
     screen.until_shows(*LOST)
     screen.type("c")

@@ -79,9 +79,7 @@ package struct CommandLineTool: Sendable {
                 failure = Failure(error, in: Invocation(command: ""))
             }
         }
-        let reported =
-            failure ?? CommandTable(of: root)?.read(arguments).absentValue ?? CommandTable(of: root)?.read(arguments)
-            .unknownOption ?? self.failure(parsing: error, of: arguments)
+        let reported = failure ?? self.failure(parsing: error, of: arguments)
         console.fail(reported, of: command(in: arguments))
         return reported.exit
     }
@@ -96,7 +94,9 @@ package struct CommandLineTool: Sendable {
     /// For an invalid value of an output option, argument-parser itself shows the usage of `root`, because `root` declares
     /// the output options, too.
     private func failure(parsing error: any Error, of arguments: [String]) -> Failure {
-        let path = CommandTable(of: root)?.read(arguments).path ?? []
+        let reading = CommandLineReading(of: root, arguments)
+        if let failure = reading.absentValue ?? reading.unknownOption { return failure }
+        let path = reading.path
         var command: any ParsableCommand.Type = root
         for name in path {
             command = command.configuration.subcommands.first { $0.configuration.commandName == name } ?? command
@@ -150,18 +150,19 @@ package struct CommandLineTool: Sendable {
     /// Returns the failure for a mistyped command or a repeated option. argument-parser itself reports a mistyped command without a
     /// suggestion, and accepts a repeated option. Returns nil if this function finds neither error.
     private func fault(in arguments: [String]) -> Failure? {
-        // The creation of the command table takes a few milliseconds. So this function does not create the table for a usual command line.
+        // The description of a command's options takes some milliseconds. So this function does not need it for a usual command line.
         let options = arguments.prefix { $0 != "--" }.filter { $0.hasPrefix("-") && $0 != "-" }.map {
             $0.prefix { $0 != "=" }
         }
         let first = arguments.first { !$0.hasPrefix("-") } ?? ""
-        // A short option can repeat an option that is also given with its long name. So the table is also created for a command line with
-        // short options.
+        // The name of a short option is the first letter of its long name. So it can only repeat a long option with this letter.
+        let letters = options.filter { !$0.hasPrefix("--") }.compactMap { $0.dropFirst().first }
         let isUsual =
-            Set(options).count == options.count && options.allSatisfy { $0.hasPrefix("--") }
-            && names(root).contains(first)
+            Set(options).count == options.count && names(root).contains(first)
+            && !letters.contains { letter in options.contains { $0.hasPrefix("--\(letter)") } }
         let isGroup = groups.contains { $0.configuration.commandName == first }
-        guard !isUsual || isGroup, let reading = CommandTable(of: root)?.read(arguments) else { return nil }
+        guard !isUsual || isGroup else { return nil }
+        let reading = CommandLineReading(of: root, arguments)
         return reading.mistypedCommand(or: root.otherCommands) ?? reading.repeatedOption
     }
 

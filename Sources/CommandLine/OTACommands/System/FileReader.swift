@@ -57,9 +57,17 @@ package enum FileReader {
         }
     }
 
+    /// - Parameter size: the size of the file in bytes; 0 for a pipe.
     private static func read(_ file: FileDescriptor, expecting size: Int, as name: String) throws -> [UInt8] {
-        var bytes: [UInt8] = []
-        bytes.reserveCapacity(size)
+        var bytes = try [UInt8](unsafeUninitializedCapacity: size) { buffer, count in
+            while count < size {
+                let read = try file.readWaiting(
+                    into: UnsafeMutableRawBufferPointer(rebasing: UnsafeMutableRawBufferPointer(buffer)[count...]))
+                guard read > 0 else { return }
+                count += read
+            }
+        }
+        // The bytes of a pipe, and of a file that has grown.
         let piece = UnsafeMutableRawBufferPointer.allocate(byteCount: pieceLength, alignment: 16)
         defer { piece.deallocate() }
         while true {

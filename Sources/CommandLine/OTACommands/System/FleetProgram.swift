@@ -30,7 +30,7 @@ enum FleetProgram {
         if first == "help" || first == Completions.request { return arguments.dropFirst().first }
         guard first.hasPrefix("-") else { return first }
         // Options before the command, such as --format json.
-        return CommandTable(of: RootCommand.self)?.read(arguments).unknownCommand
+        return CommandLineReading(of: RootCommand.self, arguments).unknownCommand
     }
 
     private static func start(_ arguments: [String], for command: String) -> Failure {

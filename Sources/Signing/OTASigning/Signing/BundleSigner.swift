@@ -1,3 +1,4 @@
+internal import Dispatch
 public import OTAFirmware
 public import SystemPackage
 
@@ -275,9 +276,16 @@ private final class HashingCopy {
         offset = UInt64(envelope.length)
     }
 
+    /// Hashes the piece and writes it at the same time, if the computer has two processors.
     func append(_ piece: UnsafeRawBufferPointer) throws(SigningError) {
-        hash.update(piece)
-        try output.write(piece, at: offset)
+        // The two steps share only the bytes of the piece, which they do not change.
+        nonisolated(unsafe) let (piece, hash, output) = (piece, hash, output)
+        nonisolated(unsafe) var failure: SigningError?
+        DispatchQueue.concurrentPerform(iterations: 2) { [offset] step in
+            if step == 0 { return hash.update(piece) }
+            do throws(SigningError) { try output.write(piece, at: offset) } catch { failure = error }
+        }
+        if let failure { throw failure }
         offset += UInt64(piece.count)
     }
 

@@ -1,15 +1,10 @@
 import ArgumentParser
 import FoundationEssentials
 
-/// The commands and options of otaflash, decoded from the JSON that argument-parser creates for `--experimental-dump-help`.
-///
-/// argument-parser does not detect some errors in a command line, and reports other errors without their cause. This type detects these
-/// errors.
-struct CommandTable: Decodable {
-    let commandName: String
-    private let subcommands: [CommandTable]?
-    private let arguments: [Argument]?
-
+/// A parsed command line. argument-parser does not detect some errors in a command line, and reports other errors without their cause. This
+/// type detects these errors.
+struct CommandLineReading {
+    /// An option of a command, decoded from the JSON that argument-parser creates for `--experimental-dump-help`.
     struct Argument: Decodable {
         struct Name: Decodable {
             let kind, name: String
@@ -28,82 +23,87 @@ struct CommandTable: Decodable {
         var takesValue: Bool { kind == "option" }
     }
 
-    /// Creates the table of the whole command line. Returns nil if the description has an unknown format.
-    init?(of root: any RootGroup.Type) {
-        struct Dump: Decodable {
-            let command: CommandTable
-        }
-        guard let dump = try? JSONDecoder().decode(Dump.self, from: Data(root._dumpHelp().utf8)) else { return nil }
-        self = dump.command
-    }
-
-    /// The names of the subcommands, in the order of the help.
-    private var names: [String] { (subcommands ?? []).map(\.commandName) }
-
-    private func subcommand(_ name: String) -> CommandTable? { subcommands?.first { $0.commandName == name } }
-
-    private func argument(_ word: String) -> Argument? {
-        let name = word.prefix { $0 != "=" }
-        return arguments?.first { $0.words.contains(String(name)) }
-    }
-}
-
-extension CommandTable {
-    /// A parsed command line.
-    struct Reading {
-        /// The innermost command, for example `create` in `otaflash simulate create`.
-        var command: CommandTable
-        /// The names of the command and its parent, such as `["simulate", "create"]`; empty for the root command.
-        var path: [String] = []
-        /// The options in the order of the command line; `argument` is nil for an unknown option.
-        var options: [(word: String, argument: Argument?)] = []
-        /// A word at the place of a command name that is not the name of a command; nil if there is no such word.
-        var unknownCommand: String?
-        /// The first option whose value is missing because the next word looks like an option, and this word; nil if there is no such
-        /// option.
-        var missingValue: (option: String, word: String)?
-    }
+    private let root: any ParsableCommand.Type
+    /// The innermost command, for example `create` in `otaflash simulate create`.
+    private var command: any ParsableCommand.Type
+    /// The options of `command`, nil until the command line contains an option of this command. The description of all commands would
+    /// cost 20 ms, which is more than the signature of an image.
+    private var arguments: [Argument]?
+    /// The names of the command and its parent, such as `["simulate", "create"]`; empty for the root command.
+    private(set) var path: [String] = []
+    /// The options in the order of the command line; `argument` is nil for an unknown option.
+    private var options: [(word: String, argument: Argument?)] = []
+    /// A word at the place of a command name that is not the name of a command; nil if there is no such word.
+    private(set) var unknownCommand: String?
+    /// The first option whose value is missing because the next word looks like an option, and this word; nil if there is no such option.
+    private var missingValue: (option: String, word: String)?
 
     /// Parses a command line up to the word `--`. The word `help` before the name of a command, as in `otaflash help push`, is ignored.
-    func read(_ words: [String]) -> Reading {
-        var reading = Reading(command: self)
+    init(of root: any ParsableCommand.Type, _ words: [String]) {
+        self.root = root
+        command = root
         var rest = words.prefix { $0 != "--" }[...]
         while let word = rest.popFirst() {
             if word.hasPrefix("-"), word.utf8.count > 1 {
-                // An option that the subcommand does not have can be an option of the root command.
-                let argument = reading.command.argument(word) ?? self.argument(word)
-                reading.options.append((word, argument))
+                let argument = argument(word)
+                options.append((word, argument))
                 guard argument?.takesValue == true, !word.contains("=") else { continue }
                 if let next = rest.first, next.hasPrefix("-"), next != "-", argument?.parsingStrategy != "unconditional"
                 {
-                    reading.missingValue = reading.missingValue ?? (word, next)
+                    missingValue = missingValue ?? (word, next)
                 } else {
                     rest = rest.dropFirst()
                 }
-            } else if word == "help", !reading.command.names.isEmpty {
+            } else if word == "help", !names.isEmpty {
                 continue
-            } else if let next = reading.command.subcommand(word) {
-                reading.command = next
-                reading.path.append(word)
-            } else if !reading.command.names.isEmpty {
+            } else if let next = subcommand(word) {
+                command = next
+                arguments = nil
+                path.append(word)
+            } else if !names.isEmpty {
                 // After an unknown option such as --generate-completion-script, the word can be the value of this option. So after an
                 // unknown option, no word is reported as an unknown command.
-                if reading.options.allSatisfy({ $0.argument != nil }) { reading.unknownCommand = word }
-                return reading
+                if options.allSatisfy({ $0.argument != nil }) { unknownCommand = word }
+                return
             }
         }
-        return reading
+    }
+
+    /// The names of the subcommands of `command`, in the order of the help.
+    private var names: [String] { command.configuration.subcommands.map { $0._commandName } }
+
+    private func subcommand(_ name: String) -> (any ParsableCommand.Type)? {
+        command.configuration.subcommands.first { $0._commandName == name }
+    }
+
+    /// Returns the option that a word names; nil if it is unknown. An option that the subcommand does not have can be an option of the root
+    /// command.
+    private mutating func argument(_ word: String) -> Argument? {
+        let name = String(word.prefix { $0 != "=" })
+        let own = arguments ?? Self.arguments(of: command)
+        arguments = own
+        return own.first { $0.words.contains(name) }
+            ?? (path.isEmpty ? nil : Self.arguments(of: root).first { $0.words.contains(name) })
+    }
+
+    private static func arguments(of command: any ParsableCommand.Type) -> [Argument] {
+        struct Dump: Decodable {
+            struct Command: Decodable { let arguments: [Argument]? }
+            let command: Command
+        }
+        let dump = try? JSONDecoder().decode(Dump.self, from: Data(command._dumpHelp().utf8))
+        return dump?.command.arguments ?? []
     }
 }
 
-extension CommandTable.Reading {
+extension CommandLineReading {
     /// The failure for an unknown command; nil if all commands are known. Without this check, argument-parser would report only an
     /// unexpected argument, and would suggest no similar command.
     ///
     /// - Parameter others: the commands of another program that can also be at the place of the first command.
     func mistypedCommand(or others: [String]) -> Failure? {
         guard let unknownCommand else { return nil }
-        let known = command.names.filter { $0 != "help" } + (path.isEmpty ? others : [])
+        let known = names + (path.isEmpty ? others : [])
         let line = (["otaflash"] + path).joined(separator: " ")
         let list = "the commands are: \(known.joined(separator: ", "))"
         let hints =
@@ -118,7 +118,7 @@ extension CommandTable.Reading {
         let name = String(word.prefix { $0 != "=" })
         let help = "show the options: \((["otaflash"] + path).joined(separator: " ")) --help"
         // --version is not in the table (`OTAFlash.asksForVersion`).
-        let known = (command.arguments ?? []).flatMap(\.words) + ["--version"]
+        let known = (arguments ?? []).flatMap(\.words) + ["--version"]
         let nearest = Suggestion.nearest(to: name, in: known)
         return Failure(
             "usage", .usage, "there is no option '\(name)'",
