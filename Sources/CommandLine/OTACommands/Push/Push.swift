@@ -275,8 +275,8 @@ enum PushFlag: String, EnumerableFlag {
             ArgumentHelp(
                 "Warn if there is nothing to resume. push always resumes.",
                 discussion:
-                    "This is the only effect: push resumes a partial upload also without this option. With --dry-run, there is no "
-                    + "warning for a device with SMP, because SMP shows a partial upload only when an upload starts.")
+                    "push resumes a partial upload with and without this option. --dry-run does not warn over SMP: there, only the "
+                    + "start of an upload shows whether a partial upload exists.")
         case .restart:
             "Discard a partial upload, and start at byte 0."
         case .noConfirm:

@@ -84,9 +84,9 @@ struct PushOrder: ParsableArguments {
         help: ArgumentHelp(
             "How many devices may receive data at the same time, 1 to 1000; default: auto.",
             discussion:
-                "Each Bluetooth adapter, the UDP devices and the virtual devices have this maximum separately: with 2, for "
-                + "example, 2 devices over hci0, 2 over hci1 and 2 over UDP. A serial port has one device. auto: 4 over each "
-                + "Bluetooth adapter, 32 over UDP, 4 virtual devices.",
+                "The number applies to each Bluetooth adapter, to all UDP devices together, and to all virtual devices together. "
+                + "Example: 2 permits 2 devices over hci0, 2 over hci1 and 2 over UDP. A serial port has one device. auto: 4 over "
+                + "each Bluetooth adapter, 32 over UDP, 4 virtual devices.",
             valueName: "number"),
         transform: Self.atOnce)
     var atOnce = AtOnce.auto
