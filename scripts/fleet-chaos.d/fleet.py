@@ -21,13 +21,13 @@ def end_with_parent():
 
 
 class Process:
-    """A process that the driver can kill, pause and start again. It adds up the processor time of all its lives."""
+    """A process that the driver can kill, pause and start again. It adds up the processor time of all its instances."""
 
     def __init__(self, name, words, folder, environment, **pipes):
         self.name, self.words, self.folder, self.environment, self.pipes = name, list(map(str, words)), folder, environment, pipes
         self.processor = 0.0
         self.memory = 0
-        self.lives = 0
+        self.instances = 0
         self.exit = None
         self.process = None
 
@@ -37,7 +37,7 @@ class Process:
             self.process = subprocess.Popen(
                 self.words, cwd=self.folder, env=self.environment, preexec_fn=end_with_parent, **options
             )
-        self.lives += 1
+        self.instances += 1
         self.begun = time.monotonic()
 
     @property
@@ -142,7 +142,7 @@ async def main():
     for number in itertools.count():
         device = chance.choice(devices)
         lie = {"schema": 1, "device": device, "product": "lamp", "version": "9.9.9", "rollout": "zzz", "rollout_created": "9999-12-31T23:59:59Z",
-               "attempt": 1, "gateway": "evil", "life": "00000000", "beat": 2**31 - 1, **chance.choice(states)}
+               "attempt": 1, "gateway": "evil", "instance": "00000000", "beat": 2**31 - 1, **chance.choice(states)}
         # Only a device without a record: a second update of a device would have a second result in the history.
         await client.publish(f"$KV.otaflash_devices.{device}", json.dumps(lie).encode(), headers={"Nats-Expected-Last-Subject-Sequence": "0"})
         await client.publish(f"$KV.otaflash_devices.junk.{number}.x", b"x" * chance.randrange(4000))

@@ -129,7 +129,7 @@ class Run:
         if self.servers:
             self.controllers = [controller(self.programs, self.folder, self.environment, number, self.store) for number in range(2)]
         if self.servers and not chosen.bad:
-            # A lie delays its device by 45 s in the life of a gateway, and the faults end when 95 % of the devices are confirmed.
+            # A lie delays its device by 45 s in the run of a gateway, and the faults end when 95 % of the devices are confirmed.
             names = [device_id(address) for address in self.random.sample(addresses, chosen.devices // 25)]
             for number in range(max(1, chosen.gateways // 20)):
                 self.hostile.append(hostile(sys.executable, self.folder, self.environment, number, names, self.urls, chosen.seed))
@@ -264,7 +264,7 @@ class Run:
             process.kill()
         busy = sum(process.processor for process in self.gateways)
         self.figures |= {
-            "gateway_lives": sum(process.lives for process in self.gateways),
+            "gateway_instances": sum(process.instances for process in self.gateways),
             "gateway_cpu_s": round(busy, 1),
             "gateway_mib": round(max(process.memory for process in self.gateways) / 1024, 1),
             "farm_cpu_s": round(self.farm.processor, 1),

@@ -6,7 +6,7 @@ import OTAStore
 /// Compares the records of devices, which are not signed, with the signed records of operators.
 struct DeviceJudge {
     private let operators: OperatorKeys
-    private let signed: WishList
+    private let signed: AssignmentList
     private let now: Timestamp?
     /// The rollouts that start updates now.
     private let running: [Rollout]
@@ -16,7 +16,7 @@ struct DeviceJudge {
     /// - Throws: `StoreError`.
     init(_ operators: OperatorKeys, in store: some FleetStore) async throws {
         self.operators = operators
-        signed = try await WishList(signedBy: operators, in: store)
+        signed = try await AssignmentList(signedBy: operators, in: store)
         let now = WallClock.now()
         self.now = now
         running = signed.rollouts.map(\.value).filter { rollout in

@@ -6,14 +6,14 @@ import OTAStore
 
 /// A gateway of the fleet in the result of a command.
 struct FleetGateway: Encodable, Sendable {
-    let name, life, software: String
+    let name, instance, software: String
     /// The maximum number of updates at the same time, the number of updates under way, and the number of devices in range.
     let slots, updating, heard: Int
     let lastError, at: String?
 
     init(_ record: GatewayRecord) {
         name = record.holder.gateway.text
-        life = record.holder.life.text
+        instance = record.holder.instance.text
         software = record.software
         slots = record.slots
         updating = record.pushing
@@ -54,7 +54,7 @@ struct FleetGateways: Command {
             A gateway writes its record every 30 s. A gateway that has not written its record for 90 s is not in the list. The records \
             are not signed. The list has these columns, among others:
 
-              life     identifies one run of the gateway; it changes at each start
+              instance     identifies one run of the gateway; it changes at each start
               updates  the updates under way, and the maximum ('gateway run --at-once')
               devices  the number of devices in range
             """)
@@ -79,10 +79,10 @@ struct FleetGatewaysAnswer: TableAnswer {
     func text(fitting width: Int?) -> [TerminalLine] {
         guard !gateways.isEmpty else { return ["no gateways"] }
         return TextTable(
-            [.identifier("gateway"), "life", "version", "last seen", "updates", "devices", "last error"],
+            [.identifier("gateway"), "instance", "version", "last seen", "updates", "devices", "last error"],
             gateways.map {
                 [
-                    $0.name, $0.life, $0.software, $0.at ?? "-", "\($0.updating) of \($0.slots)", "\($0.heard)",
+                    $0.name, $0.instance, $0.software, $0.at ?? "-", "\($0.updating) of \($0.slots)", "\($0.heard)",
                     $0.lastError ?? "-",
                 ]
             }

@@ -17,7 +17,8 @@ struct StoredDevices: Sendable {
     /// - Parameter operators: if given, the job of each record counts only as far as these operators have signed its rollout.
     /// - Throws: `StoreError`.
     init(_ store: some FleetStore, _ operators: OperatorKeys? = nil) async throws {
-        let signed = if let operators { try await WishList(signedBy: operators, in: store) } else { WishList?.none }
+        let signed =
+            if let operators { try await AssignmentList(signedBy: operators, in: store) } else { AssignmentList?.none }
         let now = WallClock.now()
         for stored in try await store.records(in: .devices) {
             do throws(FleetError) {
@@ -83,7 +84,7 @@ struct StoredDevices: Sendable {
     }
 }
 
-extension WishList {
+extension AssignmentList {
     /// Creates a list of the releases and rollouts in a store that one of the operators has signed.
     ///
     /// - Throws: `StoreError`.

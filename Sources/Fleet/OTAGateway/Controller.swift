@@ -10,8 +10,8 @@ public import OTAStore
 /// The controller handles only the rollouts that name its key.
 public struct Controller<C: Clock>: Sendable where C.Duration == Duration {
     let signer: any Signer
-    let life: GatewayLife
-    let earlierLives: Set<GatewayLife>
+    let instance: GatewayInstance
+    let earlierInstances: Set<GatewayInstance>
     let operators: OperatorKeys
     let memory: SerialMemory
     let store: any FleetStore
@@ -22,8 +22,8 @@ public struct Controller<C: Clock>: Sendable where C.Duration == Duration {
 
     /// - Parameters:
     ///   - signer: the key that signs the progress. The key can be outside this process, so a signature can take time.
-    ///   - life: the identifier of this run of the process.
-    ///   - earlierLives: the identifiers of the earlier runs of the process with the same state folder. If one of them led, this run leads at
+    ///   - instance: the identifier of this run of the process.
+    ///   - earlierInstances: the identifiers of the earlier runs of the process with the same state folder. If one of them led, this run leads at
     ///     once.
     ///   - operators: the keys that verify rollouts.
     ///   - memory: the highest accepted serial numbers, read from the disk.
@@ -32,14 +32,15 @@ public struct Controller<C: Clock>: Sendable where C.Duration == Duration {
     ///   - save: writes the accepted serial numbers to the disk. Until `save` returns, the controller writes no progress.
     ///   - report: receives messages for the user.
     public init(
-        signer: any Signer, life: GatewayLife, earlierLives: Set<GatewayLife> = [], operators: OperatorKeys,
+        signer: any Signer, instance: GatewayInstance, earlierInstances: Set<GatewayInstance> = [],
+        operators: OperatorKeys,
         memory: SerialMemory, store: any FleetStore, clock: C, wall: @escaping @Sendable () -> Timestamp?,
         save: @escaping @Sendable (SerialMemory) async throws -> Void,
         report: @escaping @Sendable (ControllerNote) -> Void = { _ in }
     ) {
         self.signer = signer
-        self.life = life
-        self.earlierLives = earlierLives
+        self.instance = instance
+        self.earlierInstances = earlierInstances
         self.operators = operators
         self.memory = memory
         self.store = store

@@ -9,7 +9,7 @@ internal import OTAStore
 struct ControllerLoop<C: Clock> where C.Duration == Duration {
     private let controller: Controller<C>
     private var mailbox: Mailbox<ControllerMessage, C>
-    private var wishes: WishList
+    private var assignments: AssignmentList
     private var saving = MemorySaving()
     private var enrolments = EnrolmentReads()
     private var leadership: Leadership
@@ -44,9 +44,10 @@ struct ControllerLoop<C: Clock> where C.Duration == Duration {
     init(_ controller: Controller<C>, _ mailbox: Mailbox<ControllerMessage, C>) {
         self.controller = controller
         self.mailbox = mailbox
-        wishes = WishList(operators: controller.operators, memory: controller.memory)
+        assignments = AssignmentList(operators: controller.operators, memory: controller.memory)
         leadership = Leadership(
-            controller: controller.signer.publicKey.id, life: controller.life, earlierLives: controller.earlierLives)
+            controller: controller.signer.publicKey.id, instance: controller.instance,
+            earlierInstances: controller.earlierInstances)
     }
 
     private var post: AsyncStream<ControllerMessage>.Continuation { mailbox.post }
@@ -71,7 +72,7 @@ struct ControllerLoop<C: Clock> where C.Duration == Duration {
         case .store(.complete(let bucket, let records)):
             forget(bucket)
             if bucket == .rollouts {
-                wishes.suspend(except: Set(records.compactMap { RolloutName($0.key.name.description) }))
+                assignments.suspend(except: Set(records.compactMap { RolloutName($0.key.name.description) }))
             }
             for record in records { accept(record) }
             known.insert(bucket)
@@ -111,7 +112,7 @@ struct ControllerLoop<C: Clock> where C.Duration == Duration {
         case .enrolment(let list, let result):
             enrolments.end(list, isRead: (try? result.get()) != nil, at: now)
             switch result {
-            case .success(let devices): wishes.add(devices, digest: list)
+            case .success(let devices): assignments.add(devices, digest: list)
             case .failure(let error as StoreError): controller.report(.storeFailed(error))
             case .failure(let error): if let error = error as? FleetError { refused(error) }
             }
@@ -126,8 +127,9 @@ struct ControllerLoop<C: Clock> where C.Duration == Duration {
     /// Performs all work that is due now, and starts a timer for the next deadline.
     private mutating func serve(_ group: inout DiscardingTaskGroup) {
         let now = mailbox.now
-        saving.start(wishes.memory, at: now, in: &group, save: controller.save) { [post] in post.yield(.saved($0)) }
-        enrolments.start(wishes.missingLists, at: now, from: controller.store, in: &group) { [post] in
+        saving.start(assignments.memory, at: now, in: &group, save: controller.save) { [post] in post.yield(.saved($0))
+        }
+        enrolments.start(assignments.missingLists, at: now, from: controller.store, in: &group) { [post] in
             post.yield(.enrolment($0, $1))
         }
         if let action = leadership.tick(at: now) { perform(action, &group) }
@@ -168,17 +170,17 @@ struct ControllerLoop<C: Clock> where C.Duration == Duration {
         let moment = moment
         nextStep = moment.now + .seconds(2)
         let records = devices.values.map { device in
-            device.record.bounded(by: wishes.job(of: device.record, at: moment.wall))
+            device.record.bounded(by: assignments.job(of: device.record, at: moment.wall))
         }
-        for rollout in wishes.rollouts where rollout.value.controllers.contains(controller.signer.publicKey) {
+        for rollout in assignments.rollouts where rollout.value.controllers.contains(controller.signer.publicKey) {
             let name = rollout.value.name
             // Without the list, this controller would not count the enrolled devices.
-            guard !busy.contains(name), wishes.isCurrent(name), let list = wishes.enrolled(by: rollout.value) else {
-                continue
-            }
+            guard !busy.contains(name), assignments.isCurrent(name),
+                let list = assignments.enrolled(by: rollout.value)
+            else { continue }
             var machine =
                 machines[name]
-                ?? StageMachine(rollout, progress: wishes.progress(of: name), memory: wishes.memory)
+                ?? StageMachine(rollout, progress: assignments.progress(of: name), memory: assignments.memory)
             machine.update(rollout)
             if let next = machine.step(records, damaged: damaged.keys, in: list, at: moment) {
                 write(next, &group)
@@ -246,7 +248,7 @@ struct ControllerLoop<C: Clock> where C.Duration == Duration {
     // MARK: - Records
 
     /// Discards what earlier records of a bucket have set, before a complete list of this bucket is accepted. The list counts even if it has
-    /// lower revisions or fewer records than before, because the store can lose its newest records. A signed record stays in `wishes`.
+    /// lower revisions or fewer records than before, because the store can lose its newest records. A signed record stays in `assignments`.
     private mutating func forget(_ bucket: Bucket) {
         switch bucket {
         case .progress: (revisions, earlyProgress) = ([:], [:])
@@ -261,14 +263,14 @@ struct ControllerLoop<C: Clock> where C.Duration == Duration {
             switch stored.key.bucket {
             case .rollouts:
                 guard let rollout = RolloutName(name.description) else { return }
-                if try wishes.add(rollout: stored.bytes, named: rollout) { saving.change() }
+                if try assignments.add(rollout: stored.bytes, named: rollout) { saving.change() }
                 if let early = earlyProgress.removeValue(forKey: rollout) { accept(early) }
             case .progress:
                 guard let rollout = RolloutName(name.description) else {
                     let now = mailbox.now
                     return see(leader: stored) { $0.observe($1, revision: $2, at: now) }
                 }
-                guard wishes.rollouts.contains(where: { $0.value.name == rollout }) else {
+                guard assignments.rollouts.contains(where: { $0.value.name == rollout }) else {
                     // After the rollouts were read, the size of `earlyProgress` is limited, because an untrusted store must not fill the
                     // memory with unknown names.
                     guard earlyProgress.count < 64 || !hasRollouts else { return }
@@ -324,14 +326,14 @@ struct ControllerLoop<C: Clock> where C.Duration == Duration {
         guard stored.revision >= revisions[rollout] ?? .absent else { return }
         // The controller overwrites progress that it does not accept. For this write, it needs the revision of that progress.
         revisions[rollout] = stored.revision
-        if try wishes.add(progress: stored.bytes, of: rollout, at: moment) { saving.change() }
-        if let progress = wishes.progress(of: rollout) { machines[rollout]?.observe(progress) }
+        if try assignments.add(progress: stored.bytes, of: rollout, at: moment) { saving.change() }
+        if let progress = assignments.progress(of: rollout) { machines[rollout]?.observe(progress) }
     }
 
     private mutating func adopt(_ signed: SignedRecord, of rollout: RolloutName, _ revision: Revision) {
         revisions[rollout] = max(revision, revisions[rollout] ?? .absent)
         do throws(FleetError) {
-            if try wishes.add(progress: signed.encoded(), of: rollout, at: moment) { saving.change() }
+            if try assignments.add(progress: signed.encoded(), of: rollout, at: moment) { saving.change() }
         } catch {
             refused(error)
         }

@@ -14,7 +14,7 @@ public struct Gateway<C: Clock, Devices: GatewayDevices>: Sendable where C.Durat
         /// The name of the gateway, and the identifier of this run of its process. Only one process at a time may use the gateway's name.
         public let holder: Holder
         /// The identifiers of earlier runs of the process with the same state folder.
-        public let earlierLives: Set<GatewayLife>
+        public let earlierInstances: Set<GatewayInstance>
         /// The keys that verify rollouts and releases.
         public let operators: OperatorKeys
         /// Verifies bundles with the trusted keys and the policy of this gateway.
@@ -27,12 +27,12 @@ public struct Gateway<C: Clock, Devices: GatewayDevices>: Sendable where C.Durat
         public let software: String
 
         public init(
-            holder: Holder, earlierLives: Set<GatewayLife>, operators: OperatorKeys, verifier: Verifier,
+            holder: Holder, earlierInstances: Set<GatewayInstance>, operators: OperatorKeys, verifier: Verifier,
             memory: SerialMemory, slots: Int,
             software: String
         ) {
             self.holder = holder
-            self.earlierLives = earlierLives
+            self.earlierInstances = earlierInstances
             self.operators = operators
             self.verifier = verifier
             self.memory = memory
@@ -106,7 +106,7 @@ public struct Gateway<C: Clock, Devices: GatewayDevices>: Sendable where C.Durat
     }
 
     func machine(for device: DeviceID) -> DeviceMachine {
-        DeviceMachine(device: device, holder: settings.holder, earlierLives: settings.earlierLives)
+        DeviceMachine(device: device, holder: settings.holder, earlierInstances: settings.earlierInstances)
     }
 
     /// Reads the record of a device, and returns what it shows. If another gateway performed the last update, the device may be out of range
@@ -181,5 +181,5 @@ enum GatewayMessage: Sendable {
     case saved((any Error)?)
     case appended(FleetEvent, StoreError?)
     /// The gateway wrote its own record. If another process also writes this record, the value identifies the run of that process.
-    case present(Result<GatewayLife?, StoreError>)
+    case present(Result<GatewayInstance?, StoreError>)
 }

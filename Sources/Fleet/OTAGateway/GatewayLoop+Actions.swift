@@ -21,7 +21,7 @@ extension GatewayLoop {
             switch action {
             case .read: read(device, &group) { .readBack(device, $0) }
             case .write(let record, let revision): write(record, expecting: revision, &group)
-            case .push(let wish): push(wish, to: device, &group)
+            case .push(let assignment): push(assignment, to: device, &group)
             case .interrupt: entries[device]?.interrupt?.yield()
             case .ended(let end, let stored):
                 ended(device, end, stored: stored)
@@ -64,25 +64,25 @@ extension GatewayLoop {
         }
     }
 
-    private mutating func push(_ wish: Wish, to device: DeviceID, _ group: inout DiscardingTaskGroup) {
+    private mutating func push(_ assignment: Assignment, to device: DeviceID, _ group: inout DiscardingTaskGroup) {
         guard let entry = entries[device], let bundle = entry.bundle else { return }
         let record = entry.machine.record
-        guard let wish = wishes.renewed(wish, for: record, at: moment) else {
-            let reason = wishes.isAborted(record) ? Reason.aborted : .notRunning
+        guard let assignment = assignments.renewed(assignment, for: record, at: moment) else {
+            let reason = assignments.isAborted(record) ? Reason.aborted : .notRunning
             return perform(device, &group) { $0.end(.retry(reason), at: $1) }
         }
         let (interrupts, interrupt) = AsyncStream.makeStream(of: Void.self)
         let attempt = record.attempt
         entries[device]?.interrupt = interrupt
-        entries[device]?.attempt = (wish.rollout.value.name, attempt)
+        entries[device]?.attempt = (assignment.rollout.value.name, attempt)
         if !device.isBluetooth { awaitAnswer(of: device, until: mailbox.now + .seconds(10)) }
-        gateway.report(.pushing(device, wish.rollout.value.name, attempt: attempt))
+        gateway.report(.pushing(device, assignment.rollout.value.name, attempt: attempt))
         let (devices, post) = (gateway.devices, post)
         // The version in the record can be old, for example after an update by hand. So the push compares the version of the device.
-        let refusesDowngrade = wish.rollout.value.selection.newest != nil
+        let refusesDowngrade = assignment.rollout.value.selection.newest != nil
         group.addTask {
             let end = await devices.push(
-                bundle, to: device, onlyConfirms: wish.onlyConfirms, refusesDowngrade: refusesDowngrade,
+                bundle, to: device, onlyConfirms: assignment.onlyConfirms, refusesDowngrade: refusesDowngrade,
                 interrupts: interrupts
             ) { post.yield(.step(device, $0)) }
             post.yield(.pushed(device, end))
@@ -92,7 +92,8 @@ extension GatewayLoop {
     /// Interrupts the push to a device if its rollout is aborted. The operator may have aborted the rollout before the push has shown that the
     /// device is not on trial any more.
     mutating func interruptIfAborted(_ device: DeviceID, _ group: inout DiscardingTaskGroup) {
-        guard let machine = entries[device]?.machine, wishes.mustInterrupt(machine.record, isOnTrial: machine.isOnTrial)
+        guard let machine = entries[device]?.machine,
+            assignments.mustInterrupt(machine.record, isOnTrial: machine.isOnTrial)
         else { return }
         perform(device, &group) { $0.stop(.aborted, at: $1) }
     }
@@ -105,7 +106,7 @@ extension GatewayLoop {
                 outbox.add(
                     stored ? end.kind : Reason.leaseLost.text, rollout: attempt.rollout, device: device,
                     attempt: attempt.number,
-                    text: wishes.isEnrolled(device, in: attempt.rollout) ? nil : "the device is not enrolled",
+                    text: assignments.isEnrolled(device, in: attempt.rollout) ? nil : "the device is not enrolled",
                     at: gateway.wall())
             }
         }
@@ -205,14 +206,14 @@ extension GatewayLoop {
         case .changed(let record):
             guard record.key.bucket != .devices else { return observe(record, &group) }
             accept(record)
-            reviewWishes(&group)
+            reviewAssignments(&group)
         case .complete(let bucket, let records):
             if bucket == .rollouts {
-                wishes.suspend(except: Set(records.compactMap { RolloutName($0.key.name.description) }))
+                assignments.suspend(except: Set(records.compactMap { RolloutName($0.key.name.description) }))
             }
             for record in records { accept(record) }
             known.insert(bucket)
-            reviewWishes(&group)
+            reviewAssignments(&group)
         }
     }
 
@@ -225,19 +226,19 @@ extension GatewayLoop {
             switch record.key.bucket {
             case .releases:
                 guard let id = ReleaseID(name) else { return }
-                isChanged = try wishes.add(release: record.bytes, named: id)
+                isChanged = try assignments.add(release: record.bytes, named: id)
             case .rollouts:
                 guard let rollout else { return }
-                isChanged = try wishes.add(rollout: record.bytes, named: rollout)
+                isChanged = try assignments.add(rollout: record.bytes, named: rollout)
                 if let early = earlyProgress.removeValue(forKey: rollout) { accept(early) }
             case .progress:
                 guard let rollout else { return }
-                guard wishes.rollouts.contains(where: { $0.value.name == rollout }) else {
+                guard assignments.rollouts.contains(where: { $0.value.name == rollout }) else {
                     // The size of `earlyProgress` is limited, because an untrusted store must not fill the memory with unknown names.
                     guard earlyProgress.count < 64 else { return }
                     return earlyProgress[rollout] = record
                 }
-                isChanged = try wishes.add(progress: record.bytes, of: rollout, at: moment)
+                isChanged = try assignments.add(progress: record.bytes, of: rollout, at: moment)
             case .devices, .sightings, .gateways: return
             }
             if isChanged { saving.change() }
@@ -252,9 +253,9 @@ extension GatewayLoop {
         }
     }
 
-    private mutating func reviewWishes(_ group: inout DiscardingTaskGroup) {
+    private mutating func reviewAssignments(_ group: inout DiscardingTaskGroup) {
         for device in entries.keys.sorted() { interruptIfAborted(device, &group) }
-        cache.keep(Set(wishes.rollouts.map(\.value.release)))
+        cache.keep(Set(assignments.rollouts.map(\.value.release)))
         considerAll(&group)
     }
 
@@ -281,9 +282,9 @@ extension GatewayLoop {
         case .success: break
         case .failure(.absent(let error)): failed(error)
         case .failure(.refused(let error)):
-            wishes.refuse(release)
+            assignments.refuse(release)
             refused(error)
-            for rollout in wishes.rollouts where rollout.value.release == release.value.id {
+            for rollout in assignments.rollouts where rollout.value.release == release.value.id {
                 outbox.add(
                     error.code.rawValue, rollout: rollout.value.name, text: error.context, at: gateway.wall())
             }

@@ -37,7 +37,7 @@ struct GatewayLoop<C: Clock, Devices: GatewayDevices> where C.Duration == Durati
     /// No deadline of an entry is earlier than this time; nil if no entry has a deadline. A gateway with many devices receives many messages
     /// about other devices, so it must not search all entries after each message.
     private var entriesDeadline: Duration?
-    var wishes: WishList
+    var assignments: AssignmentList
     var saving = MemorySaving()
     private var enrolments = EnrolmentReads()
     var cache = BundleCache()
@@ -63,7 +63,7 @@ struct GatewayLoop<C: Clock, Devices: GatewayDevices> where C.Duration == Durati
     init(_ gateway: Gateway<C, Devices>, _ mailbox: Mailbox<GatewayMessage, C>) {
         self.gateway = gateway
         self.mailbox = mailbox
-        wishes = WishList(operators: gateway.settings.operators, memory: gateway.settings.memory)
+        assignments = AssignmentList(operators: gateway.settings.operators, memory: gateway.settings.memory)
         outbox = EventOutbox(gateway.settings.holder.gateway)
         random = gateway.random
     }
@@ -105,7 +105,7 @@ struct GatewayLoop<C: Clock, Devices: GatewayDevices> where C.Duration == Durati
             enrolments.end(list, isRead: (try? result.get()) != nil, at: mailbox.now)
             switch result {
             case .success(let devices):
-                wishes.add(devices, digest: list)
+                assignments.add(devices, digest: list)
                 considerAll(&group)
             case .failure(let error): report(error)
             }
@@ -137,8 +137,8 @@ struct GatewayLoop<C: Clock, Devices: GatewayDevices> where C.Duration == Durati
             cache.forgetAbsent(at: now)
             considerAll(&group)
         }
-        saving.start(wishes.memory, at: now, in: &group, save: gateway.save) { [post] in post.yield(.saved($0)) }
-        enrolments.start(wishes.missingLists, at: now, from: gateway.store, in: &group) { [post] in
+        saving.start(assignments.memory, at: now, in: &group, save: gateway.save) { [post] in post.yield(.saved($0)) }
+        enrolments.start(assignments.missingLists, at: now, from: gateway.store, in: &group) { [post] in
             post.yield(.enrolment($0, $1))
         }
         if let event = outbox.begin(at: now) {
@@ -205,8 +205,8 @@ struct GatewayLoop<C: Clock, Devices: GatewayDevices> where C.Duration == Durati
             && entries.values.contains { entry in
                 var machine = entry.machine
                 guard !machine.isBusy, entry.blocked <= moment.now else { return false }
-                let wish = wishes.wish(for: machine.record, heard: machine.heardVersion, at: moment)
-                switch machine.readiness(for: wish, at: moment) {
+                let assignment = assignments.assignment(for: machine.record, heard: machine.heardVersion, at: moment)
+                switch machine.readiness(for: assignment, at: moment) {
                 case .now: return true
                 // While no slot is free, the waiting time of a gateway before a lease (`Contention`) does not start.
                 case .at(let time): return time <= moment.now + .seconds(5)
@@ -245,8 +245,9 @@ struct GatewayLoop<C: Clock, Devices: GatewayDevices> where C.Duration == Durati
                 let stored = try await store.read(key)
                 _ = try await store.write(record.encoded(), at: key, expecting: stored?.revision ?? .absent)
                 // Before the first write of this process, the record can be from an earlier process.
-                let writer = hasPresence ? stored.flatMap { try? GatewayRecord(parsing: $0.bytes) }?.holder.life : nil
-                post.yield(.present(.success(writer == record.holder.life ? nil : writer)))
+                let writer =
+                    hasPresence ? stored.flatMap { try? GatewayRecord(parsing: $0.bytes) }?.holder.instance : nil
+                post.yield(.present(.success(writer == record.holder.instance ? nil : writer)))
             } catch {
                 post.yield(.present(.failure(error)))
             }
@@ -303,28 +304,30 @@ struct GatewayLoop<C: Clock, Devices: GatewayDevices> where C.Duration == Durati
         let blocked = max(entry.blocked, lossEnd)
         guard blocked <= moment.now else { return arm(device, blocked) }
         var refusal: FleetError?
-        let wish = wishes.wish(for: entry.machine.record, heard: entry.machine.heardVersion, at: moment) {
+        let assignment = assignments.assignment(
+            for: entry.machine.record, heard: entry.machine.heardVersion, at: moment
+        ) {
             refusal = $0
         }
         if let refusal { refused(refusal) }
-        let readiness = entry.machine.readiness(for: wish, at: moment)
+        let readiness = entry.machine.readiness(for: assignment, at: moment)
         entries[device] = entry
         if case .at(let time) = readiness { arm(device, time) }
         guard readiness == .now, busyCount < gateway.settings.slots else { return }
-        if let wish {
-            guard hasPlace(for: device, of: wish.rollout.value.name) else { return }
-            guard let bundle = cache.bundle(of: wish.release) else { return load(wish.release, &group) }
+        if let assignment {
+            guard hasPlace(for: device, of: assignment.rollout.value.name) else { return }
+            guard let bundle = cache.bundle(of: assignment.release) else { return load(assignment.release, &group) }
             entries[device]?.bundle = bundle
         }
-        perform(device, &group) { $0.start(wish, at: $1) }
+        perform(device, &group) { $0.start(assignment, at: $1) }
     }
 
     /// Returns whether a device may use a place that is free. The last place is only for enrolled devices, because strangers can appear in
     /// any number, and keep each place for minutes.
     private func hasPlace(for device: DeviceID, of rollout: RolloutName) -> Bool {
-        guard gateway.settings.slots > 1, !wishes.isEnrolled(device, in: rollout) else { return true }
+        guard gateway.settings.slots > 1, !assignments.isEnrolled(device, in: rollout) else { return true }
         let strangers = entries.count { device, entry in
-            entry.machine.isBusy && entry.machine.record.rollout.map { !wishes.isEnrolled(device, in: $0) } == true
+            entry.machine.isBusy && entry.machine.record.rollout.map { !assignments.isEnrolled(device, in: $0) } == true
         }
         return strangers < gateway.settings.slots - 1
     }

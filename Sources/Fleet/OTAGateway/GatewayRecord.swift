@@ -5,7 +5,7 @@ internal import OTASigning
 /// The record of a gateway in the bucket `gateways`. The gateway writes the record every 30 s. A record that was not
 /// written for 90 s expires. The record is not signed, so it is used only for reports and warnings.
 ///
-///     {"schema":1,"gateway":"berlin-7","life":"4f1c09ab","software":"2.0.0","slots":4,"pushing":1,"heard":17,"at":"2026-11-22T18:00:00Z"}
+///     {"schema":1,"gateway":"berlin-7","instance":"4f1c09ab","software":"2.0.0","slots":4,"pushing":1,"heard":17,"at":"2026-11-22T18:00:00Z"}
 public struct GatewayRecord: Sendable, Hashable {
     static let interval = Duration.seconds(30)
 
@@ -46,9 +46,10 @@ public struct GatewayRecord: Sendable, Hashable {
             throw FleetError(.tooNew, "a newer otaflash wrote the record of the gateway")
         }
         guard let name = json["gateway"]?.string.flatMap({ GatewayName($0) }),
-            let life = json["life"]?.string.flatMap({ GatewayLife($0) }), let software = json["software"]?.string
-        else { throw Self.malformed("has no name, life or version") }
-        holder = Holder(gateway: name, life: life)
+            let instance = json["instance"]?.string.flatMap({ GatewayInstance($0) }),
+            let software = json["software"]?.string
+        else { throw Self.malformed("has no name, instance or version") }
+        holder = Holder(gateway: name, instance: instance)
         self.software = software
         slots = try number("slots")
         pushing = try number("pushing")
@@ -65,7 +66,7 @@ public struct GatewayRecord: Sendable, Hashable {
         var members = [
             JSON.Member("schema", .number("1")),
             JSON.Member("gateway", .string(holder.gateway.text)),
-            JSON.Member("life", .string(holder.life.text)),
+            JSON.Member("instance", .string(holder.instance.text)),
             JSON.Member("software", .string(software)),
             JSON.Member("slots", .number("\(slots)")),
             JSON.Member("pushing", .number("\(pushing)")),

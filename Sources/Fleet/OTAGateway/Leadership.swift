@@ -16,8 +16,8 @@ struct Leadership: Sendable {
     private static let retryTime = Duration.seconds(2)
 
     private let controller: KeyID
-    private let life: GatewayLife
-    private let earlierLives: Set<GatewayLife>
+    private let instance: GatewayInstance
+    private let earlierInstances: Set<GatewayInstance>
     private var record: LeaderRecord?
     private var watch: LeaseWatch?
     private var lease: Lease?
@@ -28,11 +28,11 @@ struct Leadership: Sendable {
     /// The time of the next write after a conflict; nil if the last write had no conflict.
     private var retry: Duration?
 
-    /// - Parameter earlierLives: the identifiers of the earlier runs of the process with the same state folder. They have ended.
-    init(controller: KeyID, life: GatewayLife, earlierLives: Set<GatewayLife>) {
+    /// - Parameter earlierInstances: the identifiers of the earlier runs of the process with the same state folder. They have ended.
+    init(controller: KeyID, instance: GatewayInstance, earlierInstances: Set<GatewayInstance>) {
         self.controller = controller
-        self.life = life
-        self.earlierLives = earlierLives
+        self.instance = instance
+        self.earlierInstances = earlierInstances
     }
 
     /// Returns true if this controller leads at this time.
@@ -50,7 +50,8 @@ struct Leadership: Sendable {
         guard pending == nil, !isReading, let watch else { return nil }
         if let lease { return retry ?? lease.nextBeat }
         let isFree =
-            record.map { $0.controller == controller && earlierLives.contains($0.life) } ?? (watch.revision == 0)
+            record.map { $0.controller == controller && earlierInstances.contains($0.instance) }
+            ?? (watch.revision == 0)
         return max(retry ?? .zero, isFree ? .zero : watch.takeoverTime)
     }
 
@@ -103,7 +104,7 @@ struct Leadership: Sendable {
         record = stored
         if let pending, let stored, stored.isSameWrite(as: pending.record) {
             acknowledge(pending.sent)
-        } else if stored?.controller != controller || stored?.life != life {
+        } else if stored?.controller != controller || stored?.instance != instance {
             lease = nil
         }
     }
@@ -118,7 +119,7 @@ struct Leadership: Sendable {
         }
         if let stop = lease?.stopTime, stop <= now { lease = nil }
         guard let watch, let writeTime, writeTime <= now else { return nil }
-        let first = LeaderRecord(controller: controller, life: life)
+        let first = LeaderRecord(controller: controller, instance: instance)
         let next = lease == nil ? first : record?.nextBeat() ?? first
         retry = nil
         lease?.send(at: now)

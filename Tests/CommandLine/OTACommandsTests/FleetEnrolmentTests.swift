@@ -20,7 +20,7 @@ import Testing
         let record =
             #"{"schema":1,"device":"\#(id)","product":"\#(product)","version":"1.0.0","state":"done",\#(time)"#
             + #""rollout":"winter","rollout_created":"2026-01-02T03:04:05Z","attempt":1,"gateway":"desk","#
-            + #""life":"4f1c09ab","beat":4,"groups":[\#(groups)]}"#
+            + #""instance":"4f1c09ab","beat":4,"groups":[\#(groups)]}"#
         let key = RecordKey(.devices, try #require(RecordName(id)))
         _ = try await store.write(Array(record.utf8), at: key, expecting: .absent)
     }

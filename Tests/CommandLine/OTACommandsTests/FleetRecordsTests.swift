@@ -15,7 +15,7 @@ import Testing
             #expect(waited.exit == 0, "\(waited.err)")
             let gateway = try #require(try await fleet.json("fleet", "gateways").gateways?[0])
             #expect(gateway.name?.string == "desk" && gateway.slots?.number == 4)
-            #expect(gateway.life?.string?.count == 8 && gateway.at?.string?.hasSuffix("Z") == true)
+            #expect(gateway.instance?.string?.count == 8 && gateway.at?.string?.hasSuffix("Z") == true)
             let table = try await fleet.sandbox.run("fleet", "gateways")
             #expect(table.out.contains("desk") && table.out.contains(" of 4"), "\(table.out)")
             let lines = try await fleet.sandbox.run("fleet", "events", "--follow", "--timeout", "3s")
@@ -90,7 +90,7 @@ import Testing
         let sandbox = try Sandbox()
         let store = try await LocalStore(FilePath(sandbox.path("fleet.db")))
         let record =
-            #"{"schema":1,"gateway":"NAME","life":"4f1c09ab","software":"9\u001b[2J","slots":4,"pushing":1,"#
+            #"{"schema":1,"gateway":"NAME","instance":"4f1c09ab","software":"9\u001b[2J","slots":4,"pushing":1,"#
             + #""heard":17,"last_error":"a\nb"}"#
         for (name, text) in [
             ("berlin-7", record.replacing("NAME", with: "berlin-7")), ("berlin-8", record), ("berlin-9", "{}"),

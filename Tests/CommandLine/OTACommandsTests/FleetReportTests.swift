@@ -59,7 +59,7 @@ import Testing
             let record =
                 #"{"schema":1,"device":"\#(name)","product":"demo","version":"1.0.0","state":"given-up","#
                 + #""rollout":"spring","rollout_created":"2026-01-02T03:04:05Z","attempt":3,"gateway":"desk","#
-                + #""life":"4f1c09ab","beat":4,"reason":"\#(reason)","at":"2026-01-02T03:05:00Z"}"#
+                + #""instance":"4f1c09ab","beat":4,"reason":"\#(reason)","at":"2026-01-02T03:05:00Z"}"#
             let key = RecordKey(.devices, try #require(RecordName(name)))
             _ = try await store.write(Array(record.utf8), at: key, expecting: .absent)
         }
@@ -112,7 +112,7 @@ import Testing
         #expect(try await sandbox.run("keygen", "ops").exit == 0)
         let store = try await LocalStore(FilePath(sandbox.path("fleet.db")))
         let record =
-            #"{"schema":1,"gateway":"g1","life":"4f1c09ab","software":"1'\"><img src=x>","slots":4,"pushing":1,"#
+            #"{"schema":1,"gateway":"g1","instance":"4f1c09ab","software":"1'\"><img src=x>","slots":4,"pushing":1,"#
             + #""heard":17,"last_error":"</td><script>alert(1)</script>&lt;\u001b\u0000\ufffe\u202e\n"}"#
         let key = RecordKey(.gateways, try #require(RecordName("g1")))
         _ = try await store.write(Array(record.utf8), at: key, expecting: .absent)

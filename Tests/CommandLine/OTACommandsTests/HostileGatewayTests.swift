@@ -111,7 +111,7 @@ private enum Attacker {
                 await nc.request(f"$KV.otaflash_devices.{device}", body, headers=headers, timeout=60)
             def record(device, **members):
                 return json.dumps({"schema": 1, "device": device, "product": "demo", "version": "1.0.0", "attempt": 1,
-                    "gateway": "evil", "life": "00000000", "beat": 2, "at": "2026-11-28T05:22:11Z", **members}).encode()
+                    "gateway": "evil", "instance": "00000000", "beat": 2, "at": "2026-11-28T05:22:11Z", **members}).encode()
             async def consumer(index, age):
                 config = {"deliver_subject": f"{inbox}.{index}", "deliver_policy": "all", "ack_policy": "none",
                     "inactive_threshold": age * 10**9}

@@ -17,7 +17,7 @@ import Testing
         let radio = Radio(air: world.air, hears: hears, product: world.fleet.product, isRadio: false)
         try world.run(attempts: 3) { _, _ in
             for device in hears.keys { await world.air.silence(device) }
-            let gateway = try world.gateway("a", life: 1, devices: radio, slots: 1)
+            let gateway = try world.gateway("a", instance: 1, devices: radio, slots: 1)
             try await world.wait("the push") { try await world.records().first?.state == .running }
             let start = world.time.now
             try await world.wait("the end of the push") {
@@ -72,7 +72,7 @@ import Testing
             await gateway.kill()
             await connection.setPartitioned(false)
             #expect(try await world.record(device)?.state == .running)
-            let second = try world.gateway(next, life: 2, hears: [device: -50])
+            let second = try world.gateway(next, instance: 2, hears: [device: -50])
             try await world.wait("the result") { try await world.record(device)?.state == .done }
             try await second.stop()
             #expect(try await world.record(device)?.version == world.fleet.bundle.manifest.version)

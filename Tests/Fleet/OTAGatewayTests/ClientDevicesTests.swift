@@ -214,8 +214,8 @@ import Testing
             try await world.fleet.write(rollout, to: world.store)
             let controller = world.controller()
             let gateways = [
-                try world.gateway("a", life: 1, devices: a, slots: 3),
-                try world.gateway("b", life: 2, devices: b, slots: 3),
+                try world.gateway("a", instance: 1, devices: a, slots: 3),
+                try world.gateway("b", instance: 2, devices: b, slots: 3),
             ]
             try await world.wait("all devices are done") {
                 let records = try await world.store.records(in: .devices).map { try DeviceRecord(parsing: $0.bytes) }

@@ -28,9 +28,9 @@ import Testing
         let rollout = try world.fleet.rollout()
         try world.run {
             try await world.fleet.write(rollout, to: world.memory)
-            let first = world.controller(life: 1)
+            let first = world.controller(instance: 1)
             try await world.time.sleep(for: .seconds(20))
-            let second = world.controller(life: 2)
+            let second = world.controller(instance: 2)
             try await world.time.sleep(for: .seconds(200))
             #expect(
                 !world.notes.all.contains { $0.hasPrefix("controller 2: wrote") || $0.hasPrefix("controller 2: leads") }
@@ -111,7 +111,7 @@ import Testing
             }
             try await world.wait("an interrupted update") { try await counts() == [0, 1] }
             let earlier = await memory.snapshot()
-            let later = try world.gateway("a", life: 2, hears: [world.device(1): -50])
+            let later = try world.gateway("a", instance: 2, hears: [world.device(1): -50])
             try await world.wait("an updated device") { try await counts() == [1, 0] }
             try await later.stop()
             let serial = try #require(try await world.progress(of: rollout)).serial
@@ -160,9 +160,9 @@ import Testing
                 onRecords: { bucket throws(StoreError) in if bucket == .devices { reads.with { $0 += 1 } } })
         }
         try world.run {
-            let leader = world.controller(life: 1)
+            let leader = world.controller(instance: 1)
             try await world.wait("a leader") { !world.leading.isEmpty }
-            let follower = world.controller(life: 2)
+            let follower = world.controller(instance: 2)
             try await world.time.sleep(for: .seconds(120))
             #expect(reads.with { $0 } == 1)
             await leader.kill()

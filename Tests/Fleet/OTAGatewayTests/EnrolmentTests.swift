@@ -36,7 +36,7 @@ import Testing
             #expect(await world.air.started.isEmpty, "no stranger is in the first stage")
             try await early.stop()
             for device in own { hears[device] = -80 }
-            let gateway = try world.gateway("a", life: 2, hears: hears)
+            let gateway = try world.gateway("a", instance: 2, hears: hears)
             try await world.wait("the results of the strangers") {
                 try await world.records().count { $0.state == .givenUp } == strangers.count
             }

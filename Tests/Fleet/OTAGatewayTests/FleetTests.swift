@@ -36,8 +36,8 @@ import Testing
             try await world.fleet.write(rollout, to: world.memory)
             let controller = world.controller()
             let gateways = [
-                try world.gateway("a", life: 1, hears: a, slots: 3),
-                try world.gateway("b", life: 2, hears: b, slots: 3),
+                try world.gateway("a", instance: 1, hears: a, slots: 3),
+                try world.gateway("b", instance: 2, hears: b, slots: 3),
             ]
             try await world.wait("the second stage") { try await world.progress(of: rollout)?.stage == 1 }
             #expect(Set(await world.air.started) == Set(all.prefix(3)), "only the first stage has started")
@@ -68,10 +68,10 @@ import Testing
         try world.run {
             try await world.fleet.publish(in: world.memory)
             try await world.fleet.write(rollout, to: world.memory)
-            let controllers = [world.controller(life: 1), world.controller(life: 2)]
+            let controllers = [world.controller(instance: 1), world.controller(instance: 2)]
             let gateways = [
-                try world.gateway("a", life: 1, hears: a, slots: 3),
-                try world.gateway("b", life: 2, hears: b, slots: 3),
+                try world.gateway("a", instance: 1, hears: a, slots: 3),
+                try world.gateway("b", instance: 2, hears: b, slots: 3),
             ]
             try await world.wait("all devices are done") {
                 try await world.records().count(where: { $0.state == .done }) == 20
@@ -99,23 +99,23 @@ import Testing
         try world.run {
             try await world.fleet.publish(in: world.memory)
             try await world.fleet.write(rollout, to: world.memory)
-            func start(_ number: Int, _ life: UInt32) throws -> World.Running {
+            func start(_ number: Int, _ instance: UInt32) throws -> World.Running {
                 let world = World(world, through: connections[number])
                 return switch number {
-                case 0: try world.gateway("a", life: life, hears: a, slots: 3)
-                case 1: try world.gateway("b", life: life, hears: b, slots: 3)
-                default: world.controller(life: life)
+                case 0: try world.gateway("a", instance: instance, hears: a, slots: 3)
+                case 1: try world.gateway("b", instance: instance, hears: b, slots: 3)
+                default: world.controller(instance: instance)
                 }
             }
             var random = SplitMix64(seed: UInt64(seed))
             var running = try (0..<4).map { try start($0, UInt32($0)) }
-            for life in UInt32(10)..<50 {
+            for instance in UInt32(10)..<50 {
                 try await world.time.sleep(for: .seconds(Int.random(in: 5...30, using: &random)))
                 let number = Int.random(in: 0..<4, using: &random)
                 switch Int.random(in: 0..<4, using: &random) {
                 case 0:
                     await running[number].kill()
-                    running[number] = try start(number, life)
+                    running[number] = try start(number, instance)
                 case 1: await connections[number].setPartitioned(true)
                 default: for connection in connections { await connection.setPartitioned(false) }
                 }
@@ -142,9 +142,9 @@ import Testing
             try await world.fleet.publish(in: world.memory)
             try await world.fleet.write(rollout, to: world.memory)
             try await world.fleet.admit(rollout, in: world.memory)
-            let first = try world.gateway("a", life: 1, hears: [device: -40])
+            let first = try world.gateway("a", instance: 1, hears: [device: -40])
             try await world.wait("the transfer") { await world.air.acceptedChunks[device] == 3 }
-            let second = try world.gateway("b", life: 2, hears: [device: -41])
+            let second = try world.gateway("b", instance: 2, hears: [device: -41])
             try await world.time.sleep(for: .seconds(1))
             await first.kill()
             let killed = world.time.now
@@ -168,8 +168,8 @@ import Testing
             try await world.fleet.write(rollout, to: world.memory)
             try await world.fleet.admit(rollout, in: world.memory)
             let hears = Dictionary(uniqueKeysWithValues: devices.map { ($0, -40) })
-            let first = try world.gateway("a", life: 1, hears: hears, slots: 2)
-            let second = try world.gateway("a", life: 101, hears: hears, slots: 2)
+            let first = try world.gateway("a", instance: 1, hears: hears, slots: 2)
+            let second = try world.gateway("a", instance: 101, hears: hears, slots: 2)
             for device in devices {
                 try await world.wait("the device is done") { try await world.record(device)?.state == .done }
                 #expect(try await world.record(device)?.attempt == 1)
@@ -196,8 +196,8 @@ import Testing
             try await world.fleet.write(rollout, to: world.memory)
             let controller = world.controller()
             let gateways = [
-                try world.gateway("a", life: 1, hears: a, slots: 2),
-                try world.gateway("b", life: 2, hears: b, slots: 2),
+                try world.gateway("a", instance: 1, hears: a, slots: 2),
+                try world.gateway("b", instance: 2, hears: b, slots: 2),
             ]
             try await world.wait("the halt") { try await world.progress(of: rollout)?.state == .halted }
             try await world.time.sleep(for: .seconds(900))

@@ -38,7 +38,7 @@ import Testing
         _ device: DeviceID, by gateway: String, product: ProductName?, in world: World,
         _ change: (Holder) -> DeviceChange?
     ) async throws {
-        let holder = Holder(gateway: try #require(GatewayName(gateway)), life: GatewayLife(1))
+        let holder = Holder(gateway: try #require(GatewayName(gateway)), instance: GatewayInstance(1))
         var record = DeviceRecord(device: device)
         record.product = product
         record = try record.changed(
@@ -152,7 +152,7 @@ import Testing
             try await world.fleet.publish(in: world.memory)
             try await world.fleet.write(rollout, to: world.memory)
             try await world.fleet.admit(rollout, in: world.memory)
-            let gateway = try world.gateway("a", life: 2, devices: radio)
+            let gateway = try world.gateway("a", instance: 2, devices: radio)
             try await world.wait("the device is done") {
                 let record = try await world.record(devices[0])
                 return record?.rollout == rollout.value.name && record?.state == .done
@@ -187,7 +187,7 @@ import Testing
         try world.run {
             try await write(mine, by: "a", product: product, in: world) { .finish(version: nil, by: $0) }
             try await write(other, by: "b", product: product, in: world) { .finish(version: nil, by: $0) }
-            let gateway = try world.gateway("a", life: 2, devices: devices)
+            let gateway = try world.gateway("a", instance: 2, devices: devices)
             try await world.time.sleep(for: .seconds(60))
             try await gateway.stop()
         }

@@ -25,7 +25,7 @@ import Testing
             #expect(gateways.count == 1 && gateways.first?.key.name.description == "a")
             #expect(
                 text == """
-                    {"schema":1,"gateway":"a","life":"00000001","software":"1.0.0","slots":4,"pushing":0,"heard":1,\
+                    {"schema":1,"gateway":"a","instance":"00000001","software":"1.0.0","slots":4,"pushing":0,"heard":1,\
                     "at":"2026-11-22T18:02:00Z"}
                     """)
             try await gateway.stop()
@@ -59,7 +59,7 @@ import Testing
         let world = try World()
         try run(world) { device, _ in
             let radio = Radio(air: world.air, hears: [device: -50], product: world.fleet.product, losesAll: true)
-            let gateway = try world.gateway("a", life: 1, devices: radio)
+            let gateway = try world.gateway("a", instance: 1, devices: radio)
             try await world.time.sleep(for: .seconds(300))
             try await gateway.stop()
             #expect(try await world.record(device) == nil)
@@ -92,8 +92,8 @@ import Testing
             let forged = try payloads.map {
                 try SignedRecord(signing: Rollout(payload: $0), with: world.fleet.bundleKey)
             }
-            for life: UInt32 in 1...2 {
-                let gateway = try world.gateway("a", life: life, hears: [:])
+            for instance: UInt32 in 1...2 {
+                let gateway = try world.gateway("a", instance: instance, hears: [:])
                 for record in forged + [forged[0]] {
                     try await world.fleet.write(record, .rollouts, rollout.value.name, to: world.memory)
                     try await world.time.sleep(for: .seconds(10))

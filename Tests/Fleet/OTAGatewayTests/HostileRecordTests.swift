@@ -21,7 +21,7 @@ import Testing
         try world.run(attempts: 3) { device, _ in
             let job =
                 #","rollout":"zzz","rollout_created":"9999-12-31T23:59:59Z","attempt":1,"#
-                + #""gateway":"evil","life":"00000000""#
+                + #""gateway":"evil","instance":"00000000""#
             try await write(state + job, for: device, in: world)
             let gateway = try world.gateway("a", hears: [device: -50])
             try await world.time.sleep(for: .seconds(44))

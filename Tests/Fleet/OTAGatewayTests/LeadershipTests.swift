@@ -25,7 +25,7 @@ import Testing
         let rollout = try first.fleet.rollout()
         try first.run {
             try await first.fleet.write(rollout, to: first.memory)
-            let controllers = [first.controller(life: 1), second.controller(life: 2)]
+            let controllers = [first.controller(instance: 1), second.controller(instance: 2)]
             var leaders: Set<String> = []
             for minute in 0..<20 {
                 await cut.setPartitioned(minute % 3 == 2)
@@ -46,10 +46,10 @@ import Testing
         let world = try World()
         try world.run {
             try await world.fleet.write(try world.fleet.rollout(), to: world.memory)
-            let first = world.controller(life: 1)
+            let first = world.controller(instance: 1)
             try await world.wait("the first controller leads") { world.leading == ["controller 1"] }
             await first.kill()
-            let second = world.controller(life: 2, earlierLives: isSame ? [1] : [])
+            let second = world.controller(instance: 2, earlierInstances: isSame ? [1] : [])
             let start = world.time.now
             try await world.wait("the second controller leads") {
                 world.notes.all.contains("controller 2: leads(true)")
@@ -80,7 +80,7 @@ import Testing
         let memory = try #require(world.memory as? MemoryStore)
         try world.run {
             let empty = await memory.snapshot()
-            let controllers = [world.controller(life: 1), world.controller(life: 2)]
+            let controllers = [world.controller(instance: 1), world.controller(instance: 2)]
             try await world.wait("a leader") { !world.leading.isEmpty }
             let first = world.leading
             let early = await memory.snapshot()

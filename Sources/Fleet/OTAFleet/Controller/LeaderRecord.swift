@@ -7,16 +7,16 @@ public import OTAFirmware
 public struct LeaderRecord: Sendable, Hashable {
     public let controller: KeyID
     /// Identifies one run of the controller's process. After a restart, the process has a new identifier.
-    public let life: GatewayLife
+    public let instance: GatewayInstance
     /// The number of the leader's writes of this record, from 1.
     public private(set) var beat: Int
 
     private var fields: RecordFields
     private static let what = "the record of the leader"
 
-    public init(controller: KeyID, life: GatewayLife) {
+    public init(controller: KeyID, instance: GatewayInstance) {
         self.controller = controller
-        self.life = life
+        self.instance = instance
         beat = 1
         fields = RecordFields(new: Self.what)
     }
@@ -27,7 +27,7 @@ public struct LeaderRecord: Sendable, Hashable {
         self.fields = fields
         controller = try fields.required(
             "controller", fields.value("controller") { Hex.decode($0).flatMap { KeyID(bytes: $0) } })
-        life = try fields.required("life", fields.value("life") { GatewayLife($0) })
+        instance = try fields.required("instance", fields.value("instance") { GatewayInstance($0) })
         beat = try fields.serial("beat")
     }
 
@@ -35,7 +35,7 @@ public struct LeaderRecord: Sendable, Hashable {
     public func encoded() throws(FleetError) -> [UInt8] {
         var fields = fields
         fields.set("controller", controller.description)
-        fields.set("life", life)
+        fields.set("instance", instance)
         fields.set("beat", beat)
         return try fields.encoded()
     }
@@ -50,6 +50,6 @@ public struct LeaderRecord: Sendable, Hashable {
     /// True if both records are from the same write. If the acknowledgement of a write was lost, this comparison of the stored record with
     /// the sent record shows whether the store has accepted the write.
     public func isSameWrite(as other: LeaderRecord) -> Bool {
-        controller == other.controller && life == other.life && beat == other.beat
+        controller == other.controller && instance == other.instance && beat == other.beat
     }
 }

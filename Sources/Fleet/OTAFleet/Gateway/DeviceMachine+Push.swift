@@ -90,10 +90,10 @@ extension DeviceMachine {
 
     private func result(of end: PushEnd, _ job: Job) -> DeviceChange {
         switch end {
-        case .updated: .finish(version: job.wish.release.value.version, by: holder)
+        case .updated: .finish(version: job.assignment.release.value.version, by: holder)
         case .refused(let reason), .failed(let reason): .giveUp(reason, by: holder)
         case .retry(let reason):
-            hasAttempt(for: job.wish, isInterrupted: reason.isInterruption)
+            hasAttempt(for: job.assignment, isInterrupted: reason.isInterruption)
                 ? .wait(
                     reason,
                     after: DeviceRecord.pause(afterAttempt: max(1, record.attempt - record.interruptedAttempts)),

@@ -10,9 +10,9 @@ public struct DeviceMachine: Sendable {
         case read
         /// Write the record by compare-and-set, and pass the result to `wrote(_:at:)`.
         case write(DeviceRecord, expecting: UInt64)
-        /// Push the bundle of the wish, and pass the progress and the end of the push to the machine. The operator may have paused or aborted
-        /// the rollout since `start(_:at:)`, so first call `WishList.renewed(_:for:at:)`. If it returns nil, only pass the end of the push.
-        case push(Wish)
+        /// Push the bundle of the assignment, and pass the progress and the end of the push to the machine. The operator may have paused or aborted
+        /// the rollout since `start(_:at:)`, so first call `AssignmentList.renewed(_:for:at:)`. If it returns nil, only pass the end of the push.
+        case push(Assignment)
         /// Interrupt the push. The caller then also passes the end of the push to the machine.
         case interrupt
         /// The attempt is over, and the gateway can start another one. The end is nil if this gateway did not get the lease. `stored` is
@@ -46,7 +46,7 @@ public struct DeviceMachine: Sendable {
     static let acceptedPause = Duration.seconds(5)
 
     public let holder: Holder
-    private let earlierLives: Set<GatewayLife>
+    private let earlierInstances: Set<GatewayInstance>
     /// The last known record. It is the record of an idle device if the store has no record.
     public private(set) var record: DeviceRecord
     /// The revision of `record`; 0 if the store has no record.
@@ -59,7 +59,7 @@ public struct DeviceMachine: Sendable {
     private var heardProduct: ProductName?
     /// The waiting time of this gateway before it takes the lease (``Contention``).
     private var delay = Duration.zero
-    /// The rollout of the current wish, and the start of its waiting time; nil if there is no wish.
+    /// The rollout of the current assignment, and the start of its waiting time; nil if there is no assignment.
     private var candidate: (rollout: RolloutName, since: Duration)?
     var job: Job?
     var pending: Pending?
@@ -68,7 +68,7 @@ public struct DeviceMachine: Sendable {
     var lastEvent = Duration.zero
 
     struct Job: Sendable {
-        let wish: Wish
+        let assignment: Assignment
         /// True if the device may be on trial with the image of the rollout: an earlier attempt or this attempt has marked the image for
         /// boot, and this attempt has not seen the end of the trial.
         var isOnTrial: Bool
@@ -97,10 +97,10 @@ public struct DeviceMachine: Sendable {
         var readTime: Duration?
     }
 
-    /// - Parameter earlierLives: the identifiers of the earlier runs of the process with the same state folder.
-    public init(device: DeviceID, holder: Holder, earlierLives: Set<GatewayLife>) {
+    /// - Parameter earlierInstances: the identifiers of the earlier runs of the process with the same state folder.
+    public init(device: DeviceID, holder: Holder, earlierInstances: Set<GatewayInstance>) {
         self.holder = holder
-        self.earlierLives = earlierLives
+        self.earlierInstances = earlierInstances
         record = DeviceRecord(device: device)
     }
 
@@ -150,26 +150,26 @@ public struct DeviceMachine: Sendable {
 
     /// Returns when the gateway can start an attempt, or can end the attempt of a gateway that does not write any more.
     ///
-    /// - Parameter wish: the result of `WishList.wish(for:at:refusals:)` for `record`.
-    public mutating func readiness(for wish: Wish?, at moment: Moment) -> Readiness {
-        if candidate?.rollout != wish?.rollout.value.name {
-            candidate = wish.map { ($0.rollout.value.name, moment.now) }
+    /// - Parameter assignment: the result of `AssignmentList.assignment(for:at:refusals:)` for `record`.
+    public mutating func readiness(for assignment: Assignment?, at moment: Moment) -> Readiness {
+        if candidate?.rollout != assignment?.rollout.value.name {
+            candidate = assignment.map { ($0.rollout.value.name, moment.now) }
         }
         guard job == nil, pending == nil, let watch, isHeard else { return .no }
         let time: Duration
         switch record.state {
         case .held: return .no
         // A gateway locks its state folder, so the earlier processes with this folder have ended. The record can also be from this process,
-        // because a write that seemed to be lost can arrive late. Another machine with the same name by mistake has other lives.
+        // because a write that seemed to be lost can arrive late. Another machine with the same name by mistake has other instances.
         case .running where record.holder.map(isOwn) == true: time = .zero
         case .running: time = watch.takeoverTime + delay
         case .idle, .done, .givenUp, .waiting:
-            guard let wish, let candidate else { return .no }
+            guard let assignment, let candidate else { return .no }
             // This gateway may receive a new rollout later than the record of a device that another gateway updates in it.
-            let isUnsigned = wish.last == .unsigned
+            let isUnsigned = assignment.last == .unsigned
             time = isUnsigned ? max(candidate.since, watch.takeoverTime) + delay : candidate.since + delay
-            guard record.state == .waiting, record.rollout == wish.rollout.value.name else { break }
-            guard hasAttempt(for: wish) else { return .no }
+            guard record.state == .waiting, record.rollout == assignment.rollout.value.name else { break }
+            guard hasAttempt(for: assignment) else { return .no }
             let retry = watch.time(after: record.retryAfter ?? 0) + delay
             return max(time, retry) <= moment.now ? .now : .at(max(time, retry))
         }
@@ -177,7 +177,8 @@ public struct DeviceMachine: Sendable {
     }
 
     private func isOwn(_ other: Holder) -> Bool {
-        other.gateway == holder.gateway && (other.life == holder.life || earlierLives.contains(other.life))
+        other.gateway == holder.gateway
+            && (other.instance == holder.instance || earlierInstances.contains(other.instance))
     }
 
     /// Returns whether an attempt is left. An attempt that a gateway, the store or an operator ended does not count, but there are never more
@@ -187,24 +188,24 @@ public struct DeviceMachine: Sendable {
     /// maximum, a device that does not return would never be finished.
     ///
     /// - Parameter isInterrupted: true if the last attempt was ended in this way, and the record does not show this yet.
-    func hasAttempt(for wish: Wish, isInterrupted: Bool = false) -> Bool {
-        let limit = wish.rollout.value.attempts * (isOnTrial ? 2 : 1)
+    func hasAttempt(for assignment: Assignment, isInterrupted: Bool = false) -> Bool {
+        let limit = assignment.rollout.value.attempts * (isOnTrial ? 2 : 1)
         let counted = record.attempt - record.interruptedAttempts - (isInterrupted ? 1 : 0)
         return counted < limit && record.attempt < limit * 10
     }
 
-    /// Starts an attempt: takes the lease. If the holder is gone, and `wish` is nil or no attempt is left, this method instead ends the
+    /// Starts an attempt: takes the lease. If the holder is gone, and `assignment` is nil or no attempt is left, this method instead ends the
     /// holder's attempt. Call it only if `readiness(for:at:)` is `now`, and the gateway has fewer attempts under way than its maximum.
-    public mutating func start(_ wish: Wish?, at moment: Moment) -> [Action] {
-        guard readiness(for: wish, at: moment) == .now else { return [] }
+    public mutating func start(_ assignment: Assignment?, at moment: Moment) -> [Action] {
+        guard readiness(for: assignment, at: moment) == .now else { return [] }
         lastEvent = moment.now
         let isTakeover = record.state == .running
-        if let wish { record = record.bounded(by: wish.last, heard: heardVersion ?? record.version) }
-        guard let wish, !isTakeover || hasAttempt(for: wish, isInterrupted: true) else {
-            return send(.abandon(isLast: wish != nil), at: moment)
+        if let assignment { record = record.bounded(by: assignment.last, heard: heardVersion ?? record.version) }
+        guard let assignment, !isTakeover || hasAttempt(for: assignment, isInterrupted: true) else {
+            return send(.abandon(isLast: assignment != nil), at: moment)
         }
-        let (name, created) = (wish.rollout.value.name, wish.rollout.value.created)
-        job = Job(wish: wish, isOnTrial: record.isOnTrial && record.rollout == name)
+        let (name, created) = (assignment.rollout.value.name, assignment.rollout.value.created)
+        job = Job(assignment: assignment, isOnTrial: record.isOnTrial && record.rollout == name)
         return send(
             isTakeover
                 ? .takeOver(rollout: name, created: created, holder: holder)
@@ -289,7 +290,7 @@ public struct DeviceMachine: Sendable {
             return proceed(at: moment)
         }
         self.job?.isPushing = true
-        return [.push(job.wish)]
+        return [.push(job.assignment)]
     }
 
     /// Adopts the record that ends the wait for the pending write, and then a newer record of another writer, such as an operator.

@@ -4,11 +4,11 @@ internal import OTASigning
 /// The gateway process that has the lease of a device.
 public struct Holder: Sendable, Hashable {
     public let gateway: GatewayName
-    public let life: GatewayLife
+    public let instance: GatewayInstance
 
-    public init(gateway: GatewayName, life: GatewayLife) {
+    public init(gateway: GatewayName, instance: GatewayInstance) {
         self.gateway = gateway
-        self.life = life
+        self.instance = instance
     }
 }
 
@@ -122,9 +122,11 @@ public struct DeviceRecord: Sendable, Hashable {
         interruptedAttempts = min(attempt, try fields.integer("interrupted_attempts") ?? 0)
         beat = try fields.integer("beat") ?? 0
         let gateway = try fields.value("gateway") { GatewayName($0) }
-        let life = try fields.value("life") { GatewayLife($0) }
-        guard (gateway == nil) == (life == nil) else { throw .malformed("\(Self.what) has a gateway without a life") }
-        holder = gateway.flatMap { gateway in life.map { Holder(gateway: gateway, life: $0) } }
+        let instance = try fields.value("instance") { GatewayInstance($0) }
+        guard (gateway == nil) == (instance == nil) else {
+            throw .malformed("\(Self.what) has a gateway without an instance")
+        }
+        holder = gateway.flatMap { gateway in instance.map { Holder(gateway: gateway, instance: $0) } }
         phase = try fields.value("phase") { Phase(rawValue: $0) }
         offset = try fields.integer("offset")
         total = try fields.integer("total")
@@ -160,7 +162,7 @@ public struct DeviceRecord: Sendable, Hashable {
         fields.set("attempt", attempt == 0 ? nil : attempt)
         fields.set("interrupted_attempts", interruptedAttempts == 0 ? nil : interruptedAttempts)
         fields.set("gateway", holder?.gateway)
-        fields.set("life", holder?.life)
+        fields.set("instance", holder?.instance)
         fields.set("beat", beat == 0 ? nil : beat)
         fields.set("offset", offset)
         fields.set("total", total)
@@ -176,7 +178,7 @@ public struct DeviceRecord: Sendable, Hashable {
     /// of the trial. The next attempt must confirm the image.
     public var isOnTrial: Bool { phase == .trial && (state == .running || state == .waiting) }
 
-    /// True if both records are from the same attempt: they have the same rollout, attempt number, gateway and life.
+    /// True if both records are from the same attempt: they have the same rollout, attempt number, gateway and instance.
     public func isSameAttempt(as other: DeviceRecord) -> Bool {
         rollout == other.rollout && attempt == other.attempt && holder == other.holder
     }

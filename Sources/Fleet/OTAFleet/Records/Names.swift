@@ -77,7 +77,7 @@ public struct ReleaseID: FleetName {
 
 /// The identifier of one run of the process of a gateway or of a controller: 4 random bytes, as 8 lower-case hex digits. After a restart,
 /// the process has a new identifier.
-public struct GatewayLife: FleetName {
+public struct GatewayInstance: FleetName {
     public let text: String
 
     public init?(_ text: some StringProtocol) {
@@ -115,7 +115,7 @@ public struct Reason: FleetName {
     public static let notRunning = Reason(code: "rollout-not-running")
     /// The gateway did not see the whole trial, so the end of the trial does not show that the image is bad.
     public static let trialUnattended = Reason(code: "trial-unattended")
-    /// A push that may only confirm the image on trial found another image (``Wish/onlyConfirms``).
+    /// A push that may only confirm the image on trial found another image (``Assignment/onlyConfirms``).
     public static let notInTrial = Reason(code: "not-in-trial")
     /// The device does not answer.
     public static let noAnswer = Reason(code: "no-answer")

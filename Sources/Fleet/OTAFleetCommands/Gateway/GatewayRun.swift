@@ -90,15 +90,15 @@ struct GatewayRun: Command {
         // The lock also creates the folder.
         let lock = try DeviceLock(folder.appending("lock"), of: "the name of the gateway \(name)")
         let memory = MemoryFile(path: folder.appending("serials"))
-        let life = GatewayLife(UInt32.random(in: 0...UInt32.max))
-        let earlierLives = try LivesFile(path: folder.appending("lives")).begin(life)
+        let instance = GatewayInstance(UInt32.random(in: 0...UInt32.max))
+        let earlierInstances = try InstancesFile(path: folder.appending("instances")).begin(instance)
         defer { withExtendedLifetime(lock) {} }
         let metrics = Guarded(FleetMetrics(isGateway: true, isController: !store.isOnServer))
         return try await self.metrics.write(metrics, console) {
             try await store.withStore(waitingFor: console) { store, access in
                 try await run(
                     MeasuredStore(store: store, metrics: metrics, access: access), access,
-                    as: Holder(gateway: name, life: life), earlierLives, at: addresses, verifier, operators,
+                    as: Holder(gateway: name, instance: instance), earlierInstances, at: addresses, verifier, operators,
                     memory: memory, controllerMemory: MemoryFile(path: folder.appending("controller-serials")), metrics,
                     console)
             }
@@ -117,7 +117,7 @@ struct GatewayRun: Command {
     }
 
     private func run(
-        _ store: any FleetStore, _ access: StoreAccess, as holder: Holder, _ earlierLives: Set<GatewayLife>,
+        _ store: any FleetStore, _ access: StoreAccess, as holder: Holder, _ earlierInstances: Set<GatewayInstance>,
         at addresses: [DeviceAddress], _ verifier: Verifier,
         _ operators: OperatorKeys, memory: MemoryFile, controllerMemory serials: MemoryFile,
         _ metrics: Guarded<FleetMetrics>, _ console: Console
@@ -135,7 +135,7 @@ struct GatewayRun: Command {
             clock: ContinuousClock(), failed: { notes.scanFailed($0, in: invocation) })
         let gateway = Gateway(
             .init(
-                holder: holder, earlierLives: earlierLives, operators: operators, verifier: verifier,
+                holder: holder, earlierInstances: earlierInstances, operators: operators, verifier: verifier,
                 memory: try memory.read(), slots: atOnce, software: Version.number),
             store: store, devices: MeasuredDevices(devices: devices, metrics: metrics), clock: ContinuousClock(),
             wall: WallClock.now,
@@ -145,7 +145,7 @@ struct GatewayRun: Command {
             self.store.isOnServer
             ? nil
             : Controller(
-                signer: try FleetFolder.controllerKey(), life: holder.life, earlierLives: earlierLives,
+                signer: try FleetFolder.controllerKey(), instance: holder.instance, earlierInstances: earlierInstances,
                 operators: operators, memory: try serials.read(), store: store, clock: ContinuousClock(),
                 wall: WallClock.now, save: { try serials.write($0) },
                 report: { notes.report($0) })

@@ -39,20 +39,20 @@ struct MemoryFile: Sendable {
 }
 
 /// The file with the identifiers of the last 16 runs of a gateway's process, one in each line, the newest at the end.
-struct LivesFile {
-    private static let maximumLives = 16
+struct InstancesFile {
+    private static let maximumInstances = 16
 
     let path: FilePath
 
-    /// Adds the life of this process. Returns the earlier lives.
+    /// Adds the instance of this process. Returns the earlier instances.
     ///
-    /// A line that is not a life, or a file that cannot be read, is ignored. For the records of an unknown life, a gateway waits as for the records of another gateway.
-    func begin(_ life: GatewayLife) throws -> Set<GatewayLife> {
+    /// A line that is not an instance, or a file that cannot be read, is ignored. For the records of an unknown instance, a gateway waits as for the records of another gateway.
+    func begin(_ instance: GatewayInstance) throws -> Set<GatewayInstance> {
         let earlier = ((try? text()) ?? []).split(separator: UInt8(ascii: "\n")).compactMap {
-            GatewayLife(String(decoding: $0, as: UTF8.self))
+            GatewayInstance(String(decoding: $0, as: UTF8.self))
         }
         let file = try OutputFile(path, replaces: true, permissions: .ownerReadWrite)
-        try file.write((earlier + [life]).suffix(Self.maximumLives).flatMap { Array("\($0.text)\n".utf8) })
+        try file.write((earlier + [instance]).suffix(Self.maximumInstances).flatMap { Array("\($0.text)\n".utf8) })
         try file.commit()
         return Set(earlier)
     }

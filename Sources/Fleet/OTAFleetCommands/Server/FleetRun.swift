@@ -54,14 +54,15 @@ struct FleetRun: Command {
         defer { withExtendedLifetime(lock) {} }
         let serials = MemoryFile(path: folder.appending("serials"))
         let memory = try serials.read()
-        let life = GatewayLife(UInt32.random(in: 0...UInt32.max))
-        let earlierLives = try LivesFile(path: folder.appending("lives")).begin(life)
+        let instance = GatewayInstance(UInt32.random(in: 0...UInt32.max))
+        let earlierInstances = try InstancesFile(path: folder.appending("instances")).begin(instance)
         let metrics = Guarded(FleetMetrics(isGateway: false, isController: true))
         let notes = ControllerNotes(console, metrics)
         return try await self.metrics.write(metrics, console) {
             try await store.withStore(waitingFor: console) { store, access in
                 let controller = Controller(
-                    signer: signer, life: life, earlierLives: earlierLives, operators: operators, memory: memory,
+                    signer: signer, instance: instance, earlierInstances: earlierInstances, operators: operators,
+                    memory: memory,
                     store: MeasuredStore(store: store, metrics: metrics, access: access),
                     clock: ContinuousClock(),
                     wall: WallClock.now, save: { try serials.write($0) }, report: { notes.report($0) })

@@ -4,16 +4,16 @@ import OTASigning
 import Testing
 
 @Suite("The machine of a device") struct DeviceMachineTests {
-    /// A machine of the gateway `a` and the jobs of its wish list, as an object, because `#expect` cannot call a mutating method.
+    /// A machine of the gateway `a` and the jobs of its assignment list, as an object, because `#expect` cannot call a mutating method.
     final class Rig {
         let fixtures: Fixtures
-        let wish: Wish
+        let assignment: Assignment
         var machine: DeviceMachine
 
         init(attempts: Int = 3) throws {
             fixtures = try Fixtures()
-            wish = try fixtures.wish(attempts: attempts)
-            machine = DeviceMachine(device: fixtures.device, holder: fixtures.a, earlierLives: [GatewayLife(7)])
+            assignment = try fixtures.assignment(attempts: attempts)
+            machine = DeviceMachine(device: fixtures.device, holder: fixtures.a, earlierInstances: [GatewayInstance(7)])
             machine.hear(product: fixtures.product, version: SemanticVersion("1.3.0"), delay: .at(0.5))
         }
 
@@ -28,8 +28,8 @@ import Testing
             _ = wrote(.written(revision: revision + 1), at: time)
             return record
         }
-        func ready(at time: Double) -> DeviceMachine.Readiness { machine.readiness(for: wish, at: .at(time)) }
-        func start(at time: Double) -> [DeviceMachine.Action] { machine.start(wish, at: .at(time)) }
+        func ready(at time: Double) -> DeviceMachine.Readiness { machine.readiness(for: assignment, at: .at(time)) }
+        func start(at time: Double) -> [DeviceMachine.Action] { machine.start(assignment, at: .at(time)) }
         func wrote(_ result: DeviceMachine.WriteResult, at time: Double) -> [DeviceMachine.Action] {
             machine.wrote(result, at: .at(time))
         }
@@ -48,7 +48,7 @@ import Testing
             #expect(observe(nil, 0, at: 0) == [])
             #expect(ready(at: 0) == .at(.at(0.5)) && ready(at: 1) == .now)
             let record = try #require(start(at: 1).written)
-            #expect(wrote(.written(revision: 1), at: 1.1) == [.push(wish)])
+            #expect(wrote(.written(revision: 1), at: 1.1) == [.push(assignment)])
             return record
         }
     }
@@ -118,7 +118,7 @@ import Testing
         #expect(rig.tick(at: 7) == [] && rig.tick(at: 8) == [.read])
         // No push before the answer.
         #expect(!rig.machine.isPushing)
-        #expect(rig.readBack(lease, 1, at: 8.1) == [.push(rig.wish)])
+        #expect(rig.readBack(lease, 1, at: 8.1) == [.push(rig.assignment)])
     }
 
     @Test("a conflict is read back, because the own write can be its cause")
@@ -176,7 +176,7 @@ import Testing
     }
 
     @Test(
-        "the record of a gone gateway is taken over after 45 s, also of a foreign life with the same name, and of an own earlier life at once"
+        "the record of a gone gateway is taken over after 45 s, also of a foreign instance with the same name, and of an own earlier instance at once"
     )
     func takeover() throws {
         let rig = try Rig()
@@ -188,13 +188,13 @@ import Testing
         let record = try #require(rig.start(at: 56).written)
         #expect(record.attempt == 2 && record.holder == rig.fixtures.a && rig.machine.isBusy)
 
-        for (life, time) in [(7, 10), (9, 55.5)] as [(UInt32, Double)] {
+        for (instance, time) in [(7, 10), (9, 55.5)] as [(UInt32, Double)] {
             let own = try Rig()
-            let earlier = Holder(gateway: own.fixtures.a.gateway, life: GatewayLife(life))
+            let earlier = Holder(gateway: own.fixtures.a.gateway, instance: GatewayInstance(instance))
             let running = try own.fixtures.record().changed(
                 .lease(rollout: own.fixtures.name, created: own.fixtures.created, holder: earlier), at: nil)
             _ = own.observe(running, 5, at: 10)
-            #expect(own.ready(at: 10) == (life == 7 ? .now : .at(.at(time))) && own.ready(at: time) == .now)
+            #expect(own.ready(at: 10) == (instance == 7 ? .now : .at(.at(time))) && own.ready(at: time) == .now)
         }
     }
 
@@ -210,9 +210,9 @@ import Testing
                 foreign = try foreign.changed(.takeOver(rollout: name, created: created, holder: holder), at: nil)
             }
             _ = rig.observe(foreign, 5, at: 0)
-            let wish = attempts == 1 ? rig.wish : nil
-            _ = rig.machine.readiness(for: wish, at: .at(46))
-            let actions = rig.machine.start(wish, at: .at(46))
+            let assignment = attempts == 1 ? rig.assignment : nil
+            _ = rig.machine.readiness(for: assignment, at: .at(46))
+            let actions = rig.machine.start(assignment, at: .at(46))
             #expect(actions.written?.state == state && actions.written?.reason == .holderGone && !rig.machine.isBusy)
         }
     }
@@ -226,7 +226,7 @@ import Testing
             time += 5_000
             _ = rig.ready(at: time)
             #expect(rig.start(at: time + 1).written?.attempt == Int(revision / 2) + 1)
-            #expect(rig.wrote(.written(revision: revision + 1), at: time + 1) == [.push(rig.wish)])
+            #expect(rig.wrote(.written(revision: revision + 1), at: time + 1) == [.push(rig.assignment)])
             let result = try #require(rig.end(.retry(end), at: time + 2).written)
             states.append(result.state)
             _ = rig.wrote(.written(revision: revision + 2), at: time + 3)

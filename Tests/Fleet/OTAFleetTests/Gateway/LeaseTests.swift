@@ -38,12 +38,13 @@ import Testing
     @Test("the record of a leader keeps unknown members, and a beat is another write of the same leader")
     func leader() throws {
         let key = try Fixtures().controllerKey.publicKey.id
-        let text = #"{"schema":1,"controller":"\#(key)","life":"00000007","beat":3,"later":[1]}"#
+        let text = #"{"schema":1,"controller":"\#(key)","instance":"00000007","beat":3,"later":[1]}"#
         let record = try LeaderRecord(parsing: Array(text.utf8))
         #expect(try String(decoding: record.encoded(), as: UTF8.self) == text)
         #expect(
             record.controller == key && record.isSameWrite(as: record) && !record.isSameWrite(as: record.nextBeat()))
-        #expect(LeaderRecord(controller: key, life: GatewayLife(7)).nextBeat().nextBeat().isSameWrite(as: record))
+        #expect(
+            LeaderRecord(controller: key, instance: GatewayInstance(7)).nextBeat().nextBeat().isSameWrite(as: record))
         #expect(throws: FleetError(.malformed, "")) { try LeaderRecord(parsing: Array("{}".utf8)) }
     }
 }

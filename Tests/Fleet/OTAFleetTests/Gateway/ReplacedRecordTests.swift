@@ -6,7 +6,7 @@ import Testing
 /// `device release` replaces a damaged record after it was unchanged for `LeaseWatch.takeoverAge`.
 @Suite("A device's record that is overwritten and replaced during a push") struct ReplacedRecordTests {
     private static func machine(_ holder: Holder, _ fixtures: Fixtures) -> DeviceMachine {
-        var machine = DeviceMachine(device: fixtures.device, holder: holder, earlierLives: [])
+        var machine = DeviceMachine(device: fixtures.device, holder: holder, earlierInstances: [])
         machine.hear(product: fixtures.product, version: SemanticVersion("1.3.0"), delay: .zero)
         return machine
     }
@@ -14,13 +14,13 @@ import Testing
     @Test("the holder stops before the record is replaced, and the next gateway starts after it")
     func onePush() throws {
         let fixtures = try Fixtures()
-        let wish = try fixtures.wish()
+        let assignment = try fixtures.assignment()
         var first = Self.machine(fixtures.a, fixtures)
         _ = first.observe(nil, revision: 0, at: .at(0))
-        _ = first.readiness(for: wish, at: .at(0))
-        _ = first.start(wish, at: .at(1))
+        _ = first.readiness(for: assignment, at: .at(0))
+        _ = first.start(assignment, at: .at(1))
         let started = first.wrote(.written(revision: 1), at: .at(1))
-        #expect(started == [.push(wish)])
+        #expect(started == [.push(assignment)])
         // Another program overwrites the record at 10.9 s: revision 2. The beat at 11 s fails, and the record cannot be parsed.
         var stopped: Double?
         var time = 10.9
@@ -42,8 +42,8 @@ import Testing
         let replaced = DeviceRecord(device: fixtures.device)
         var second = Self.machine(fixtures.b, fixtures)
         _ = second.observe(replaced, revision: 3, at: .at(56))
-        #expect(second.readiness(for: wish, at: .at(56)) == .now)
-        let lease = second.start(wish, at: .at(56))
+        #expect(second.readiness(for: assignment, at: .at(56)) == .now)
+        let lease = second.start(assignment, at: .at(56))
         guard case .write(_, expecting: 3)? = lease.first else {
             Issue.record("\(lease)")
             return

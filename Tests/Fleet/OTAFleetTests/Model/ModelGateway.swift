@@ -9,15 +9,15 @@ final class ModelGateway {
     /// The devices that this gateway hears, and their signal strengths.
     let hears: [DeviceID: Int]
     private unowned let world: ModelWorld
-    private(set) var life = 0
+    private(set) var instance = 0
     private(set) var isAlive = false
     /// True while the process is stopped (SIGSTOP).
     private(set) var isPaused = false
     private var deferred: [() -> Void] = []
     var isCutOff = false
 
-    private var wishes: WishList
-    /// The highest serial of the rollout that this gateway has seen, in all its lives.
+    private var assignments: AssignmentList
+    /// The highest serial of the rollout that this gateway has seen, in all its instances.
     private var seenSerial = 0
     /// The value of `seenSerial` when this gateway took the lease of a device.
     private(set) var serialAtStart: [DeviceID: Int] = [:]
@@ -32,7 +32,7 @@ final class ModelGateway {
         self.name = name
         self.hears = hears
         self.world = world
-        wishes = WishList(operators: world.fixtures.operators, memory: disk)
+        assignments = AssignmentList(operators: world.fixtures.operators, memory: disk)
     }
 
     private var moment: Moment { world.moment }
@@ -40,27 +40,27 @@ final class ModelGateway {
     // MARK: - Process
 
     func start() {
-        life += 1
+        instance += 1
         isAlive = true
-        wishes = WishList(operators: world.fixtures.operators, memory: disk)
-        let holder = Holder(gateway: name, life: GatewayLife(UInt32(life)))
-        let earlierLives = Set((0..<UInt32(life)).map { GatewayLife($0) })
+        assignments = AssignmentList(operators: world.fixtures.operators, memory: disk)
+        let holder = Holder(gateway: name, instance: GatewayInstance(UInt32(instance)))
+        let earlierInstances = Set((0..<UInt32(instance)).map { GatewayInstance($0) })
         for (device, rssi) in hears.sorted(by: { $0.key < $1.key }) {
-            var machine = DeviceMachine(device: device, holder: holder, earlierLives: earlierLives)
+            var machine = DeviceMachine(device: device, holder: holder, earlierInstances: earlierInstances)
             machine.hear(
                 product: world.fixtures.product, version: SemanticVersion("1.3.0"),
                 delay: Contention.delay(rssi: rssi, jitter: Double(world.random(0, 99)) / 100))
             machines[device] = machine
         }
         // A gateway does not start a push before it knows the release.
-        accept { try wishes.add(release: world.release, named: world.releaseID) }
+        accept { try assignments.add(release: world.release, named: world.releaseID) }
         resync()
     }
 
     func kill() {
         isAlive = false
         isPaused = false
-        life += 1
+        instance += 1
         (deferred, machines, pushes, ticks) = ([], [:], [:], [:])
     }
 
@@ -74,16 +74,16 @@ final class ModelGateway {
         for event in waiting { event() }
     }
 
-    /// Runs an event of the life in which it was planned. A paused process runs it after the pause.
-    func run(in life: Int, _ event: @escaping () -> Void) {
-        guard life == self.life, isAlive else { return }
-        if isPaused { deferred.append { [self] in run(in: life, event) } } else { event() }
+    /// Runs an event of the instance in which it was planned. A paused process runs it after the pause.
+    func run(in instance: Int, _ event: @escaping () -> Void) {
+        guard instance == self.instance, isAlive else { return }
+        if isPaused { deferred.append { [self] in run(in: instance, event) } } else { event() }
     }
 
     /// Reads everything, as after the start and after a lost connection.
     func resync() {
         accept {
-            try world.store.rollout.map { try wishes.add(rollout: $0.bytes, named: world.fixtures.name) } ?? false
+            try world.store.rollout.map { try assignments.add(rollout: $0.bytes, named: world.fixtures.name) } ?? false
         }
         hearSigned()
         for device in hears.keys.sorted() {
@@ -101,21 +101,21 @@ final class ModelGateway {
 
     /// Hears the signed records. The store is not trusted: sometimes it shows a forged or an old record instead.
     func hearSigned() {
-        defer { seenSerial = max(seenSerial, wishes.rollouts.first?.value.serial ?? 0) }
+        defer { seenSerial = max(seenSerial, assignments.rollouts.first?.value.serial ?? 0) }
         for forgery in world.forgeries() {
-            accept { try wishes.add(rollout: forgery, named: world.fixtures.name) }
-            accept { try wishes.add(progress: forgery, of: world.fixtures.name, at: moment) }
+            accept { try assignments.add(rollout: forgery, named: world.fixtures.name) }
+            accept { try assignments.add(progress: forgery, of: world.fixtures.name, at: moment) }
         }
         accept {
-            try world.store.rollout.map { try wishes.add(rollout: $0.bytes, named: world.fixtures.name) } ?? false
+            try world.store.rollout.map { try assignments.add(rollout: $0.bytes, named: world.fixtures.name) } ?? false
         }
         accept {
             try world.store.progress.map {
-                try wishes.add(progress: $0.bytes, of: world.fixtures.name, at: moment)
+                try assignments.add(progress: $0.bytes, of: world.fixtures.name, at: moment)
             } ?? false
         }
         for device in machines.keys.sorted() {
-            if let machine = machines[device], wishes.mustInterrupt(machine.record, isOnTrial: machine.isOnTrial) {
+            if let machine = machines[device], assignments.mustInterrupt(machine.record, isOnTrial: machine.isOnTrial) {
                 perform(device) { $0.stop(.aborted, at: world.moment) }
             } else {
                 consider(device)
@@ -123,7 +123,7 @@ final class ModelGateway {
         }
     }
 
-    private func accept(_ add: () throws -> Bool) { if (try? add()) == true { disk = wishes.memory } }
+    private func accept(_ add: () throws -> Bool) { if (try? add()) == true { disk = assignments.memory } }
 
     // MARK: - Machines
 
@@ -152,7 +152,7 @@ final class ModelGateway {
                 world.store.write(record, expecting: expecting, from: self) { [self] result in
                     perform(device) { $0.wrote(result, at: world.moment) }
                 }
-            case .push(let wish): startPush(to: device, wish)
+            case .push(let assignment): startPush(to: device, assignment)
             case .interrupt: pushes[device]?.interrupt()
             case .ended: for other in machines.keys.sorted() { consider(other) }
             }
@@ -165,13 +165,13 @@ final class ModelGateway {
         guard var machine = machines[device] else { return }
         var next = machine.deadline
         if !machine.isBusy, machine.record.state != .done {
-            let wish = wishes.wish(for: machine.record, at: moment)
-            let readiness = machine.readiness(for: wish, at: moment)
+            let assignment = assignments.assignment(for: machine.record, at: moment)
+            let readiness = machine.readiness(for: assignment, at: moment)
             machines[device] = machine
             switch readiness {
             case .now where machines.values.count(where: \.isBusy) < Self.slots:
                 serialAtStart[device] = seenSerial
-                return perform(device) { $0.start(wish, at: world.moment) }
+                return perform(device) { $0.start(assignment, at: world.moment) }
             case .at(let time): next = min(next ?? time, time)
             case .now, .no: break
             }
@@ -193,13 +193,13 @@ final class ModelGateway {
 
     // MARK: - Pushes
 
-    private func startPush(to device: DeviceID, _ wish: Wish) {
+    private func startPush(to device: DeviceID, _ assignment: Assignment) {
         guard let target = world.devices[device], let record = machines[device]?.record else { return }
-        guard let wish = wishes.renewed(wish, for: record, at: moment) else {
+        guard let assignment = assignments.renewed(assignment, for: record, at: moment) else {
             return perform(device) { $0.end(.retry(.notRunning), at: world.moment) }
         }
-        world.checkStart(of: wish, device, on: self)
-        let push = ModelPush(world.nextPush(), target, onlyConfirms: wish.onlyConfirms, on: self, in: world)
+        world.checkStart(of: assignment, device, on: self)
+        let push = ModelPush(world.nextPush(), target, onlyConfirms: assignment.onlyConfirms, on: self, in: world)
         pushes[device] = push
         push.start()
     }

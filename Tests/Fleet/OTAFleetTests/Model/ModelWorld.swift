@@ -77,8 +77,8 @@ final class ModelWorld {
     func after(_ delay: Int, _ run: @escaping () -> Void) { queue.add(at: now + delay, run) }
 
     func after(_ delay: Int, on gateway: ModelGateway, _ run: @escaping () -> Void) {
-        let life = gateway.life
-        after(delay) { gateway.run(in: life, run) }
+        let instance = gateway.instance
+        after(delay) { gateway.run(in: instance, run) }
     }
 
     func nextPush() -> Int {
@@ -155,9 +155,9 @@ final class ModelWorld {
                 after(random(1000, 20_000)) { gateway.start() }
             case 3...5 where gateway.isAlive && !gateway.isPaused:
                 gateway.pause()
-                let life = gateway.life
+                let instance = gateway.instance
                 let pause = chance(60) ? random(46_000, 62_000) : random(2000, 80_000)
-                after(pause) { if gateway.life == life { gateway.wake() } }
+                after(pause) { if gateway.instance == instance { gateway.wake() } }
             case 6...7 where !gateway.isCutOff:
                 gateway.isCutOff = true
                 after(random(3000, 70_000)) { [self] in
@@ -203,11 +203,11 @@ final class ModelWorld {
 
     /// A push starts only for the signed release, to a device that a controller's progress admitted, and while no other gateway that runs
     /// pushes to the device.
-    func checkStart(of wish: Wish, _ device: DeviceID, on gateway: ModelGateway) {
+    func checkStart(of assignment: Assignment, _ device: DeviceID, on gateway: ModelGateway) {
         started.insert(device)
-        if wish.release.value.id != releaseID { fail("a push of another release") }
+        if assignment.release.value.id != releaseID { fail("a push of another release") }
         // A store that shows an old version of the rollout does not end a pause.
-        if wish.rollout.value.serial < gateway.serialAtStart[device] ?? 0 {
+        if assignment.rollout.value.serial < gateway.serialAtStart[device] ?? 0 {
             fail("\(gateway.name) uses an old version of the rollout")
         }
         let stage = controllers.compactMap(\.highestStage).max() ?? -1

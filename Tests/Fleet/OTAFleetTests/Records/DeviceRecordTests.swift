@@ -6,7 +6,7 @@ import Testing
     private static let text = """
         {"schema":1,"device":"ble-AABBCCDDEEFF","product":"acme-thermostat","version":"1.3.0","rollout":"t-140",\
         "rollout_created":"2026-11-22T18:00:00Z","state":"running","phase":"transfer","attempt":2,"gateway":"berlin-7",\
-        "life":"4f1c09ab","beat":12,"offset":40960,"total":131072,"reason":"link-lost","retry_after":60,\
+        "instance":"4f1c09ab","beat":12,"offset":40960,"total":131072,"reason":"link-lost","retry_after":60,\
         "groups":["berlin"],"at":"2026-11-22T18:00:01Z"}
         """
 
@@ -14,7 +14,7 @@ import Testing
     func roundTrip() throws {
         let record = try DeviceRecord(parsing: Array(Self.text.utf8))
         #expect(try String(decoding: record.encoded(), as: UTF8.self) == Self.text)
-        #expect(record.holder?.life.text == "4f1c09ab" && record.beat == 12 && record.offset == 40960)
+        #expect(record.holder?.instance.text == "4f1c09ab" && record.beat == 12 && record.offset == 40960)
     }
 
     @Test("members that this version does not know stay in the record, also after a change")
@@ -57,7 +57,7 @@ import Testing
             (#""attempt":2"#, #""attempt":-2"#), (#""attempt":2"#, #""attempt":"2""#),
             (#""attempt":2"#, #""attempt":null"#), (#""attempt":2"#, #""attempt":0"#),
             (#""attempt":2"#, #""attempt":99999999999999999999"#), (#""attempt":2"#, #""attempt":4294967296"#),
-            (#""life":"4f1c09ab","#, ""), ("4f1c09ab", "4F1C09AB"), (#""rollout":"t-140","#, ""),
+            (#""instance":"4f1c09ab","#, ""), ("4f1c09ab", "4F1C09AB"), (#""rollout":"t-140","#, ""),
             ("2026-11-22T18:00:01Z", "2026-11-31T18:00:01Z"), ("2026-11-22T18:00:01Z", "2026-11-22T18:00:01+00:00"),
             (#"["berlin"]"#, #"["ber lin"]"#), (#"["berlin"]"#, #""berlin""#), (#""beat":12"#, #""beat":12,"beat":13"#),
             ("}", ""), ("}", "}}"),
@@ -89,7 +89,8 @@ import Testing
         for text in ["", String(repeating: "a", count: 65), "a.b", "a b", "ä", "a/b", "*", ">"] {
             #expect(DeviceID(text) == nil && GatewayName(text) == nil && RolloutName(text) == nil)
         }
-        #expect(RolloutName("_index") == nil && Reason("Link") == nil && GatewayLife(0x4f1c_09ab).text == "4f1c09ab")
+        #expect(
+            RolloutName("_index") == nil && Reason("Link") == nil && GatewayInstance(0x4f1c_09ab).text == "4f1c09ab")
         #expect(
             ReleaseID("05b3abf2579a5eb6") != nil && ReleaseID("05B3ABF2579A5EB6") == nil && ReleaseID("05b3") == nil)
     }

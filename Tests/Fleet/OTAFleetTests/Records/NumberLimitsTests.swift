@@ -117,7 +117,7 @@ import Testing
     func device(_ member: Member) throws {
         let text = """
             {"schema":1,"device":"sim-1","rollout":"t-140","rollout_created":"2026-11-22T18:00:00Z","state":"running",\
-            "attempt":2,"interrupted_attempts":3,"gateway":"a","life":"00000001","beat":1,"retry_after":60}
+            "attempt":2,"interrupted_attempts":3,"gateway":"a","instance":"00000001","beat":1,"retry_after":60}
             """
         #expect(try DeviceRecord(parsing: Array(text.utf8)).interruptedAttempts == 2, "at most all attempts")
         for value in member.accepted { _ = try DeviceRecord(parsing: member.set(value, in: text)) }

@@ -7,12 +7,12 @@ import Testing
 @Suite("Lies in the record of a device") struct SignedJobTests {
     private final class Rig {
         let fixtures: Fixtures
-        var list: WishList
+        var list: AssignmentList
         let rollout: Rollout
 
         init() throws {
             fixtures = try Fixtures()
-            list = WishList(operators: fixtures.operators, memory: SerialMemory())
+            list = AssignmentList(operators: fixtures.operators, memory: SerialMemory())
             rollout = try fixtures.rollout(stages: [#require(Stage(.percent(100)))])
             let release = try fixtures.release().value
             _ = try list.add(release: sign(release), named: release.id)
@@ -33,17 +33,17 @@ import Testing
                 parsing: Array(
                     """
                     {"schema":1,"device":"\(fixtures.device)","product":"acme-thermostat","version":"\(version)",\
-                    "gateway":"evil","life":"00000000","attempt":1,"beat":2,\(members)}
+                    "gateway":"evil","instance":"00000000","attempt":1,"beat":2,\(members)}
                     """.utf8))
         }
 
-        func wish(_ record: DeviceRecord, heard: String? = nil, at time: Double = 1) -> Wish? {
-            list.wish(for: record, heard: heard.flatMap { SemanticVersion($0) }, at: .at(time))
+        func assignment(_ record: DeviceRecord, heard: String? = nil, at time: Double = 1) -> Assignment? {
+            list.assignment(for: record, heard: heard.flatMap { SemanticVersion($0) }, at: .at(time))
         }
 
         /// A machine that hears the device with version 1.3.0, and has read this record at 0 s.
         func machine(_ record: DeviceRecord) -> DeviceMachine {
-            var machine = DeviceMachine(device: fixtures.device, holder: fixtures.a, earlierLives: [])
+            var machine = DeviceMachine(device: fixtures.device, holder: fixtures.a, earlierInstances: [])
             machine.hear(product: fixtures.product, version: SemanticVersion("1.3.0"), delay: .zero)
             _ = machine.observe(record, revision: 5, at: .at(0))
             return machine
@@ -63,12 +63,12 @@ import Testing
         let rig = try Rig()
         let record = try rig.record("\(state),\(Self.zzz)")
         var machine = rig.machine(record)
-        let wish = try #require(rig.wish(machine.record, heard: "1.3.0"))
-        let times = [0, 44.9].map { machine.readiness(for: wish, at: .at($0)) }
+        let assignment = try #require(rig.assignment(machine.record, heard: "1.3.0"))
+        let times = [0, 44.9].map { machine.readiness(for: assignment, at: .at($0)) }
         #expect(times == [.at(.seconds(45)), .at(.seconds(45))])
-        let early = machine.start(wish, at: .at(44.9))
+        let early = machine.start(assignment, at: .at(44.9))
         #expect(early.isEmpty)
-        guard case .write(let lease, expecting: 5)? = machine.start(wish, at: .at(45)).first else {
+        guard case .write(let lease, expecting: 5)? = machine.start(assignment, at: .at(45)).first else {
             Issue.record("no lease")
             return
         }
@@ -80,11 +80,11 @@ import Testing
     func falseVersion() throws {
         let rig = try Rig()
         let record = try rig.record(#""state":"done","# + Self.zzz, version: "9.9.9")
-        #expect(rig.wish(record) == nil, "the version is not below 1.4.0")
+        #expect(rig.assignment(record) == nil, "the version is not below 1.4.0")
         var machine = rig.machine(record)
-        let wish = try #require(rig.wish(machine.record, heard: machine.heardVersion?.text))
-        _ = machine.readiness(for: wish, at: .at(0))
-        guard case .write(let lease, _)? = machine.start(wish, at: .at(45)).first else {
+        let assignment = try #require(rig.assignment(machine.record, heard: machine.heardVersion?.text))
+        _ = machine.readiness(for: assignment, at: .at(0))
+        guard case .write(let lease, _)? = machine.start(assignment, at: .at(45)).first else {
             Issue.record("no lease")
             return
         }
@@ -114,10 +114,10 @@ import Testing
         let rig = try Rig()
         let created = rig.rollout.created
         let record = try rig.record(#""state":"done","rollout":"t-140","rollout_created":"\#(created)""#)
-        let list = WishList(operators: rig.fixtures.operators, memory: rig.list.memory)
+        let list = AssignmentList(operators: rig.fixtures.operators, memory: rig.list.memory)
         #expect(list.job(of: record, at: created) == .unchecked)
         #expect(list.job(of: record, at: created.advanced(by: -86_400)) == .unsigned)
-        let fresh = WishList(operators: rig.fixtures.operators, memory: SerialMemory())
+        let fresh = AssignmentList(operators: rig.fixtures.operators, memory: SerialMemory())
         #expect(fresh.job(of: record, at: created) == .unsigned)
     }
 
@@ -131,7 +131,7 @@ import Testing
         let next = try #require(RolloutName("next"))
         #expect(bounded.mayFollow(next, rig.rollout.created.advanced(by: 1)))
         // The rollout of the record itself does not follow.
-        #expect(!bounded.mayFollow(rig.rollout.name, rig.rollout.created) && rig.wish(record) == nil)
+        #expect(!bounded.mayFollow(rig.rollout.name, rig.rollout.created) && rig.assignment(record) == nil)
     }
 
     @Test("a job in a rollout of another product does not count")
@@ -160,7 +160,7 @@ import Testing
         }
         #expect(rig.list.job(of: record, at: now) == (counts ? .unchecked : .unsigned))
         // Gateways with different operators must not update a device in turn. A job that is older than the rollout does not exclude it.
-        #expect((rig.wish(record) == nil) == (counts && seconds >= 0))
+        #expect((rig.assignment(record) == nil) == (counts && seconds >= 0))
         rig.list.suspend(except: [rig.rollout.name])
         #expect(rig.list.job(of: record, at: now) == .unsigned)
     }
@@ -169,7 +169,7 @@ import Testing
     func held() throws {
         let rig = try Rig()
         let record = try rig.record(#""state":"held","held_state":"done","# + Self.zzz)
-        #expect(rig.machine(record).record.state == .held && rig.wish(record) != nil)
+        #expect(rig.machine(record).record.state == .held && rig.assignment(record) != nil)
         let bounded = record.bounded(by: .unsigned)
         #expect(bounded.state == .held && bounded.rollout == nil)
         #expect(try bounded.changed(.unhold, at: nil).state == .idle)

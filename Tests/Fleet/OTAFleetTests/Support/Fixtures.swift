@@ -33,8 +33,8 @@ struct Fixtures {
         device = try #require(DeviceID("ble-AABBCCDDEEFF"))
         created = try #require(Timestamp("2026-11-22T18:00:00Z"))
         expires = try #require(Timestamp("2026-12-22T18:00:00Z"))
-        a = Holder(gateway: try #require(GatewayName("a")), life: GatewayLife(1))
-        b = Holder(gateway: try #require(GatewayName("b")), life: GatewayLife(2))
+        a = Holder(gateway: try #require(GatewayName("a")), instance: GatewayInstance(1))
+        b = Holder(gateway: try #require(GatewayName("b")), instance: GatewayInstance(2))
         bundle = try Self.bundle(signedBy: bundleKey)
     }
 
@@ -47,7 +47,8 @@ struct Fixtures {
             imageFormat: .raw, imageSize: UInt32(image.count), securityCounter: counter, created: 1_767_225_600,
             imageDigest: SHA256.digest(of: image), version: #require(SemanticVersion(version)),
             product: #require(ProductName(product)))
-        let signature = try #require(BundleSignature(.ed25519, keyID: key.publicKey.id, signature: key.sign(manifest.bytes)))
+        let signature = try #require(
+            BundleSignature(.ed25519, keyID: key.publicKey.id, signature: key.sign(manifest.bytes)))
         let bundle = try SignedBundle(envelope: Envelope(manifest: manifest, signatures: [signature]), image: image)
         return try Verifier(trust: TrustStore([key.publicKey])).verify(bundle)
     }
@@ -81,8 +82,8 @@ struct Fixtures {
     }
 
     /// The job of a device from a rollout with one stage, whose progress admits all devices.
-    func wish(attempts: Int = 3) throws -> Wish {
-        var list = WishList(operators: operators, memory: SerialMemory())
+    func assignment(attempts: Int = 3) throws -> Assignment {
+        var list = AssignmentList(operators: operators, memory: SerialMemory())
         let rollout = try rollout(stages: [#require(Stage(.percent(100)))], attempts: attempts)
         var controller = StageMachine(try verified(rollout), progress: nil, memory: SerialMemory())
         let step = controller.step([], in: .none, at: .at(0))
@@ -92,8 +93,8 @@ struct Fixtures {
         _ = try list.add(
             progress: SignedRecord(signing: #require(step), with: controllerKey).encoded(), of: rollout.name, at: .at(0)
         )
-        let wish = list.wish(for: try record(), at: .at(0))
-        return try #require(wish)
+        let assignment = list.assignment(for: try record(), at: .at(0))
+        return try #require(assignment)
     }
 
     /// The record of a device that runs version 1.3.0.

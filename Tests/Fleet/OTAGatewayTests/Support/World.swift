@@ -92,43 +92,43 @@ struct World: Sendable {
 
     func device(_ number: Int) throws -> DeviceID { try #require(DeviceID("sim-\(number)")) }
 
-    /// - Parameter life: the number of the run. The runs with the same hundreds use the same state folder.
+    /// - Parameter instance: the number of the run. The runs with the same hundreds use the same state folder.
     func gateway(
-        _ name: String, life: UInt32 = 1, hears: [DeviceID: Int], slots: Int = 4, verifier: Verifier? = nil,
+        _ name: String, instance: UInt32 = 1, hears: [DeviceID: Int], slots: Int = 4, verifier: Verifier? = nil,
         saving: @escaping @Sendable (SerialMemory) async throws -> Void = { _ in }
     ) throws -> Running {
         try gateway(
-            name, life: life, devices: Radio(air: air, hears: hears, product: fleet.product), slots: slots,
+            name, instance: instance, devices: Radio(air: air, hears: hears, product: fleet.product), slots: slots,
             verifier: verifier, saving: saving)
     }
 
     func gateway(
-        _ name: String, life: UInt32, devices: some GatewayDevices, slots: Int = 4, verifier: Verifier? = nil,
+        _ name: String, instance: UInt32, devices: some GatewayDevices, slots: Int = 4, verifier: Verifier? = nil,
         saving: @escaping @Sendable (SerialMemory) async throws -> Void = { _ in }
     ) throws -> Running {
-        let holder = Holder(gateway: try #require(GatewayName(name)), life: GatewayLife(life))
+        let holder = Holder(gateway: try #require(GatewayName(name)), instance: GatewayInstance(instance))
         let (created, notes) = (fleet.created, notes)
         let gateway = Gateway(
             Gateway.Settings(
-                holder: holder, earlierLives: Set((life / 100 * 100..<life).map { GatewayLife($0) }),
+                holder: holder, earlierInstances: Set((instance / 100 * 100..<instance).map { GatewayInstance($0) }),
                 operators: fleet.operators, verifier: verifier ?? fleet.verifier,
                 memory: SerialMemory(), slots: slots, software: "1.0.0"),
             store: store, devices: devices, clock: time,
             wall: { [time] in created.advanced(by: time.now.offset.components.seconds) },
-            random: SplitMix64(seed: UInt64(life)), save: saving, report: { notes.add("\(name): \($0)") })
+            random: SplitMix64(seed: UInt64(instance)), save: saving, report: { notes.add("\(name): \($0)") })
         return Running(time) { try await gateway.run(stops: $0) }
     }
 
-    /// - Parameter earlierLives: the numbers of the earlier runs with the same state folder.
-    func controller(life: UInt32 = 1, earlierLives: [UInt32] = []) -> Running {
+    /// - Parameter earlierInstances: the numbers of the earlier runs with the same state folder.
+    func controller(instance: UInt32 = 1, earlierInstances: [UInt32] = []) -> Running {
         let (created, notes) = (fleet.created, notes)
         let controller = Controller(
-            signer: fleet.controllerKey, life: GatewayLife(life),
-            earlierLives: Set(earlierLives.map { GatewayLife($0) }),
+            signer: fleet.controllerKey, instance: GatewayInstance(instance),
+            earlierInstances: Set(earlierInstances.map { GatewayInstance($0) }),
             operators: fleet.operators, memory: SerialMemory(),
             store: store, clock: time,
             wall: { [time] in created.advanced(by: time.now.offset.components.seconds) }, save: { _ in },
-            report: { notes.add("controller \(life): \($0)") })
+            report: { notes.add("controller \(instance): \($0)") })
         return Running(time) { _ in await controller.run() }
     }
 

@@ -3,15 +3,15 @@ import OTAFleet
 import OTASigning
 import Testing
 
-@Suite("Rollouts that a gateway follows") struct WishListTests {
+@Suite("Rollouts that a gateway follows") struct AssignmentListTests {
     /// A list as an object, because `#expect` cannot call a mutating method of a value.
     private final class Rig {
         let fixtures: Fixtures
-        var list: WishList
+        var list: AssignmentList
 
         init(stages: [Stage]? = nil) throws {
             fixtures = try Fixtures()
-            list = WishList(operators: fixtures.operators, memory: SerialMemory())
+            list = AssignmentList(operators: fixtures.operators, memory: SerialMemory())
         }
 
         func sign(_ value: some SignedPayload, _ key: PrivateKey? = nil) throws -> [UInt8] {
@@ -34,8 +34,8 @@ import Testing
             return try list.add(progress: record, of: rollout.name, at: .at(time))
         }
 
-        func wish(_ record: DeviceRecord? = nil, at time: Double = 1) throws -> String? {
-            list.wish(for: try record ?? fixtures.record(), at: .at(time))?.rollout.value.name.text
+        func assignment(_ record: DeviceRecord? = nil, at time: Double = 1) throws -> String? {
+            list.assignment(for: try record ?? fixtures.record(), at: .at(time))?.rollout.value.name.text
         }
     }
 
@@ -44,12 +44,12 @@ import Testing
         let rig = try Rig()
         let rollout = try rig.fixtures.rollout()
         #expect(try rig.progress(of: rollout) == false, "the controllers are not known yet")
-        #expect(try rig.add(rollout) && rig.wish() == nil)
-        #expect(try rig.add(rig.fixtures.release().value) && rig.wish() == nil)
+        #expect(try rig.add(rollout) && rig.assignment() == nil)
+        #expect(try rig.add(rig.fixtures.release().value) && rig.assignment() == nil)
         // The place of the device is 7334 of 10,000.
-        #expect(try rig.progress(of: rollout, serial: 1, stage: 1) && rig.wish() == nil)
-        #expect(try rig.progress(of: rollout, serial: 2, stage: 2) && rig.wish() == "t-140")
-        #expect(try !rig.add(rollout) && rig.wish() == "t-140")
+        #expect(try rig.progress(of: rollout, serial: 1, stage: 1) && rig.assignment() == nil)
+        #expect(try rig.progress(of: rollout, serial: 2, stage: 2) && rig.assignment() == "t-140")
+        #expect(try !rig.add(rollout) && rig.assignment() == "t-140")
     }
 
     // Another program may have overwritten the withdrawal of the release.
@@ -57,10 +57,10 @@ import Testing
     func damagedRelease() throws {
         let rig = try Rig()
         let (rollout, release) = (try rig.fixtures.rollout(), try rig.fixtures.release().value)
-        #expect(try rig.add(rollout) && rig.add(release) && rig.progress(of: rollout) && rig.wish() == "t-140")
+        #expect(try rig.add(rollout) && rig.add(release) && rig.progress(of: rollout) && rig.assignment() == "t-140")
         #expect(throws: FleetError.self) { try rig.list.add(release: [1], named: release.id) }
-        #expect(try rig.wish() == nil)
-        #expect(try !rig.add(release) && rig.wish() == "t-140")
+        #expect(try rig.assignment() == nil)
+        #expect(try !rig.add(release) && rig.assignment() == "t-140")
     }
 
     @Test("a rollout that a complete list does not contain starts no push, but confirms, until the store has it again")
@@ -69,14 +69,14 @@ import Testing
         let rollout = try rig.fixtures.rollout()
         #expect(try rig.add(rig.fixtures.release().value) && rig.add(rollout) && rig.progress(of: rollout))
         rig.list.suspend(except: [rollout.name])
-        #expect(try rig.wish() == "t-140" && rig.list.isCurrent(rollout.name))
+        #expect(try rig.assignment() == "t-140" && rig.list.isCurrent(rollout.name))
         rig.list.suspend(except: [])
-        #expect(try rig.wish() == nil && !rig.list.isCurrent(rollout.name))
+        #expect(try rig.assignment() == nil && !rig.list.isCurrent(rollout.name))
         let trial = try rig.fixtures.record()
             .changed(.lease(rollout: rollout.name, created: rollout.created, holder: rig.fixtures.a), at: nil)
             .changed(.beat(.trial, offset: nil, total: nil, by: rig.fixtures.a), at: nil)
-        #expect(rig.list.wish(for: trial, at: .at(1))?.onlyConfirms == true)
-        #expect(try !rig.add(rollout) && rig.wish() == "t-140")
+        #expect(rig.list.assignment(for: trial, at: .at(1))?.onlyConfirms == true)
+        #expect(try !rig.add(rollout) && rig.assignment() == "t-140")
     }
 
     @Test("a record of a stranger or with a lower serial is refused, and a stranger's rollout stops further pushes")
@@ -96,14 +96,14 @@ import Testing
         #expect(throws: FleetError(.untrusted, "")) {
             try rig.list.add(rollout: rig.sign(rollout), named: #require(RolloutName("other")))
         }
-        #expect(try rig.wish() == nil)
-        #expect(try !rig.add(rollout) && rig.wish() == "t-140")
+        #expect(try rig.assignment() == nil)
+        #expect(try !rig.add(rollout) && rig.assignment() == "t-140")
         #expect(throws: FleetError(.malformed, "")) { try rig.list.add(rollout: [0x7b, 0x7d], named: rollout.name) }
-        #expect(try rig.wish() == nil && !rig.add(rollout) && rig.wish() == "t-140")
+        #expect(try rig.assignment() == nil && !rig.add(rollout) && rig.assignment() == "t-140")
         let paused = try change.encoded()
-        #expect(try rig.list.add(rollout: paused, named: rollout.name) && rig.wish() == nil)
+        #expect(try rig.list.add(rollout: paused, named: rollout.name) && rig.assignment() == nil)
         #expect(throws: FleetError(.rollbackSeen, "")) { try rig.add(rollout) }
-        #expect(try rig.wish() == nil && rig.list.progress(of: rollout.name)?.value.serial == 5)
+        #expect(try rig.assignment() == nil && rig.list.progress(of: rollout.name)?.value.serial == 5)
     }
 
     @Test(
@@ -113,10 +113,10 @@ import Testing
         let rig = try Rig()
         let rollout = try rig.fixtures.rollout()
         #expect(try rig.add(rig.fixtures.release().value) && rig.add(rollout))
-        #expect(try rig.progress(of: rollout, serial: 1, state: "halted") && rig.wish() == nil)
-        #expect(try rig.progress(of: rollout, serial: 2, state: "complete") && rig.wish() != nil)
-        #expect(try rig.progress(of: rollout, serial: 3, rolloutSerial: 2) && rig.wish() == nil)
-        #expect(try rig.progress(of: rollout, serial: 4) && rig.wish() == "t-140")
+        #expect(try rig.progress(of: rollout, serial: 1, state: "halted") && rig.assignment() == nil)
+        #expect(try rig.progress(of: rollout, serial: 2, state: "complete") && rig.assignment() != nil)
+        #expect(try rig.progress(of: rollout, serial: 3, rolloutSerial: 2) && rig.assignment() == nil)
+        #expect(try rig.progress(of: rollout, serial: 4) && rig.assignment() == "t-140")
     }
 
     @Test("no push starts 10 minutes after the last new progress")
@@ -124,9 +124,10 @@ import Testing
         let rig = try Rig()
         let rollout = try rig.fixtures.rollout()
         #expect(try rig.add(rig.fixtures.release().value) && rig.add(rollout) && rig.progress(of: rollout, at: 100))
-        #expect(try rig.wish(at: 699) == "t-140" && rig.wish(at: 700) == nil)
-        #expect(try !rig.progress(of: rollout, at: 650) && rig.wish(at: 700) == nil, "the same serial proves nothing")
-        #expect(try rig.progress(of: rollout, serial: 2, at: 650) && rig.wish(at: 700) == "t-140")
+        #expect(try rig.assignment(at: 699) == "t-140" && rig.assignment(at: 700) == nil)
+        #expect(
+            try !rig.progress(of: rollout, at: 650) && rig.assignment(at: 700) == nil, "the same serial proves nothing")
+        #expect(try rig.progress(of: rollout, serial: 2, at: 650) && rig.assignment(at: 700) == "t-140")
     }
 
     @Test(
@@ -138,8 +139,10 @@ import Testing
         #expect(try rig.add(rig.fixtures.release().value) && rig.add(rollout) && rig.progress(of: rollout))
         func refusal(_ wall: Timestamp?) throws -> FleetError? {
             var refusal: FleetError?
-            let wish = rig.list.wish(for: try rig.fixtures.record(), at: Moment(.at(1), wall: wall)) { refusal = $0 }
-            #expect((wish == nil) == (refusal != nil))
+            let assignment = rig.list.assignment(for: try rig.fixtures.record(), at: Moment(.at(1), wall: wall)) {
+                refusal = $0
+            }
+            #expect((assignment == nil) == (refusal != nil))
             return refusal
         }
         #expect(
@@ -157,13 +160,14 @@ import Testing
             try rig.fixtures.rollout("new", running: nil, created: rig.fixtures.created.advanced(by: 60))
         )
         #expect(
-            try rig.add(rig.fixtures.release().value) && rig.add(old) && rig.progress(of: old) && rig.wish() == "old")
-        #expect(try rig.add(new) && rig.wish() == "old", "the newer rollout does not admit the device yet")
-        #expect(try rig.progress(of: new, stage: 2) && rig.wish() == "new")
+            try rig.add(rig.fixtures.release().value) && rig.add(old) && rig.progress(of: old)
+                && rig.assignment() == "old")
+        #expect(try rig.add(new) && rig.assignment() == "old", "the newer rollout does not admit the device yet")
+        #expect(try rig.progress(of: new, stage: 2) && rig.assignment() == "new")
         let done = try rig.fixtures.record()
             .changed(.lease(rollout: new.name, created: new.created, holder: rig.fixtures.a), at: nil)
             .changed(.finish(version: nil, by: rig.fixtures.a), at: nil)
-        #expect(try rig.wish(done) == nil)
+        #expect(try rig.assignment(done) == nil)
     }
 
     @Test("a push of a newer rollout is not taken over for an older rollout")
@@ -172,10 +176,11 @@ import Testing
         let old = try rig.fixtures.rollout("old", running: nil)
         let newer = try rig.fixtures.rollout("newer", running: nil, created: old.created.advanced(by: 1))
         #expect(
-            try rig.add(rig.fixtures.release().value) && rig.add(old) && rig.progress(of: old) && rig.wish() == "old")
+            try rig.add(rig.fixtures.release().value) && rig.add(old) && rig.progress(of: old)
+                && rig.assignment() == "old")
         let running = try rig.fixtures.record().changed(
             .lease(rollout: newer.name, created: newer.created, holder: rig.fixtures.a), at: nil)
-        #expect(try rig.add(newer) && rig.wish(running) == nil)
+        #expect(try rig.add(newer) && rig.assignment(running) == nil)
     }
 
     @Test(
@@ -188,11 +193,11 @@ import Testing
         let running = try rig.fixtures.record()
             .changed(.lease(rollout: rollout.name, created: rollout.created, holder: rig.fixtures.a), at: nil)
         let trial = try running.changed(.beat(.trial, offset: nil, total: nil, by: rig.fixtures.a), at: nil)
-        #expect(try rig.wish(running) == "t-140" && !rig.list.mustInterrupt(running, isOnTrial: false))
+        #expect(try rig.assignment(running) == "t-140" && !rig.list.mustInterrupt(running, isOnTrial: false))
         let aborted = try rig.fixtures.operators.change(
             rig.fixtures.verified(rollout), to: .aborted, with: rig.fixtures.operatorKey)
         #expect(try rig.list.add(rollout: aborted.encoded(), named: rollout.name))
-        #expect(try rig.wish(running) == nil && rig.wish(trial) == "t-140")
+        #expect(try rig.assignment(running) == nil && rig.assignment(trial) == "t-140")
         // The machine can know that a device whose record is on trial is not on trial any more.
         #expect(rig.list.mustInterrupt(running, isOnTrial: false) && rig.list.mustInterrupt(trial, isOnTrial: false))
         #expect(!rig.list.mustInterrupt(trial, isOnTrial: true))
@@ -209,14 +214,14 @@ import Testing
         if isWaiting {
             trial = try trial.changed(.wait(.linkLost, after: 60, onTrial: true, by: rig.fixtures.a), at: nil)
         }
-        #expect(rig.list.wish(for: trial, at: .at(1))?.onlyConfirms == false)
-        #expect(rig.list.wish(for: trial, at: Moment(.at(1), wall: nil))?.onlyConfirms == true)
+        #expect(rig.list.assignment(for: trial, at: .at(1))?.onlyConfirms == false)
+        #expect(rig.list.assignment(for: trial, at: Moment(.at(1), wall: nil))?.onlyConfirms == true)
         #expect(try rig.progress(of: rollout, serial: 2, state: "halted"))
-        #expect(rig.list.wish(for: trial, at: .at(1))?.onlyConfirms == true)
+        #expect(rig.list.assignment(for: trial, at: .at(1))?.onlyConfirms == true)
         let paused = try rig.fixtures.operators.change(
             rig.fixtures.verified(rollout), to: .paused, with: rig.fixtures.operatorKey)
         #expect(try rig.list.add(rollout: paused.encoded(), named: rollout.name))
-        #expect(rig.list.wish(for: trial, at: .at(1))?.onlyConfirms == true)
+        #expect(rig.list.assignment(for: trial, at: .at(1))?.onlyConfirms == true)
     }
 
     @Test("the rollout that started a trial has the job, even if a newer rollout admits the device or no clock is set")
@@ -230,8 +235,9 @@ import Testing
         let trial = try rig.fixtures.record()
             .changed(.lease(rollout: old.name, created: old.created, holder: rig.fixtures.a), at: nil)
             .changed(.beat(.trial, offset: nil, total: nil, by: rig.fixtures.a), at: nil)
-        #expect(try rig.add(new) && rig.progress(of: new) && rig.wish() == "new" && rig.wish(trial) == "old")
-        let unset = rig.list.wish(for: trial, at: Moment(.at(1), wall: nil)) { Issue.record("refused: \($0)") }
+        #expect(
+            try rig.add(new) && rig.progress(of: new) && rig.assignment() == "new" && rig.assignment(trial) == "old")
+        let unset = rig.list.assignment(for: trial, at: Moment(.at(1), wall: nil)) { Issue.record("refused: \($0)") }
         #expect(unset?.rollout.value.name == old.name)
     }
 
@@ -240,13 +246,14 @@ import Testing
         let rig = try Rig()
         let rollout = try rig.fixtures.rollout()
         let release = try rig.fixtures.release()
-        #expect(try rig.add(release.value) && rig.add(rollout) && rig.progress(of: rollout) && rig.wish() == "t-140")
+        #expect(
+            try rig.add(release.value) && rig.add(rollout) && rig.progress(of: rollout) && rig.assignment() == "t-140")
         let copy = rig.list
         rig.list.refuse(release)
-        #expect(try rig.wish() == nil)
+        #expect(try rig.assignment() == nil)
         rig.list = copy
         let withdrawn = try rig.fixtures.operators.withdraw(release, with: rig.fixtures.operatorKey).encoded()
-        #expect(try rig.list.add(release: withdrawn, named: release.value.id) && rig.wish() == nil)
+        #expect(try rig.list.add(release: withdrawn, named: release.value.id) && rig.assignment() == nil)
     }
 
     @Test(
@@ -258,14 +265,14 @@ import Testing
         #expect(try rig.add(rig.fixtures.release().value) && rig.add(rollout) && rig.progress(of: rollout))
         var record = try rig.fixtures.record()
         record.version = SemanticVersion("1.4.0")
-        #expect(try rig.wish(record) == nil)
+        #expect(try rig.assignment(record) == nil)
         record.version = SemanticVersion("1.3.0")
         record.product = ProductName("acme-sensor")
-        #expect(try rig.wish(record) == nil)
+        #expect(try rig.assignment(record) == nil)
         var waiting = try rig.fixtures.record()
             .changed(.lease(rollout: rollout.name, created: rollout.created, holder: rig.fixtures.a), at: nil)
             .changed(.wait(.linkLost, after: 60, by: rig.fixtures.a), at: nil)
         waiting.version = SemanticVersion("1.4.0")
-        #expect(try rig.wish(waiting) == "t-140")
+        #expect(try rig.assignment(waiting) == "t-140")
     }
 }

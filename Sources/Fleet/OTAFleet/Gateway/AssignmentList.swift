@@ -1,8 +1,8 @@
 public import OTAFirmware
 
-/// A job for a device: a verified rollout, and the verified release of this rollout. Only ``WishList`` creates a value of this type, after
+/// A job for a device: a verified rollout, and the verified release of this rollout. Only ``AssignmentList`` creates a value of this type, after
 /// it has checked that the push may start.
-public struct Wish: Sendable, Hashable {
+public struct Assignment: Sendable, Hashable {
     public let rollout: Verified<Rollout>
     public let release: Verified<FleetRelease>
     /// True if the push may only confirm the image of a device on trial, and must not make the device boot the image again. Examples: the
@@ -21,7 +21,7 @@ public struct Wish: Sendable, Hashable {
     }
 }
 
-/// The end of the push of a ``Wish``.
+/// The end of the push of a ``Assignment``.
 public enum PushEnd: Sendable, Hashable {
     /// The device runs the image, and the image is confirmed. The device may have run it before the push.
     case updated
@@ -37,7 +37,7 @@ public enum PushEnd: Sendable, Hashable {
 ///
 /// The caller passes the bytes of each record that it receives. The list verifies the record. It refuses a record that is older than the
 /// accepted version of the same record.
-public struct WishList: Sendable {
+public struct AssignmentList: Sendable {
     private struct Entry: Sendable {
         var rollout: Verified<Rollout>
         var progress: Verified<RolloutProgress>?
@@ -212,28 +212,28 @@ public struct WishList: Sendable {
     ///
     /// If the device may be on trial, the job is always from the rollout that started the trial, because the image on trial must be
     /// confirmed. If the state, the expiry or the progress of this rollout permits no push, or the clock is not set, the push may only
-    /// confirm the image (``Wish/onlyConfirms``).
+    /// confirm the image (``Assignment/onlyConfirms``).
     ///
     /// - Parameters:
     ///   - record: the record of the device, with the product and version that the gateway last read from the device. Its job counts only as
     ///     far as an operator has signed it (``SignedJob``).
     ///   - heard: the version that the gateway last read from the device; nil: not read.
     ///   - refusals: called with the reason if the clock or the expiry prevents a push.
-    public func wish(
+    public func assignment(
         for record: DeviceRecord, heard: SemanticVersion? = nil, at moment: Moment,
         refusals: (FleetError) -> Void = { _ in }
-    ) -> Wish? {
+    ) -> Assignment? {
         let last = job(of: record, at: moment.wall)
         let record = record.bounded(by: last, heard: heard ?? record.version)
         if record.isOnTrial, let own = record.rollout.flatMap({ entries[$0] }), let release = release(for: own.rollout)
         {
-            return newestWish(of: [own], for: record, last, at: moment) { _ in }
-                ?? Wish(rollout: own.rollout, release: release, onlyConfirms: true, last: last)
+            return newestAssignment(of: [own], for: record, last, at: moment) { _ in }
+                ?? Assignment(rollout: own.rollout, release: release, onlyConfirms: true, last: last)
         }
         let newestFirst = entries.values.sorted {
             ($0.rollout.value.created, $0.rollout.value.name) > ($1.rollout.value.created, $1.rollout.value.name)
         }
-        return newestWish(of: newestFirst, for: record, last, at: moment, refusals: refusals)
+        return newestAssignment(of: newestFirst, for: record, last, at: moment, refusals: refusals)
     }
 
     /// Returns the part of the job in a device's record that an operator has signed.
@@ -260,10 +260,10 @@ public struct WishList: Sendable {
         return .unchecked
     }
 
-    private func newestWish(
+    private func newestAssignment(
         of newestFirst: [Entry], for record: DeviceRecord, _ last: SignedJob, at moment: Moment,
         refusals: (FleetError) -> Void
-    ) -> Wish? {
+    ) -> Assignment? {
         for entry in newestFirst {
             let rollout = entry.rollout.value
             guard let release = release(for: entry.rollout) else { continue }
@@ -286,20 +286,21 @@ public struct WishList: Sendable {
                 refusals(error)
                 continue
             }
-            return Wish(rollout: entry.rollout, release: release, last: last)
+            return Assignment(rollout: entry.rollout, release: release, last: last)
         }
         return nil
     }
 
-    /// Returns the job of a device whose lease was taken for `wish`, as it may start now; nil if no push may start any more. The write of the
+    /// Returns the job of a device whose lease was taken for `assignment`, as it may start now; nil if no push may start any more. The write of the
     /// lease can last for seconds, in which an operator or the controller stops the rollout. A device that may be on trial gets a push that
     /// only confirms.
-    public func renewed(_ wish: Wish, for record: DeviceRecord, at moment: Moment) -> Wish? {
-        guard let own = entries[wish.rollout.value.name] else { return nil }
-        let newest = newestWish(of: [own], for: record, wish.last, at: moment) { _ in }
-        if let newest, newest.release == wish.release { return newest }
+    public func renewed(_ assignment: Assignment, for record: DeviceRecord, at moment: Moment) -> Assignment? {
+        guard let own = entries[assignment.rollout.value.name] else { return nil }
+        let newest = newestAssignment(of: [own], for: record, assignment.last, at: moment) { _ in }
+        if let newest, newest.release == assignment.release { return newest }
         return record.isOnTrial
-            ? Wish(rollout: own.rollout, release: wish.release, onlyConfirms: true, last: wish.last) : nil
+            ? Assignment(rollout: own.rollout, release: assignment.release, onlyConfirms: true, last: assignment.last)
+            : nil
     }
 
     /// Returns true if the push to the device must be interrupted: the operator has aborted its rollout, and the device cannot be on trial.
