@@ -209,7 +209,7 @@ let package = Package(
         tests(
             "Tests/Signing/OTASigningTests",
             imports: "OTAFirmware OTASigning OTATestSupport OTAUpdate SystemPackage",
-            exclude: ["Support/imgtool_peer.py"]),
+            exclude: ["Support/imgtool_peer.py", "Support/ml-dsa-vectors.txt"]),
         tests(
             "Tests/Signing/OTASignersTests",
             imports: "CPKCS11 OTAFirmware OTASigners OTASigning OTATestSupport OTAUpdate"),

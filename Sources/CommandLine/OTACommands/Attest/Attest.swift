@@ -30,10 +30,12 @@ struct Attest: Command {
 
     @Option(
         help: ArgumentHelp(
-            "The private Ed25519 key: \(KeyOptions.forms). Required.", discussion: KeyOptions.formsManual,
+            "The private key: \(KeyOptions.forms); repeatable. Required.",
+            discussion:
+                "Repeat --key for each key of a pair, or for several people. \(KeyOptions.formsManual)",
             valueName: "key"),
         completion: .file())
-    var key: String
+    var key: [String]
 
     @Option(
         help: ArgumentHelp(
@@ -81,9 +83,10 @@ struct Attest: Command {
         let file = try outputFile(at: target)
         let earlier = target == StandardFile.name ? [] : try earlierAttestations(in: target, of: bundle)
         var keys = SigningKeys(passphrases: passphrase.source, pins: pin.source(console))
-        let signer = try keys.key(at: key)
-        Sign.warn(ofKey: signer.publicKey.id, console)
-        let line = try AttestationEnvelope(signing: statement, with: signer).line + [UInt8(ascii: "\n")]
+        let signers = try key.map { try keys.key(at: $0) }
+        try check(signers)
+        for signer in signers { Sign.warn(ofKey: signer.publicKey.id, console) }
+        let line = try AttestationEnvelope(signing: statement, with: signers).line + [UInt8(ascii: "\n")]
         let contents = earlier + line
         let count: Int
         // This call parses the complete contents before the file is written. So `attest` never writes a file that `verify` cannot parse.
@@ -96,10 +99,23 @@ struct Attest: Command {
         try contents.withUnsafeBytes { try file.write($0, at: 0) }
         try file.commit()
         let answer = AttestAnswer(
-            statement, signer: signer.publicKey.id, output: title(of: target), count: count)
+            statement, signers: signers.map(\.publicKey.id), output: title(of: target), count: count)
         guard target == StandardFile.name else { return answer }
         console.note(answer.sentence)
         return answer.withoutLines
+    }
+
+    private func check(_ signers: [any Signer]) throws(Failure) {
+        var ids: Set<KeyID> = []
+        if let twice = signers.first(where: { !ids.insert($0.publicKey.id).inserted }) {
+            throw .usage(
+                "the key \(twice.publicKey.id) was given twice", hint: "give --key once for each key")
+        }
+        guard signers.count <= AttestationEnvelope.maximumSignatures else {
+            throw .usage(
+                "\(signers.count) keys were given; the limit is \(AttestationEnvelope.maximumSignatures)",
+                hint: "give fewer --key")
+        }
     }
 
     private func checkStreams() throws(Failure) {
@@ -249,7 +265,9 @@ struct AttestAnswer: CommandAnswer {
         let sha256: String?
     }
     struct Attestation: Encodable {
-        let predicateType, keyID: String
+        let predicateType: String
+        /// The IDs of the keys.
+        let keyIDs: [String]
         let subjects: [Subject]
     }
     let attestation: Attestation
@@ -271,13 +289,14 @@ struct AttestAnswer: CommandAnswer {
         return copy
     }
 
-    init(_ statement: Statement, signer: KeyID, output: String, count: Int) {
+    init(_ statement: Statement, signers: [KeyID], output: String, count: Int) {
         attestation = Attestation(
-            predicateType: statement.predicateType, keyID: signer.description,
+            predicateType: statement.predicateType, keyIDs: signers.map(\.description),
             subjects: statement.subjects.map { Subject(name: $0.name, sha256: $0.digest?.description) })
         self.output = output
         self.count = count
         let total = count > 1 ? " The file has \(count) attestations." : ""
+        let signer = signers.map(\.description).joined(separator: ", ")
         sentence =
             "Wrote \(output): \(statement.predicateType) of \(statement.subjects.first?.name ?? "the bundle"), signed by \(signer).\(total)"
         lines = [TerminalLine(sentence)]

@@ -26,6 +26,8 @@ extension Failure {
             )
         case .badSignature:
             (.refused, "do not use the attestation: it was changed after it was signed; fetch it again from its source")
+        case .unsupportedOpenSSL: (.unavailable, unsupportedOpenSSLHint)
+        case .cryptography: (.fault, "check that memory is free, and check the version of libcrypto: openssl version")
         case .differs:
             (.refused, "get the attestation of this bundle; or create one: \(attest)")
         }

@@ -62,7 +62,7 @@ extension Failure {
         case .badTrustScope:
             (
                 .malformed,
-                "each line must be 'product = NAME, NAME', 'format = bundle' or 'format = mcuboot', or a comment with #"
+                "each line must be 'product = NAME, NAME', 'format = bundle', 'format = mcuboot' or 'with = KEYID', or a comment with #"
             )
         case .badTrustPolicy:
             (
@@ -72,6 +72,8 @@ extension Failure {
         case .keyIDConflict:
             (.malformed, "one of the two keys is forged: remove it, and get the correct key from its owner")
         case .noTrustedKey: (.refused, "give the signer's public key: --trust KEY.pub.pem")
+        case .unsupportedOpenSSL:
+            (.unavailable, "run otaflash on a system with OpenSSL 3.5, such as Debian 13: openssl version")
         case .cryptography: (.fault, "check that memory is free, and check the version of libcrypto: openssl version")
         }
     }
@@ -137,9 +139,21 @@ extension Failure {
     init(_ error: VerificationError, in invocation: Invocation) {
         let file = invocation.title(or: "the file")
         self.init(
-            error.code.rawValue, .refused, "\(file) was refused: \(error.context)",
+            error.code.rawValue, Self.exit(of: error.code), "\(file) was refused: \(error.context)",
             hints: [Self.advice(for: error.code, in: invocation)] + Self.consent(to: error.code, in: invocation))
     }
+
+    /// A file whose signature could not be checked is not wrong: another machine can accept it.
+    private static func exit(of code: VerificationError.Code) -> ExitStatus {
+        switch code {
+        case .unsupportedOpenSSL: .unavailable
+        case .cryptography: .fault
+        default: .refused
+        }
+    }
+
+    static let unsupportedOpenSSLHint =
+        "verify it on a system with OpenSSL 3.5, such as Debian 13; or remove the ML-DSA key from the trusted keys"
 
     private static func advice(for code: VerificationError.Code, in invocation: Invocation) -> String {
         let inspect = Invocation(command: "inspect", file: invocation.file ?? "BUNDLE").line()
@@ -154,6 +168,13 @@ extension Failure {
             return "if you trust the signer, give the signer's public key: \(line)"
         case .keyOutOfScope:
             return "get the file that the key is for; or, if the key may sign this file, change the scope file"
+        case .partnerMissing:
+            let sign = Invocation(command: "sign", file: invocation.file ?? "BUNDLE").line(
+                adding: "--key PARTNER.pem --force")
+            return "add the signature by the other key of the pair: \(sign)"
+        case .unsupportedOpenSSL: return unsupportedOpenSSLHint
+        case .cryptography:
+            return "check that memory is free, and check the version of libcrypto: openssl version"
         case .notSigned: return "sign the image: \(sign)"
         case .unsupportedSignature:
             return "sign the image again with a key and a digest that otaflash supports: \(sign)"

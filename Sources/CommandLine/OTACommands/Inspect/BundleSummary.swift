@@ -9,9 +9,13 @@ struct BundleSummary: Encodable, Sendable {
         let keyID: String
         let algorithm: String
         /// `trusted` is true if the key is in the trust store and the scope of the key allows this bundle. `valid` is true if the signature
-        /// is valid. Both are nil if the bundle was not verified. `valid` is also nil if `trusted` is false, because the signature is then
-        /// not checked.
+        /// is valid. Both are nil if the bundle was not verified. `valid` is also nil if the signature was not checked: because `trusted` is
+        /// false, or for the reason in `unchecked`.
         var trusted, valid: Bool?
+        /// The reason why the signature of a trusted key could not be checked; otherwise nil.
+        var unchecked: String?
+        /// The key id of the partner that must also have signed, if its signature is missing or invalid. Otherwise nil.
+        var missingPartner: String?
         /// True if the key is in the trust store, but the scope of the key does not allow this bundle. Otherwise nil.
         var outOfScope: Bool?
     }
@@ -47,8 +51,9 @@ struct BundleSummary: Encodable, Sendable {
             if let reports {
                 reports.map {
                     Signature(
-                        keyID: $0.keyID.description, algorithm: $0.algorithm?.name ?? "unknown", trusted: $0.trusted, valid: $0.valid,
-                        outOfScope: $0.isOutOfScope ? true : nil)
+                        keyID: $0.keyID.description, algorithm: $0.algorithm?.name ?? "unknown", trusted: $0.trusted,
+                        valid: $0.valid, unchecked: $0.failure?.context,
+                        missingPartner: $0.missingPartner?.description, outOfScope: $0.isOutOfScope ? true : nil)
                 }
             } else {
                 envelope.signatures.map {
@@ -109,6 +114,8 @@ struct BundleSummary: Encodable, Sendable {
 
 extension BundleSummary.Signature {
     fileprivate var verdict: String {
+        if let unchecked { return ", trusted key, NOT CHECKED: \(unchecked)" }
+        if let missingPartner { return ", trusted key, valid, but the signature by \(missingPartner) is missing" }
         if outOfScope == true { return ", trusted key, but its scope does not allow this bundle" }
         return switch (trusted, valid) {
         case (nil, _): ""

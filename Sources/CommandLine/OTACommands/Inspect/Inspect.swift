@@ -207,7 +207,7 @@ struct Inspect: Command {
 
     private func publicHalf(of privateKey: [UInt8]) throws(KeyError) -> ImagePublicKey {
         do {
-            return try ImagePrivateKey(pem: SecretBytes(copying: privateKey)).publicKey
+            return try ImagePublicKey(ofPrivateKey: SecretBytes(copying: privateKey))
         } catch {
             guard error.code == .passphraseRequired else {
                 throw error.at(StandardFile.title(of: file))
@@ -240,9 +240,16 @@ struct Inspect: Command {
         let isPrivate = String(decoding: bytes, as: UTF8.self).contains("PRIVATE KEY-----")
         let key = isPrivate ? try publicHalf(of: bytes) : try publicKey(in: bytes)
         let id = key.id
+        let note: String? =
+            switch (key.bundleKey, key.isForImages) {
+            case (nil, _): "the key is for MCUboot images only: bundles require Ed25519 or ML-DSA"
+            case (_, false): "the key is for bundles only: MCUboot does not support ML-DSA"
+            case (_, true): nil
+            }
         answer.key = .init(
             keyID: id.description, kind: isPrivate ? "private" : "public", algorithm: key.algorithm.name,
-            keyHash: Hex.encode(SHA256.digest(of: key.encoded).bytes), demo: id == DemoKey.id)
+            keyHash: key.isForImages ? Hex.encode(SHA256.digest(of: key.encoded).bytes) : nil,
+            demo: id == DemoKey.id, note: note)
         return answer
     }
 }
@@ -251,13 +258,17 @@ struct Inspect: Command {
 struct InspectAnswer: CommandAnswer {
     struct Key: Encodable, Sendable {
         let keyID, kind: String
-        /// The algorithm of the key: `Ed25519`, `ECDSA P-256`, `RSA-2048` or `RSA-3072`.
+        /// The algorithm of the key, such as `Ed25519`, `ECDSA P-256`, `RSA-2048` or `ML-DSA-65`.
         let algorithm: String
         /// The SHA-256 digest of the public key in DER, as hex digits. The KEYHASH TLV of an MCUboot image contains this digest or, only
-        /// for an Ed25519 key, the SHA-512 of the same bytes.
-        let keyHash: String
+        /// for an Ed25519 key, the SHA-512 of the same bytes. Nil for an ML-DSA key, which MCUboot does not support.
+        let keyHash: String?
         /// True for the demo key, whose private key is public.
         let demo: Bool
+        /// The only kind of file that the key signs; nil for an Ed25519 key, which signs both kinds.
+        let note: String?
+
+        private enum CodingKeys: CodingKey { case keyID, kind, algorithm, keyHash, demo }
     }
     let file: String
     var bundle: BundleSummary?
@@ -303,10 +314,8 @@ struct InspectAnswer: CommandAnswer {
             let demo = key.demo ? "; the demo key: its private key is public" : ""
             rows.append(("Key", "\(key.algorithm), \(key.kind)\(demo)"))
             rows.append(("Key id", key.keyID))
-            rows.append(("MCUboot key hash", key.keyHash))
-            if key.algorithm != ImagePublicKey.Algorithm.ed25519.name {
-                rows.append(("Note", "the key is for MCUboot images only: bundles require Ed25519"))
-            }
+            if let hash = key.keyHash { rows.append(("MCUboot key hash", hash)) }
+            if let note = key.note { rows.append(("Note", note)) }
         }
         return TextTable.pairs(rows) + (verdict.map { ["", TerminalLine($0)] } ?? [])
     }

@@ -59,12 +59,14 @@ struct VerifyAnswer: CommandAnswer {
 
     var bundle: BundleSummary?
     var images: [PackagedImage]?
+    /// The number of people whose keys have signed the bundle; nil if the file is not a bundle.
+    private(set) var people: Int?
     private(set) var previous: Previous?
     private(set) var attestations: [Attestation]?
     private(set) var lines: [TerminalLine]
 
     private enum CodingKeys: CodingKey {
-        case bundle, images, previous, attestations
+        case bundle, images, people, previous, attestations
     }
 
     init(_ verified: VerifiedBundle, file: String) {
@@ -74,6 +76,13 @@ struct VerifyAnswer: CommandAnswer {
         lines = [
             "\(file) is verified: \(bundle.product) \(bundle.version), \(bundle.imageSize) image bytes, signed by \(signers)."
         ]
+        let count = verified.signerCount
+        people = count.people
+        if let explanation = count.explanation {
+            let noun = count.people == 1 ? "person" : "people"
+            lines.append(
+                "The signatures count as \(count.people) \(noun): the keys of each algorithm are counted (\(explanation)).")
+        }
     }
 
     /// Adds the comparison with the previous release.

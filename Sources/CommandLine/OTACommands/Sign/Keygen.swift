@@ -8,14 +8,19 @@ import SystemPackage
 struct Keygen: Command {
     static let name = "keygen"
     static let configuration = CommandConfiguration(
-        commandName: name, abstract: "Create an Ed25519 key pair for signing.",
+        commandName: name, abstract: "Create a key pair for signing.",
         discussion: """
             Example: otaflash keygen release
+                     otaflash keygen release --algorithm hybrid
                      otaflash keygen card --in 'pkcs11:token=release;object=fw'
                      otaflash keygen copy --from 'pkcs11:token=release;object=fw'
 
             keygen writes two files: the private key <name>.pem, which only you can read, and the public key \
             <name>.pub.pem. It never overwrites a file.
+
+            Hybrid (--algorithm hybrid): two key pairs that belong together, for Ed25519 and ML-DSA-65. Sign with both: --key release.pem \
+            --key release.ml-dsa-65.pem. keygen also writes two scope files. Copy release*.pub.pem* to the folder of the trusted keys: \
+            each key then counts only together with the other one. ML-DSA needs OpenSSL 3.5 (Debian 13).
 
             Token (--in): a token, such as a smart card or an HSM, creates the key pair. The private key never leaves the token. \
             keygen writes only <name>.pub.pem.
@@ -30,6 +35,12 @@ struct Keygen: Command {
             discussion: "A suffix .pem or .pub.pem in <name> is ignored."),
         completion: .file())
     var name: String
+
+    @Option(
+        help: ArgumentHelp(
+            "The algorithm of the new key, or hybrid for a pair of Ed25519 and ML-DSA-65 keys.",
+            valueName: "name"))
+    var algorithm: KeyAlgorithm = .ed25519
 
     @Flag(
         help: ArgumentHelp(
@@ -62,8 +73,10 @@ struct Keygen: Command {
 
     func validate() throws {
         guard let name = try? pairName() else { return }
-        try options.refuse("the private key", at: "\(name).pem")
-        try options.refuse("the public key", at: "\(name).pub.pem")
+        for name in algorithm == .hybrid ? [name, "\(name).\(SignatureAlgorithm.mlDSA65.name)"] : [name] {
+            try options.refuse("the private key", at: "\(name).pem")
+            try options.refuse("the public key", at: "\(name).pub.pem")
+        }
     }
 
     /// Returns the name without the suffixes `.pem` and `.pub`. If the suffix remained, `keygen release.pub` would write the private key to
@@ -94,12 +107,18 @@ struct Keygen: Command {
                 "the passphrase has only \(secret.length) bytes: someone who copies the key file can find it by trying",
                 hint: "use at least \(Passphrase.shortLength) bytes, such as four random words")
         }
-        let key = try PrivateKey.generate()
-        let files = try Interrupts.deferringSignals { try KeyFile.write(key, name: FilePath(name), passphrase: secret) }
-        return KeygenAnswer(
-            key: .init(
-                keyID: key.publicKey.id.description, private: files.privateKey.string, public: files.publicKey.string,
-                encrypted: isEncrypted))
+        let keys = try algorithm.algorithms.map { (algorithm) throws(KeyError) in try PrivateKey.generate(algorithm) }
+        let files = try Interrupts.deferringSignals { () throws(KeyError) in
+            keys.count == 1
+                ? [try KeyFile.write(keys[0], name: FilePath(name), passphrase: secret)]
+                : try KeyFile.write(pair: (keys[0], keys[1]), name: FilePath(name), passphrase: secret)
+        }
+        let new = zip(keys, files).map { key, files in
+            KeygenAnswer.Key(
+                key.publicKey.id, key.publicKey.algorithm.description, public: files.publicKey.string,
+                private: files.privateKey.string, encrypted: isEncrypted)
+        }
+        return KeygenAnswer(key: new[0], partner: new.dropFirst().first)
     }
 
     /// Refuses options that contradict each other or would have no effect.
@@ -108,6 +127,13 @@ struct Keygen: Command {
             throw Failure.usage("--in creates a key, and --from needs an existing key", hint: "use one of them")
         }
         guard token == nil, from == nil else {
+            guard algorithm == .ed25519 else {
+                throw Failure.usage(
+                    token == nil
+                        ? "--algorithm is for a new key, and --from has an existing key"
+                        : "a token creates only Ed25519 keys",
+                    hint: "remove --algorithm")
+            }
             guard !encrypt else {
                 let option = token == nil ? "--from" : "--in"
                 throw Failure.usage(
@@ -133,7 +159,7 @@ struct Keygen: Command {
         return try tokens.generate(at: uri) { publicKey, location in
             let file = try Interrupts.deferringSignals { try KeyFile.write(ImagePublicKey(publicKey), name: name) }
             return KeygenAnswer(
-                key: .init(keyID: publicKey.id.description, public: file.string, location: location))
+                key: .init(publicKey.id, publicKey.algorithm.description, public: file.string, location: location))
         }
     }
 
@@ -141,19 +167,17 @@ struct Keygen: Command {
     private func publicKey(of key: String, _ console: Console) throws -> KeygenAnswer {
         let name = FilePath(try pairName())
         var keys = SigningKeys(passphrases: passphrase.source, pins: pin.source(console))
-        let signer = try keys.imageKey(at: key)
-        let file = try Interrupts.deferringSignals { try KeyFile.write(signer.publicKey, name: name) }
+        let (publicKey, location) = try keys.publicKey(at: key)
+        let file = try Interrupts.deferringSignals { try KeyFile.write(publicKey, name: name) }
         return KeygenAnswer(
-            key: .init(
-                keyID: signer.publicKey.id.description, public: file.string,
-                location: (signer as? TokenSigner)?.location ?? key))
+            key: .init(publicKey.id, publicKey.algorithm.name, public: file.string, location: location))
     }
 }
 
 /// The result of the command `keygen`.
 struct KeygenAnswer: CommandAnswer {
     struct Key: Encodable, Sendable {
-        let keyID: String
+        let keyID, algorithm: String
         /// The path of the new file with the private key; nil with `--in` and `--from`, which create no such file.
         var `private`: String?
         let `public`: String
@@ -161,15 +185,53 @@ struct KeygenAnswer: CommandAnswer {
         var encrypted: Bool?
         /// The place of the private key with `--in` and `--from`, as a value for `sign --key`; nil without these options.
         var location: String?
+
+        init(
+            _ id: KeyID, _ algorithm: String, public: String, private: String? = nil, encrypted: Bool? = nil,
+            location: String? = nil
+        ) {
+            keyID = id.description
+            (self.algorithm, self.public, self.private) = (algorithm, `public`, `private`)
+            (self.encrypted, self.location) = (encrypted, location)
+        }
+
+        fileprivate var rows: [(String, String)] {
+            let place = `private`.map { "\($0)\(encrypted == true ? ", encrypted" : ""); keep it secret" }
+            return [
+                ("Private key", place ?? location ?? ""),
+                ("Public key", "\(`public`); install it where bundles are verified"),
+                ("Key id", keyID),
+            ]
+        }
     }
     let key: Key
+    /// The second key of a hybrid pair; otherwise nil.
+    var partner: Key?
 
     var lines: [TerminalLine] {
-        let place = key.private.map { "\($0)\(key.encrypted == true ? ", encrypted" : ""); keep it secret" }
-        return TextTable.pairs([
-            ("Private key", place ?? key.location ?? ""),
-            ("Public key", "\(key.public); install it where bundles are verified"),
-            ("Key id", key.keyID),
-        ])
+        guard let partner, let first = key.private, let second = partner.private else { return TextTable.pairs(key.rows) }
+        let sign = "--key \(Shell.quoted(first)) --key \(Shell.quoted(second))"
+        let note = "The keys are a pair: sign with both (\(sign)), and install both public keys with their .scope files."
+        return TextTable.pairs(key.rows) + [""] + TextTable.pairs(partner.rows) + ["", TerminalLine(note)]
+    }
+}
+
+/// The value of `keygen --algorithm`.
+enum KeyAlgorithm: String, ExpressibleByArgument, CaseIterable {
+    case ed25519
+    case mlDSA44 = "ml-dsa-44"
+    case mlDSA65 = "ml-dsa-65"
+    case mlDSA87 = "ml-dsa-87"
+    case hybrid
+
+    /// The algorithms of the new keys: one, or two for a pair.
+    var algorithms: [SignatureAlgorithm] {
+        switch self {
+        case .ed25519: [.ed25519]
+        case .mlDSA44: [.mlDSA44]
+        case .mlDSA65: [.mlDSA65]
+        case .mlDSA87: [.mlDSA87]
+        case .hybrid: [.ed25519, .mlDSA65]
+        }
     }
 }

@@ -65,7 +65,7 @@ struct SigningKeys {
                     let key = try? ImagePrivateKey(pem: text, passphrase: passphrase)
                 else { throw error }
                 throw KeyError(
-                    error.code, "the key is for \(key.publicKey.algorithm.name); a bundle requires Ed25519",
+                    error.code, "the key is for \(key.publicKey.algorithm.name); a bundle requires Ed25519 or ML-DSA",
                     hint:
                         "create an Ed25519 key: otaflash keygen NAME; this key signs MCUboot images: otaflash sign --as mcuboot"
                 )
@@ -80,13 +80,31 @@ struct SigningKeys {
     mutating func imageKey(at name: String) throws -> any ImageSigner {
         switch try KeyLocation(name) {
         case .token(let uri): return try tokens.signer(at: uri)
-        case .program(let program): return try ProgramSigner(program).imageSigner
-        case .agent(let key): return try Self.agentKey(key).imageSigner
+        case .program(let program): return try ProgramSigner(program).imageSigner()
+        case .agent(let key): return try Self.agentKey(key).imageSigner()
         case .file, .environment: break
         }
         return try read(name) { (text, passphrase) throws(KeyError) in
             try ImagePrivateKey(pem: text, passphrase: passphrase)
         }
+    }
+
+    /// Returns the public key of a private key of any algorithm, and the place of the private key as a value for `--key`.
+    ///
+    /// - Parameter name: the place of the private key (`KeyLocation`).
+    /// - Throws: `KeyError`, `Failure`.
+    mutating func publicKey(at name: String) throws -> (key: ImagePublicKey, location: String) {
+        switch try KeyLocation(name) {
+        case .token(let uri):
+            let signer = try tokens.signer(at: uri)
+            return (signer.publicKey, signer.location)
+        case .program, .agent: return (ImagePublicKey(try key(at: name).publicKey), name)
+        case .file, .environment: break
+        }
+        let key = try read(name) { (text, passphrase) throws(KeyError) in
+            try ImagePublicKey(ofPrivateKey: text, passphrase: passphrase)
+        }
+        return (key, name)
     }
 
     private static func agentKey(_ key: String) throws(KeyError) -> AgentSigner {

@@ -261,7 +261,7 @@ extension DeviceCore {
         guard Int(key) < keys.count else { return false }
         let message = Array(UnsafeBufferPointer(start: message, count: Int(count)))
         let signature = Array(UnsafeBufferPointer(start: signature, count: Int(OTA_SIGNATURE_SIZE)))
-        return keys[Int(key)].verify(signature: signature, message: message)
+        return (try? keys[Int(key)].verify(signature: signature, message: message, in: .bundle)) ?? false
     }
 
     private func notify(

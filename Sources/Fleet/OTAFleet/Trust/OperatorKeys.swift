@@ -151,11 +151,14 @@ public struct OperatorKeys: Sendable {
         return record
     }
 
-    /// The operators' keys whose scope includes bundles of the product; all operators' keys if `product` is nil.
+    /// The operators' keys whose scope includes bundles of the product; all operators' keys if `product` is nil. A record has only Ed25519
+    /// signatures, so a key that counts only with a partner of another algorithm is not an operator's key.
     private func keys(for product: ProductName?) -> [PublicKey] {
         trust.keys.filter { key in
-            guard allowsDemoKey || key.id != DemoKey.id else { return false }
-            guard let scope = trust.scope(of: key.id), let product else { return true }
+            guard key.algorithm == .ed25519, allowsDemoKey || key.id != DemoKey.id else { return false }
+            guard let scope = trust.scope(of: key.id) else { return true }
+            guard scope.partner == nil else { return false }
+            guard let product else { return true }
             return (scope.products?.contains(product) ?? true) && (scope.formats?.contains(.bundle) ?? true)
         }
     }

@@ -67,6 +67,11 @@ public struct SignedRecord: Sendable, Hashable {
         kind = type(of: value).kind
         payload = try value.payload()
         let message = Self.message(kind, payload)
+        guard signer.publicKey.algorithm == .ed25519 else {
+            throw FleetError(
+                .signingFailed, "the key is for \(signer.publicKey.algorithm); a fleet record requires Ed25519",
+                hint: "create an Ed25519 key for the fleet: otaflash keygen NAME")
+        }
         let signature: [UInt8]
         do throws(KeyError) { signature = try signer.sign(message) } catch {
             throw FleetError(
@@ -74,7 +79,7 @@ public struct SignedRecord: Sendable, Hashable {
                 cause: error)
         }
         // A token or a program outside this process can return a wrong signature.
-        guard signature.count == 64, signer.publicKey.verify(signature: signature, message: message) else {
+        guard (try? signer.publicKey.verify(signature: signature, message: message)) == true else {
             throw FleetError(
                 .signingFailed, "the signer of the key \(signer.publicKey.id) returned an invalid signature")
         }
@@ -105,7 +110,10 @@ public struct SignedRecord: Sendable, Hashable {
     func signers(among keys: [PublicKey]) -> [PublicKey] {
         let message = Self.message(kind, payload)
         return keys.filter { key in
-            signatures.contains { $0.keyID == key.id && key.verify(signature: $0.bytes, message: message) }
+            signatures.contains { signature in
+                guard signature.keyID == key.id, key.algorithm == .ed25519 else { return false }
+                return (try? key.verify(signature: signature.bytes, message: message)) == true
+            }
         }
     }
 

@@ -270,7 +270,8 @@ struct RolloutCreate: Command {
     /// The keys of `--controller`.
     private func namedControllers() throws -> [PublicKey] {
         try controller.map { path in
-            guard let key = try KeyFile.publicKey(at: FilePath(path), option: "--controller").bundleKey else {
+            let key = try KeyFile.publicKey(at: FilePath(path), option: "--controller").bundleKey
+            guard let key, key.algorithm == .ed25519 else {
                 throw Failure.usage("\(path) is not an Ed25519 key", hint: "create one: otaflash keygen controller")
             }
             return key

@@ -43,10 +43,13 @@ public struct AgentSigner: Signer {
                 "give the ID of the key (agent:0123456789abcdef), or its public key in PEM; agent: alone lists the keys"
             throw KeyError(error.code, error.context, hint: hint)
         }
-        guard let key = key.bundleKey else {
+        guard let key = key.bundleKey, key.algorithm == .ed25519 else {
+            let isForBundles = key.bundleKey != nil
             throw KeyError(
                 .wrongAlgorithm, "\(path): the key is for \(key.algorithm.name); a key in an SSH agent must be Ed25519",
-                hint: "create an Ed25519 key: ssh-keygen -t ed25519 -f release; add it to the agent: ssh-add release")
+                hint: isForBundles
+                    ? "give the private key file, or a program that signs with ML-DSA: --key exec:PROGRAM"
+                    : "create an Ed25519 key: ssh-keygen -t ed25519 -f release; add it to the agent: ssh-add release")
         }
         return key
     }
@@ -54,7 +57,7 @@ public struct AgentSigner: Signer {
     /// Asks the agent for the signature of `message`. The agent may wait for the user, for example for a PIN.
     ///
     /// - Throws: `no-agent`, `signer-failed`, `signer-refused`, `signer-protocol`.
-    public func sign(_ message: [UInt8]) throws(KeyError) -> [UInt8] {
+    public func sign(_ message: [UInt8], in domain: SignatureDomain) throws(KeyError) -> [UInt8] {
         try agent.signature(of: message, by: publicKey)
     }
 }

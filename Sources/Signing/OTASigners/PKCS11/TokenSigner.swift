@@ -84,7 +84,7 @@ private struct BundleTokenSigner: Signer {
     let publicKey: PublicKey
     let key: TokenSigner
 
-    func sign(_ message: [UInt8]) throws(KeyError) -> [UInt8] { try key.sign(message) }
+    func sign(_ message: [UInt8], in domain: SignatureDomain) throws(KeyError) -> [UInt8] { try key.sign(message) }
 }
 
 /// Finds and creates keys in tokens. Use one object of this class for all keys. The object loads each PKCS#11 module only once, and logs in

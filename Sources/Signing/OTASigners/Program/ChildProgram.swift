@@ -31,7 +31,9 @@ struct ChildProgram {
     ///
     /// If this process receives SIGINT, SIGTERM or SIGHUP during the run, the program receives the signal, too. This process handles the
     /// signal only after the program has ended.
-    func run(_ argument: String, input: [UInt8]) throws(Failure) -> [UInt8] {
+    ///
+    /// - Parameter context: the context string of an ML-DSA signature.
+    func run(_ argument: String, input: [UInt8], context: String = "") throws(Failure) -> [UInt8] {
         let standardInput = try Self.file(input)
         var ends: [Int32] = [-1, -1]
         guard pipe(&ends) == 0 else { throw .cannotStart(Self.text(errno)) }
@@ -43,7 +45,7 @@ struct ChildProgram {
             let process: pid_t
             do {
                 defer { close(ends[1]) }
-                process = try start(argument, input: standardInput.descriptor.rawValue, output: ends[1])
+                process = try start(argument, context, input: standardInput.descriptor.rawValue, output: ends[1])
             }
             ForwardedSignals.process.store(process, ordering: .sequentiallyConsistent)
             return try collect(from: ends[0], of: process)
@@ -66,7 +68,7 @@ struct ChildProgram {
         }
     }
 
-    private func start(_ argument: String, input: Int32, output: Int32) throws(Failure) -> pid_t {
+    private func start(_ argument: String, _ context: String, input: Int32, output: Int32) throws(Failure) -> pid_t {
         var files = posix_spawn_file_actions_t()
         posix_spawn_file_actions_init(&files)
         defer { posix_spawn_file_actions_destroy(&files) }
@@ -85,9 +87,9 @@ struct ChildProgram {
         posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETSIGDEF))
         let words = [strdup(program), strdup(argument), nil]
         defer { words.forEach { free($0) } }
-        let mark = strdup("OTAFLASH_SIGNER=1")
-        defer { free(mark) }
-        let environment = Self.environment() + [mark, nil]
+        let own = [strdup("OTAFLASH_SIGNER=1"), strdup("\(Self.contextVariable)\(context)")]
+        defer { own.forEach { free($0) } }
+        let environment = Self.environment() + own + [nil]
         var process = pid_t()
         let status = posix_spawnp(&process, program, &files, &attributes, words, environment)
         guard status == 0 else { throw .cannotStart(Self.text(status)) }
@@ -108,13 +110,18 @@ struct ChildProgram {
         return numbers
     }
 
-    /// Returns pointers to the environment variables of this process, except `OTAFLASH_SIGNER`. The texts are not copied, because a
+    private static let contextVariable = "OTAFLASH_SIGNATURE_CONTEXT="
+
+    /// Returns pointers to the environment variables of this process, except those that this type sets. The texts are not copied, because a
     /// variable can contain a secret, and the secret should not be in memory twice.
     private static func environment() -> [UnsafeMutablePointer<CChar>?] {
         var variables: [UnsafeMutablePointer<CChar>?] = []
         var next = environ
         while let variable = next.pointee {
-            if strncmp(variable, "OTAFLASH_SIGNER=", 16) != 0 { variables.append(variable) }
+            let isOwn = ["OTAFLASH_SIGNER=", contextVariable].contains { (name: String) in
+                strncmp(variable, name, name.utf8.count) == 0
+            }
+            if !isOwn { variables.append(variable) }
             next += 1
         }
         return variables

@@ -19,13 +19,17 @@ package struct AttestationEnvelope: Sendable, Hashable {
     package let payload: [UInt8]
     package let signatures: [Signature]
 
-    /// Signs a statement.
+    /// Signs a statement with each of `keys`. DSSE has a prefix of its own, so an ML-DSA signature has no context.
     ///
-    /// - Throws: `signer-protocol` if `key` returns an invalid signature; the errors of `key`.
-    package init(signing statement: Statement, with key: any Signer) throws(KeyError) {
-        payload = statement.json.text
-        let signature = try key.imageSigner.verifiedSignature(of: Self.signedBytes(of: payload))
-        signatures = [Signature(keyID: key.publicKey.id.description, bytes: signature)]
+    /// - Throws: `signer-protocol` if a key returns an invalid signature; the errors of the keys.
+    package init(signing statement: Statement, with keys: [any Signer]) throws(KeyError) {
+        let payload = statement.json.text
+        self.payload = payload
+        signatures = try keys.map { (key) throws(KeyError) in
+            Signature(
+                keyID: key.publicKey.id.description,
+                bytes: try key.verifiedSignature(of: Self.signedBytes(of: payload), in: .none))
+        }
     }
 
     /// Parses the JSON of an envelope. Unknown members are ignored.
@@ -77,11 +81,18 @@ package struct AttestationEnvelope: Sendable, Hashable {
     /// Returns each key with a valid signature in the envelope, in the order of `keys`.
     ///
     /// Each signature is verified with each key. The key ID of a signature does not select the key, because the key ID is not signed.
-    func signers(among keys: [PublicKey]) -> [PublicKey] {
+    ///
+    /// - Throws: `unsupported-openssl`, `crypto-failed` if a signature could not be checked.
+    func signers(among keys: [PublicKey]) throws(KeyError) -> [PublicKey] {
         let message = Self.signedBytes(of: payload)
-        return keys.filter { key in
-            signatures.contains { $0.bytes.count == 64 && key.verify(signature: $0.bytes, message: message) }
+        var signers: [PublicKey] = []
+        for key in keys {
+            for signature in signatures where try key.verify(signature: signature.bytes, message: message, in: .none) {
+                signers.append(key)
+                break
+            }
         }
+        return signers
     }
 
     static func json(_ text: ArraySlice<UInt8>, _ what: String) throws(AttestationError) -> JSON {

@@ -4,11 +4,15 @@ package struct AttestationError: Error, Sendable, Equatable {
     package enum Code: String, Sendable, CaseIterable {
         /// The file is not a list of DSSE envelopes with in-toto statements, or it exceeds a limit.
         case malformed = "attestation-malformed"
-        /// No trusted key signed the attestation. A key whose scope does not cover the bundle does not count, and the demo key counts only
-        /// if the policy allows it.
+        /// No trusted key signed the attestation. A key whose scope does not cover the bundle, or whose partner did not sign the
+        /// attestation, does not count. The demo key counts only if the policy allows it.
         case untrusted = "attestation-untrusted"
         /// No signature by a trusted key is valid, and one of the signatures names a trusted key.
         case badSignature = "attestation-bad-signature"
+        /// libcrypto does not support the algorithm of a trusted key, so a signature could not be checked.
+        case unsupportedOpenSSL = "unsupported-openssl"
+        /// A call of libcrypto failed unexpectedly, so a signature could not be checked.
+        case cryptography = "crypto-failed"
         /// The subjects of the attestation contain neither the bundle nor its manifest.
         case differs = "attestation-differs"
     }

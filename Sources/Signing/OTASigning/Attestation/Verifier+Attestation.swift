@@ -23,8 +23,8 @@ extension Verifier {
     ///
     /// An attestation of the image alone is not sufficient: the same image with another version or counter is another release.
     ///
-    /// - Throws: `attestation-untrusted`, `attestation-bad-signature`, `attestation-differs`; `attestation-malformed` if a statement is
-    ///   malformed. The context starts with the number of the attestation's line in the file.
+    /// - Throws: `attestation-untrusted`, `attestation-bad-signature`, `attestation-differs`; `unsupported-openssl`, `crypto-failed`;
+    ///   `attestation-malformed` if a statement is malformed. The context starts with the number of the attestation's line in the file.
     package func verify(
         _ file: AttestationFile, of bundle: VerifiedBundle
     ) throws(AttestationError) -> [VerifiedAttestation] {
@@ -56,16 +56,28 @@ extension Verifier {
             "the attestation is about other files, with other contents: \(names.joined(separator: ", "))\(more)")
     }
 
-    /// Returns the IDs of the trusted keys that have signed the envelope. A key does not count if its scope does not cover the bundle, or
-    /// if it is the demo key and the policy does not allow it. Throws the reason if no key is left.
+    /// Returns the IDs of the trusted keys that have signed the envelope. A key does not count if its scope does not cover the bundle, if its
+    /// partner did not sign the envelope, or if it is the demo key and the policy does not allow it. Throws the reason if no key is left.
     private func signers(
         of envelope: AttestationEnvelope, for manifest: Manifest
     ) throws(AttestationError) -> [KeyID] {
-        let valid = envelope.signers(among: trust.keys).map(\.id)
+        let valid: [KeyID]
+        do throws(KeyError) { valid = try envelope.signers(among: trust.keys).map(\.id) } catch {
+            throw AttestationError(
+                error.code == .unsupportedOpenSSL ? .unsupportedOpenSSL : .cryptography,
+                "the signature could not be checked: \(error.context)")
+        }
         let covered = valid.filter { trust.scope(of: $0)?.covers(manifest) ?? true }
-        let signers = covered.filter { policy.allowsDemoKey || $0 != DemoKey.id }
+        let complete = covered.filter { key in trust.scope(of: key)?.partner.map(covered.contains) ?? true }
+        let signers = complete.filter { policy.allowsDemoKey || $0 != DemoKey.id }
         guard signers.isEmpty else { return signers }
-        if !covered.isEmpty {
+        if complete.isEmpty, let key = covered.first, let partner = trust.scope(of: key)?.partner {
+            throw AttestationError(
+                .untrusted,
+                "signed by the trusted key \(key), which counts only together with the key \(partner); there is no valid signature by \(partner)"
+            )
+        }
+        if !complete.isEmpty {
             throw AttestationError(
                 .untrusted, "signed only by the demo key, whose private key is public, so the signature proves nothing")
         }

@@ -1,4 +1,5 @@
 internal import COpenSSL
+internal import OTAFirmware
 
 /// A private key that signs MCUboot images: Ed25519, ECDSA P-256, RSA-2048 or RSA-3072. For bundles, use ``PrivateKey``.
 ///
@@ -7,9 +8,11 @@ public final class ImagePrivateKey: ImageSigner {
     public let publicKey: ImagePublicKey
     private let handle: KeyHandle
 
-    public init(_ key: PrivateKey) {
+    /// - Throws: `wrong-algorithm` for an ML-DSA key.
+    public init(_ key: PrivateKey) throws(KeyError) {
         publicKey = ImagePublicKey(key.publicKey)
         handle = key.handle
+        try publicKey.expectForImages()
     }
 
     private init(_ handle: KeyHandle) throws(KeyError) {
@@ -61,7 +64,9 @@ public final class ImagePrivateKey: ImageSigner {
     /// - Throws: `not-a-key` if the private and the public part of the key do not match; `crypto-failed`.
     public func sign(_ message: [UInt8]) throws(KeyError) -> [UInt8] {
         guard publicKey.algorithm != .ed25519 else {
-            return try KeyError.translating { () throws(OpenSSLFailure) in try handle.sign(message) }
+            return try KeyError.translating { () throws(OpenSSLFailure) in
+                try handle.sign(message, .ed25519, context: [])
+            }
         }
         let signature = try KeyError.translating { () throws(OpenSSLFailure) in
             try handle.signDigest(of: message, publicKey.algorithm == .ecdsaP256 ? .none : .pss)

@@ -1,12 +1,23 @@
 internal import COpenSSL
 public import OTAFirmware
 
-/// A public key that verifies MCUboot images. For bundles, use ``PublicKey``.
+/// A public key of any supported algorithm. All keys except ML-DSA keys verify MCUboot images. For bundles, use `bundleKey`.
 ///
-/// The supported algorithms are the signature algorithms of imgtool 2.5.0 (`image.py`, `ALLOWED_KEY_SHA`), except ECDSA P-384.
+/// The algorithms for images are the signature algorithms of imgtool 2.5.0 (`image.py`, `ALLOWED_KEY_SHA`), except ECDSA P-384.
 public struct ImagePublicKey: Sendable {
     public enum Algorithm: Sendable, CaseIterable {
         case ed25519, ecdsaP256, rsa2048, rsa3072
+        // MCUboot has no signatures of these algorithms.
+        case mlDSA44, mlDSA65, mlDSA87
+
+        init(_ algorithm: SignatureAlgorithm) {
+            switch algorithm {
+            case .ed25519: self = .ed25519
+            case .mlDSA44: self = .mlDSA44
+            case .mlDSA65: self = .mlDSA65
+            case .mlDSA87: self = .mlDSA87
+            }
+        }
 
         /// The name of the algorithm in messages.
         public var name: String {
@@ -15,19 +26,24 @@ public struct ImagePublicKey: Sendable {
             case .ecdsaP256: "ECDSA P-256"
             case .rsa2048: "RSA-2048"
             case .rsa3072: "RSA-3072"
+            case .mlDSA44: "ML-DSA-44"
+            case .mlDSA65: "ML-DSA-65"
+            case .mlDSA87: "ML-DSA-87"
             }
         }
 
-        /// The names of all algorithms, as a text for messages.
+        /// The names of the algorithms of MCUboot images, as a text for messages.
         public static let list = "Ed25519, ECDSA P-256, RSA-2048 or RSA-3072"
 
-        /// The type of the TLV (`MCUbootTLV`) that contains the signature (mcuboot, `image.h`; imgtool 2.5.0, `sig_tlv()` in `keys/`).
-        var signatureType: UInt16 {
+        /// The type of the TLV (`MCUbootTLV`) that contains the signature (mcuboot, `image.h`; imgtool 2.5.0, `sig_tlv()` in `keys/`). Nil
+        /// if MCUboot does not support the algorithm.
+        var signatureType: UInt16? {
             switch self {
             case .ed25519: MCUbootTLV.ed25519
             case .ecdsaP256: MCUbootTLV.ecdsa
             case .rsa2048: MCUbootTLV.rsa2048
             case .rsa3072: MCUbootTLV.rsa3072
+            case .mlDSA44, .mlDSA65, .mlDSA87: nil
             }
         }
 
@@ -41,7 +57,7 @@ public struct ImagePublicKey: Sendable {
     public let algorithm: Algorithm
     /// The ID of the key: the first 8 bytes of a SHA-256.
     ///
-    /// For Ed25519, the SHA-256 covers the 32 raw bytes of the key, as in bundles. For other algorithms, the SHA-256 covers `encoded`. The
+    /// For Ed25519 and ML-DSA, the SHA-256 covers the raw bytes of the key, as in bundles. For other algorithms, the SHA-256 covers `encoded`. The
     /// ID of an ECDSA or RSA key is therefore equal to the first 8 bytes of the KEYHASH TLV in images that the key signed.
     public let id: KeyID
     /// The key as a SubjectPublicKeyInfo in DER (RFC 5280, section 4.1).
@@ -52,12 +68,12 @@ public struct ImagePublicKey: Sendable {
     /// For RSA, the encoding is the RSAPublicKey of PKCS#1 in DER. For other algorithms, the encoding is the SubjectPublicKeyInfo (imgtool
     /// 2.5.0, `get_public_bytes()` in `keys/`).
     public let encoded: [UInt8]
-    /// This key as a ``PublicKey``, which verifies bundles. The value is nil if the algorithm is not Ed25519, because bundles have only
-    /// Ed25519 signatures.
+    /// This key as a ``PublicKey``, which verifies bundles. The value is nil for an ECDSA or RSA key, because bundles have only Ed25519 and
+    /// ML-DSA signatures.
     public let bundleKey: PublicKey?
 
     public init(_ key: PublicKey) {
-        algorithm = .ed25519
+        algorithm = Algorithm(key.algorithm)
         id = key.id
         subjectPublicKeyInfo = key.subjectPublicKeyInfo
         encoded = subjectPublicKeyInfo
@@ -69,7 +85,7 @@ public struct ImagePublicKey: Sendable {
     /// - Throws: `not-a-key`; `wrong-algorithm` for an algorithm, a curve or an RSA key length that is not in `Algorithm`; `small-order`
     ///   for an unsafe Ed25519 key, because anyone can forge its signatures.
     public init(subjectPublicKeyInfo info: [UInt8]) throws(KeyError) {
-        if PublicKey.isEd25519(info) {
+        if PublicKey.algorithm(ofSubjectPublicKeyInfo: info) != nil {
             self.init(try PublicKey(subjectPublicKeyInfo: info))
             return
         }
@@ -174,6 +190,29 @@ public struct ImagePublicKey: Sendable {
         }
     }
 
+    /// Whether the key can verify MCUboot images.
+    package var isForImages: Bool { algorithm.signatureType != nil }
+
+    /// Reads the public part of a private key of any algorithm from a PEM text.
+    ///
+    /// - Throws: the errors of `PrivateKey(pem:passphrase:)` and `ImagePrivateKey(pem:passphrase:)`.
+    package init(ofPrivateKey pem: SecretBytes, passphrase: Passphrase? = nil) throws(KeyError) {
+        do throws(KeyError) { self.init(try PrivateKey(pem: pem, passphrase: passphrase).publicKey) } catch {
+            guard error.code == .wrongAlgorithm else { throw error }
+            self = try ImagePrivateKey(pem: pem, passphrase: passphrase).publicKey
+        }
+    }
+
+    /// Checks that MCUboot supports the algorithm.
+    ///
+    /// - Throws: `wrong-algorithm`.
+    package func expectForImages() throws(KeyError) {
+        guard !isForImages else { return }
+        throw KeyError(
+            .wrongAlgorithm, "the key is for \(algorithm.name), which MCUboot does not support; expected \(Algorithm.list)",
+            hint: "give another key; or omit --as mcuboot to sign the image into a bundle")
+    }
+
     /// Returns the error for a key whose algorithm is not supported.
     ///
     /// - Parameter found: the name of the key's algorithm.
@@ -203,12 +242,12 @@ extension ImagePublicKey {
     /// An RSA signature must be RSASSA-PSS with MGF1-SHA-256 and a salt of 32 bytes, and must be as long as the modulus. An ECDSA signature
     /// must be in DER. The zero bytes that imgtool appends to an ECDSA signature (`paddedLength`) are allowed.
     ///
-    /// For an Ed25519 key, the result is always false. Use `PublicKey` to verify Ed25519 signatures.
+    /// For an Ed25519 or ML-DSA key, the result is always false. Use `bundleKey` to verify its signatures.
     func verify(signature: [UInt8], ofDigestOf message: ArraySlice<UInt8>) -> Bool {
         let padding: SignaturePadding
         var signature = signature
         switch algorithm {
-        case .ed25519: return false
+        case .ed25519, .mlDSA44, .mlDSA65, .mlDSA87: return false
         case .ecdsaP256:
             padding = .none
             signature = Self.unpadded(signature)

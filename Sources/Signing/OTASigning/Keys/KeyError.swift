@@ -41,6 +41,8 @@ public struct KeyError: Error, Sendable, Equatable {
         case signerProtocol = "signer-protocol"
         /// A signature that another machine created is not valid for any of the given public keys, or a public key has no signature.
         case signatureUnmatched = "signature-unmatched"
+        /// The installed libcrypto does not support the algorithm of the key.
+        case unsupportedOpenSSL = "unsupported-openssl"
         /// A call of libcrypto failed unexpectedly, for example because no memory was available.
         case cryptography = "crypto-failed"
         // The next errors concern a trust store.

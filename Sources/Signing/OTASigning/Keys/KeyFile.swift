@@ -1,4 +1,5 @@
 internal import Glibc
+internal import OTAFirmware
 public import SystemPackage
 
 /// Reads and writes key files.
@@ -54,19 +55,35 @@ public enum KeyFile {
     public static func write(
         _ key: PrivateKey, name: FilePath, passphrase: Passphrase? = nil
     ) throws(KeyError) -> (privateKey: FilePath, publicKey: FilePath) {
-        let publicPath = try publicPath(name)
-        let privatePath = FilePath(name.string + ".pem")
-        let privateText = try key.pem(passphrase: passphrase)
-        let publicText = try key.publicKey.pem()
-        try create(privatePath, permissions: .ownerReadWrite, contents: privateText)
-        do {
-            try create(publicPath, permissions: [.ownerReadWrite, .groupRead, .otherRead], contents: publicText)
-        } catch {
-            unlink(privatePath.string)
-            throw error
+        let files = try NewKeyFiles(key, name: name, passphrase)
+        try create(files.list)
+        return (files.privateKey, files.publicKey)
+    }
+
+    /// Writes the key files of a pair: the first key as `name`.pem and `name`.pub.pem, the second key as `name`.ALGORITHM.pem and
+    /// `name`.ALGORITHM.pub.pem. Beside each public key, a scope file names the other key of the pair (``TrustScope/partner``).
+    ///
+    /// This method does not overwrite an existing file. If a file cannot be written, it deletes all files that it wrote.
+    ///
+    /// - Returns: the paths of the keys, without the scope files.
+    /// - Throws: `output-exists`, `cannot-create`, `write-failed`, `crypto-failed`.
+    public static func write(
+        pair: (PrivateKey, PrivateKey), name: FilePath, passphrase: Passphrase? = nil
+    ) throws(KeyError) -> [(privateKey: FilePath, publicKey: FilePath)] {
+        let (first, second) = pair
+        let secondName = FilePath("\(name).\(second.publicKey.algorithm.name)")
+        let files = try [
+            NewKeyFiles(first, name: name, passphrase), NewKeyFiles(second, name: secondName, passphrase),
+        ]
+        // A public key without its scope file would count alone, so the scope files come first.
+        let scopes = zip(files, [second, first]).map { files, partner in
+            let text = "# The key counts only together with the other key of its pair.\nwith = \(partner.publicKey.id)\n"
+            return NewKeyFiles.File(
+                path: FilePath(files.publicKey.string + TrustScope.suffix), permissions: publicPermissions,
+                contents: SecretBytes(copying: Array(text.utf8)))
         }
-        name.folder.synchronizeFolder()
-        return (privatePath, publicPath)
+        try create(scopes + files.flatMap(\.list))
+        return files.map { ($0.privateKey, $0.publicKey) }
     }
 
     /// Writes a public key to `name`.pub.pem (mode 0644) and returns the path. No private key file is written, because the private key is
@@ -77,9 +94,7 @@ public enum KeyFile {
     /// - Throws: `output-exists`, `cannot-create`, `write-failed`, `crypto-failed`.
     public static func write(_ key: ImagePublicKey, name: FilePath) throws(KeyError) -> FilePath {
         let path = try publicPath(name)
-        try create(
-            path, permissions: [.ownerReadWrite, .groupRead, .otherRead], contents: key.pem())
-        name.folder.synchronizeFolder()
+        try create([NewKeyFiles.File(path: path, permissions: publicPermissions, contents: key.pem())])
         return path
     }
 
@@ -93,7 +108,24 @@ public enum KeyFile {
         guard lstat(path.string, &status) != 0 else { throw KeyError(.exists, "\(path): \(Errno.fileExists)") }
     }
 
-    private static func publicPath(_ name: FilePath) throws(KeyError) -> FilePath {
+    fileprivate static let publicPermissions: FilePermissions = [.ownerReadWrite, .groupRead, .otherRead]
+
+    /// Creates all files, or none.
+    private static func create(_ files: [NewKeyFiles.File]) throws(KeyError) {
+        var written: [FilePath] = []
+        do throws(KeyError) {
+            for file in files {
+                try create(file.path, permissions: file.permissions, contents: file.contents)
+                written.append(file.path)
+            }
+        } catch {
+            for path in written { unlink(path.string) }
+            throw error
+        }
+        files.first?.path.folder.synchronizeFolder()
+    }
+
+    fileprivate static func publicPath(_ name: FilePath) throws(KeyError) -> FilePath {
         guard name.lastComponent?.kind == .regular else {
             throw KeyError(
                 .cannotCreate, "'\(name)' is not the name of a file", hint: "give a name: otaflash keygen release")
@@ -118,6 +150,26 @@ public enum KeyFile {
             default: throw KeyError(.cannotCreate, context, hint: hint)
             }
         }
+    }
+}
+
+/// The files of a new key pair, which are not written yet.
+private struct NewKeyFiles {
+    struct File {
+        let path: FilePath
+        let permissions: FilePermissions
+        let contents: SecretBytes
+    }
+    let privateKey, publicKey: FilePath
+    let list: [File]
+
+    init(_ key: PrivateKey, name: FilePath, _ passphrase: Passphrase?) throws(KeyError) {
+        publicKey = try KeyFile.publicPath(name)
+        privateKey = FilePath(name.string + ".pem")
+        list = [
+            File(path: privateKey, permissions: .ownerReadWrite, contents: try key.pem(passphrase: passphrase)),
+            File(path: publicKey, permissions: KeyFile.publicPermissions, contents: try key.publicKey.pem()),
+        ]
     }
 }
 

@@ -1,4 +1,5 @@
 internal import COpenSSL
+internal import OTAFirmware
 
 /// Owns a PrivateKeyInfo, the DER structure for a private key of any algorithm (PKCS#8, RFC 5208). libcrypto overwrites the structure in
 /// memory when this value is destroyed.
@@ -96,14 +97,16 @@ struct PrivateKeyInfo: ~Copyable {
 
     deinit { PKCS8_PRIV_KEY_INFO_free(pointer) }
 
-    /// Returns the private key. The key must be an Ed25519 key.
+    /// Returns the private key and its algorithm. The key must be an Ed25519 or ML-DSA key.
     ///
-    /// - Throws: `wrong-algorithm`, `not-a-key`.
-    func ed25519Key() throws(KeyError) -> KeyHandle {
-        guard try algorithm() == NID_ED25519 else {
-            throw KeyError(.wrongAlgorithm, "the key is for \(try algorithmName()); expected Ed25519")
+    /// - Throws: `wrong-algorithm`, `not-a-key`; `unsupported-openssl` for an ML-DSA key, if libcrypto does not support ML-DSA.
+    func bundleKey() throws(KeyError) -> (KeyHandle, SignatureAlgorithm) {
+        guard let algorithm = SignatureAlgorithm(try identifier()) else {
+            throw KeyError(
+                .wrongAlgorithm, "the key is for \(try algorithmName()); expected \(SignatureAlgorithm.list)")
         }
-        return try key()
+        try algorithm.expectAvailable()
+        return (try key(), algorithm)
     }
 
     /// Returns the private key. The key must be an Ed25519, EC or RSA key. `ImagePublicKey` checks the curve and the key length later.

@@ -1,57 +1,67 @@
 internal import COpenSSL
 public import OTAFirmware
 
-/// An Ed25519 public key (RFC 8032). It verifies signatures of bundles. The variants Ed25519ctx and Ed25519ph are not supported.
+/// A public key that verifies signatures of bundles: an Ed25519 key (RFC 8032) or an ML-DSA key (FIPS 204). The variants Ed25519ctx,
+/// Ed25519ph and HashML-DSA are not supported.
+///
+/// A value of an ML-DSA key does not need a libcrypto that supports ML-DSA. Only `verify(signature:message:in:)` does.
 public struct PublicKey: Sendable {
-    /// The 32 raw bytes of the key.
+    public let algorithm: SignatureAlgorithm
+    /// The raw bytes of the key: 32 for Ed25519, 1312, 1952 or 2592 for ML-DSA.
     public let bytes: [UInt8]
     /// The ID of the key: the first 8 bytes of the SHA-256 of `bytes`.
     public let id: KeyID
 
-    /// Creates a public key from its 32 raw bytes.
+    /// Creates a public key from its raw bytes.
     ///
-    /// - Throws: `not-a-key` if `bytes` does not have 32 bytes; `small-order` for a point of small order, because anyone can forge
-    ///   signatures for this key.
-    public init(bytes: [UInt8]) throws(KeyError) {
-        guard bytes.count == 32 else {
-            throw KeyError(.notAKey, "the public key has \(bytes.count) bytes; an Ed25519 public key has 32")
+    /// - Throws: `not-a-key` if `bytes` does not have the length of the algorithm's keys; `small-order` for an Ed25519 point of small
+    ///   order, because anyone can forge signatures for this key.
+    public init(algorithm: SignatureAlgorithm = .ed25519, bytes: [UInt8]) throws(KeyError) {
+        guard bytes.count == algorithm.publicKeyLength else {
+            let expected = algorithm == .ed25519 ? "an Ed25519 public key" : "a public key of \(algorithm)"
+            throw KeyError(
+                .notAKey, "the public key has \(bytes.count) bytes; \(expected) has \(algorithm.publicKeyLength)")
         }
-        guard !SmallOrder.contains(bytes) else {
+        guard algorithm != .ed25519 || !SmallOrder.contains(bytes) else {
             throw KeyError(.smallOrder, "the public key is a point of small order; anyone can forge its signatures")
         }
         guard let id = KeyID(bytes: SHA256.digest(of: bytes).prefix) else {
             throw KeyError(.cryptography, "the SHA-256 digest is shorter than a key ID")
         }
+        self.algorithm = algorithm
         self.bytes = bytes
         self.id = id
     }
 
-    /// Returns whether `signature` (64 bytes) is a valid signature of `message` by this key.
+    /// Returns whether `signature` is a valid signature of `message` by this key.
     ///
-    /// The second half of a signature is the number S. libcrypto refuses a signature whose S is not below the group order L (RFC 8032,
-    /// 8.4). Without this check, anyone could add L to S and get a second valid signature of the same message.
-    public func verify(signature: [UInt8], message: [UInt8]) -> Bool {
-        do {
-            try KeyHandle.ed25519(publicKey: bytes).verify(signature, over: message)
-            return true
-        } catch {
-            return false
+    /// The second half of an Ed25519 signature is the number S. libcrypto refuses a signature whose S is not below the group order L (RFC
+    /// 8032, 8.4). Without this check, anyone could add L to S and get a second valid signature of the same message.
+    ///
+    /// - Throws: `unsupported-openssl`, `crypto-failed` if the signature could not be checked. Do not treat this as an invalid signature:
+    ///   the signature can be valid.
+    public func verify(
+        signature: [UInt8], message: [UInt8], in domain: SignatureDomain = .none
+    ) throws(KeyError) -> Bool {
+        guard signature.count == algorithm.signatureLength else { return false }
+        try algorithm.expectAvailable()
+        return try KeyError.translating { () throws(OpenSSLFailure) in
+            try KeyHandle.publicKey(algorithm, bytes)
+                .verify(signature, over: message, algorithm, context: domain.context)
         }
     }
 }
 
 extension PublicKey: Hashable {
-    public static func == (left: PublicKey, right: PublicKey) -> Bool { left.bytes == right.bytes }
+    public static func == (left: PublicKey, right: PublicKey) -> Bool {
+        left.algorithm == right.algorithm && left.bytes == right.bytes
+    }
     public func hash(into hasher: inout Hasher) { hasher.combine(bytes) }
 }
 
 extension PublicKey {
-    /// The first bytes of every SubjectPublicKeyInfo with an Ed25519 key (RFC 8410, section 4). The 32 bytes of the key follow. DER has
-    /// exactly one encoding for each value, so a comparison with these bytes replaces a parser.
-    private static let header: [UInt8] = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00]
-
-    /// The key as a SubjectPublicKeyInfo in DER (44 bytes). The KEYHASH TLV of an MCUboot image contains a digest of these 44 bytes.
-    public var subjectPublicKeyInfo: [UInt8] { Self.header + bytes }
+    /// The key as a SubjectPublicKeyInfo in DER. The KEYHASH TLV of an MCUboot image contains a digest of these bytes of an Ed25519 key.
+    public var subjectPublicKeyInfo: [UInt8] { algorithm.publicKeyHeader + bytes }
 
     /// Reads a public key from a PEM text with the label `PUBLIC KEY`. `openssl pkey -pubout` writes this format.
     ///
@@ -65,21 +75,24 @@ extension PublicKey {
     ///
     /// - Throws: `not-a-key`, `wrong-algorithm`, `small-order`.
     init(subjectPublicKeyInfo info: [UInt8]) throws(KeyError) {
-        guard Self.isEd25519(info) else { throw Self.refusal(of: info) }
-        try self.init(bytes: Array(info.dropFirst(Self.header.count)))
+        guard let algorithm = Self.algorithm(ofSubjectPublicKeyInfo: info) else { throw Self.refusal(of: info) }
+        try self.init(algorithm: algorithm, bytes: Array(info.dropFirst(algorithm.publicKeyHeader.count)))
     }
 
-    /// Returns whether a SubjectPublicKeyInfo contains an Ed25519 key. This method does not check the length of `info`.
-    static func isEd25519(_ info: [UInt8]) -> Bool { info.starts(with: header) }
+    /// Returns the algorithm of the key in a SubjectPublicKeyInfo; nil if this is not an Ed25519 or ML-DSA key. This method does not check
+    /// the length of `info`.
+    static func algorithm(ofSubjectPublicKeyInfo info: [UInt8]) -> SignatureAlgorithm? {
+        SignatureAlgorithm.allCases.first { info.starts(with: $0.publicKeyHeader) }
+    }
 
     /// Returns this key as a PEM text. The text is identical to the output of `openssl pkey -pubout`.
     public func pem() throws(KeyError) -> SecretBytes { try ImagePublicKey(self).pem() }
 
-    /// Returns the error for a SubjectPublicKeyInfo without an Ed25519 key: `wrong-algorithm`, or `not-a-key` if `info` is malformed.
+    /// Returns the error for a SubjectPublicKeyInfo without an Ed25519 or ML-DSA key: `wrong-algorithm`, or `not-a-key` if `info` is malformed.
     private static func refusal(of info: [UInt8]) -> KeyError {
         let name = AlgorithmName.of(subjectPublicKeyInfo: info)
         guard let name else { return KeyError(.notAKey, "malformed SubjectPublicKeyInfo") }
-        return KeyError(.wrongAlgorithm, "the key is for \(name); expected Ed25519")
+        return KeyError(.wrongAlgorithm, "the key is for \(name); expected \(SignatureAlgorithm.list)")
     }
 }
 

@@ -1,13 +1,17 @@
-/// An Ed25519 key pair that signs bundles and MCUboot images. The private key can be in memory (``PrivateKey``), or in a place that it
-/// never leaves, such as a hardware token.
+internal import OTAFirmware
+
+/// An Ed25519 or ML-DSA key pair that signs bundles. An Ed25519 key also signs MCUboot images. The private key can be in memory
+/// (``PrivateKey``), or in a place that it never leaves, such as a hardware token.
 ///
 /// ``BundleSigner`` and ``MCUbootSigner`` verify each signature with `publicKey` before they write the signature. A faulty signer therefore
 /// cannot produce a file with an invalid signature.
 public protocol Signer: Sendable {
     var publicKey: PublicKey { get }
 
-    /// Returns the signature of `message`. The signature has 64 bytes. The call blocks until the signature exists.
-    func sign(_ message: [UInt8]) throws(KeyError) -> [UInt8]
+    /// Returns the signature of `message`. The call blocks until the signature exists.
+    ///
+    /// - Parameter domain: the purpose of the signature. An ML-DSA signature covers its context.
+    func sign(_ message: [UInt8], in domain: SignatureDomain) throws(KeyError) -> [UInt8]
 }
 
 /// A key pair of any algorithm of ``ImagePublicKey`` that signs MCUboot images. The private key can be in memory (``ImagePrivateKey``), or
@@ -22,45 +26,72 @@ public protocol ImageSigner: Sendable {
     func sign(_ message: [UInt8]) throws(KeyError) -> [UInt8]
 }
 
-/// Adapts a ``Signer``, which has an Ed25519 key, to ``ImageSigner``.
+/// Adapts a ``Signer`` with an Ed25519 key to ``ImageSigner``.
 private struct Ed25519ImageSigner: ImageSigner {
     let publicKey: ImagePublicKey
-    private let signer: any Signer
-
-    init(_ signer: any Signer) {
-        publicKey = ImagePublicKey(signer.publicKey)
-        self.signer = signer
-    }
+    let signer: any Signer
 
     func sign(_ message: [UInt8]) throws(KeyError) -> [UInt8] { try signer.sign(message) }
 }
 
+extension Signer {
+    /// Returns the signature of `message` without a context.
+    public func sign(_ message: [UInt8]) throws(KeyError) -> [UInt8] { try sign(message, in: .none) }
+
+    /// Calls `sign(_:in:)`, verifies the signature with `publicKey`, and returns the signature. ``BundleSigner`` and `AttestationEnvelope`
+    /// call only this method, because a token or a program outside this process can return a wrong signature.
+    ///
+    /// - Throws: `signer-protocol` if the signature is not valid; `unsupported-openssl`, `crypto-failed` if it could not be checked; the
+    ///   errors of the signer.
+    func verifiedSignature(of message: [UInt8], in domain: SignatureDomain) throws(KeyError) -> [UInt8] {
+        let signature = try sign(message, in: domain)
+        guard try publicKey.verify(signature: signature, message: message, in: domain) else {
+            var error = KeyError.invalidSignature(by: publicKey.id)
+            if publicKey.algorithm != .ed25519, !domain.context.isEmpty {
+                let context = String(decoding: domain.context, as: UTF8.self)
+                error.hint = "sign with ML-DSA (pure) and the context string '\(context)': docs/signing-keys.md"
+            }
+            throw error
+        }
+        return signature
+    }
+
+    /// Returns this signer as an ``ImageSigner`` with the same key, for MCUboot images.
+    ///
+    /// - Throws: `wrong-algorithm` for an ML-DSA key.
+    public func imageSigner() throws(KeyError) -> any ImageSigner {
+        let key = ImagePublicKey(publicKey)
+        try key.expectForImages()
+        return Ed25519ImageSigner(publicKey: key, signer: self)
+    }
+}
+
 extension ImageSigner {
-    /// Calls `sign(_:)`, verifies the signature with `publicKey`, and returns the signature. ``BundleSigner``, ``MCUbootSigner`` and
-    /// `AttestationEnvelope` call only this method, because a token or a program outside this process can return a wrong signature.
+    /// Calls `sign(_:)`, verifies the signature with `publicKey`, and returns the signature. ``MCUbootSigner`` calls only this method,
+    /// because a token or a program outside this process can return a wrong signature.
     ///
     /// - Throws: `signer-protocol` if the signature is not valid; the errors of the signer.
     func verifiedSignature(of message: [UInt8]) throws(KeyError) -> [UInt8] {
         let signature = try sign(message)
-        guard publicKey.isValid(signature, of: message) else {
-            throw KeyError(
-                .signerProtocol,
-                "the signer returned a signature that is not valid for its own public key \(publicKey.id)")
+        guard try publicKey.isValid(signature, of: message) else {
+            throw KeyError.invalidSignature(by: publicKey.id)
         }
         return signature
     }
 }
 
 extension ImagePublicKey {
-    /// Returns whether `signature` is a valid signature of `message` by this key. The signature must have the encoding that
-    /// ``ImageSigner/sign(_:)`` returns.
-    func isValid(_ signature: [UInt8], of message: [UInt8]) -> Bool {
+    /// Returns whether `signature` is a valid signature of `message` by this key, without a context. The signature must have the encoding
+    /// that ``ImageSigner/sign(_:)`` returns.
+    func isValid(_ signature: [UInt8], of message: [UInt8]) throws(KeyError) -> Bool {
         guard let key = bundleKey else { return verify(signature: signature, ofDigestOf: message[...]) }
-        return key.verify(signature: signature, message: message)
+        return try key.verify(signature: signature, message: message)
     }
 }
 
-extension Signer {
-    /// This signer as an ``ImageSigner`` with the same key, for MCUboot images.
-    public var imageSigner: any ImageSigner { Ed25519ImageSigner(self) }
+extension KeyError {
+    fileprivate static func invalidSignature(by key: KeyID) -> KeyError {
+        KeyError(
+            .signerProtocol, "the signer returned a signature that is not valid for its own public key \(key)")
+    }
 }

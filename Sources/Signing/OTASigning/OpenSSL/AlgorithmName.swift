@@ -1,4 +1,5 @@
 internal import COpenSSL
+internal import OTAFirmware
 
 /// Finds the algorithm of an encoded key, and the name of the algorithm for messages.
 ///
@@ -10,6 +11,7 @@ enum AlgorithmName {
     /// `identifier` is nil.
     static func of(_ identifier: OpaquePointer?) -> String? {
         guard let identifier else { return nil }
+        if let algorithm = SignatureAlgorithm(identifier) { return algorithm.description }
         switch OBJ_obj2nid(identifier) {
         case NID_rsaEncryption, NID_rsassaPss: return "RSA"
         case NID_X9_62_id_ecPublicKey: return "EC"

@@ -1,4 +1,5 @@
 internal import COpenSSL
+internal import OTAFirmware
 
 /// Owns an `EVP_PKEY`, libcrypto's structure for a public or private key. libcrypto overwrites a private key in memory when the handle is
 /// released.
@@ -9,9 +10,9 @@ final class KeyHandle: @unchecked Sendable {  // libcrypto counts references ato
 
     deinit { EVP_PKEY_free(pointer) }
 
-    /// Generates a new Ed25519 key.
-    static func generate() throws(OpenSSLFailure) -> KeyHandle {
-        let context = try opened(EVP_PKEY_CTX_new_from_name(nil, "ED25519", nil))
+    /// Generates a new key from random numbers of the operating system.
+    static func generate(_ algorithm: SignatureAlgorithm) throws(OpenSSLFailure) -> KeyHandle {
+        let context = try opened(EVP_PKEY_CTX_new_from_name(nil, algorithm.opensslName, nil))
         defer { EVP_PKEY_CTX_free(context) }
         try succeeded(EVP_PKEY_keygen_init(context))
         var key: OpaquePointer?
@@ -24,36 +25,98 @@ final class KeyHandle: @unchecked Sendable {  // libcrypto counts references ato
         KeyHandle(owning: try opened(EVP_PKEY_new_raw_private_key_ex(nil, "ED25519", nil, seed, seed.count)))
     }
 
-    /// Creates an Ed25519 public key from 32 raw bytes.
-    static func ed25519(publicKey bytes: [UInt8]) throws(OpenSSLFailure) -> KeyHandle {
-        KeyHandle(owning: try opened(EVP_PKEY_new_raw_public_key_ex(nil, "ED25519", nil, bytes, bytes.count)))
+    /// Creates a public key from its raw bytes.
+    static func publicKey(_ algorithm: SignatureAlgorithm, _ bytes: [UInt8]) throws(OpenSSLFailure) -> KeyHandle {
+        KeyHandle(
+            owning: try opened(EVP_PKEY_new_raw_public_key_ex(nil, algorithm.opensslName, nil, bytes, bytes.count)))
     }
 
-    /// Returns the 32 raw bytes of the public part of an Ed25519 key.
-    func publicKey() throws(OpenSSLFailure) -> [UInt8] {
-        var bytes = [UInt8](repeating: 0, count: 32)
+    /// Returns the raw bytes of the public part of an Ed25519 or ML-DSA key.
+    func publicKey(_ algorithm: SignatureAlgorithm) throws(OpenSSLFailure) -> [UInt8] {
+        var bytes = [UInt8](repeating: 0, count: algorithm.publicKeyLength)
         var count = bytes.count
         try succeeded(EVP_PKEY_get_raw_public_key(pointer, &bytes, &count))
         return Array(bytes.prefix(count))
     }
 
-    /// Returns the Ed25519 signature of a message. The signature has 64 bytes. libcrypto cannot sign a message incrementally with Ed25519,
-    /// so the caller must pass the whole message.
-    func sign(_ message: [UInt8]) throws(OpenSSLFailure) -> [UInt8] {
-        let context = try opened(EVP_MD_CTX_new())
-        defer { EVP_MD_CTX_free(context) }
-        try succeeded(EVP_DigestSignInit(context, nil, nil, nil, pointer))
-        var signature = [UInt8](repeating: 0, count: 64)
+    /// Returns the Ed25519 or ML-DSA signature of a message. libcrypto cannot sign a message incrementally with these algorithms, so the
+    /// caller must pass the whole message.
+    ///
+    /// An ML-DSA signature is deterministic, as an Ed25519 signature is (FIPS 204, 3.4): the same key and the same message have the same
+    /// signature.
+    ///
+    /// - Parameter context: the context string of ML-DSA. An Ed25519 signature has no context.
+    func sign(
+        _ message: [UInt8], _ algorithm: SignatureAlgorithm, context: [UInt8]
+    ) throws(OpenSSLFailure) -> [UInt8] {
+        let state = try opened(EVP_MD_CTX_new())
+        defer { EVP_MD_CTX_free(state) }
+        try succeeded(
+            SignatureParameters(algorithm, context).withUnsafePointer(isSigning: true) {
+                EVP_DigestSignInit_ex(state, nil, nil, nil, nil, pointer, $0)
+            })
+        var signature = [UInt8](repeating: 0, count: algorithm.signatureLength)
         var count = signature.count
-        try succeeded(EVP_DigestSign(context, &signature, &count, message, message.count))
+        try succeeded(EVP_DigestSign(state, &signature, &count, message, message.count))
         return Array(signature.prefix(count))
     }
 
-    func verify(_ signature: [UInt8], over message: [UInt8]) throws(OpenSSLFailure) {
-        let context = try opened(EVP_MD_CTX_new())
-        defer { EVP_MD_CTX_free(context) }
-        try succeeded(EVP_DigestVerifyInit(context, nil, nil, nil, pointer))
-        try succeeded(EVP_DigestVerify(context, signature, signature.count, message, message.count))
+    /// Returns whether an Ed25519 or ML-DSA signature is valid.
+    ///
+    /// - Throws: the errors of libcrypto if it could not verify the signature. Then it is not known whether the signature is valid.
+    func verify(
+        _ signature: [UInt8], over message: [UInt8], _ algorithm: SignatureAlgorithm, context: [UInt8]
+    ) throws(OpenSSLFailure) -> Bool {
+        let state = try opened(EVP_MD_CTX_new())
+        defer { EVP_MD_CTX_free(state) }
+        try succeeded(
+            SignatureParameters(algorithm, context).withUnsafePointer(isSigning: false) {
+                EVP_DigestVerifyInit_ex(state, nil, nil, nil, nil, pointer, $0)
+            })
+        // libcrypto also returns 0 if it has no memory. Only then, the error queue has an entry.
+        ERR_clear_error()
+        let result = EVP_DigestVerify(state, signature, signature.count, message, message.count)
+        guard result != 1 else { return true }
+        let failure = OpenSSLFailure.drain()
+        guard result == 0, failure.entries.isEmpty else { throw failure }
+        return false
+    }
+}
+
+/// The parameters of an ML-DSA signature. An Ed25519 signature has no parameters.
+private struct SignatureParameters {
+    private let algorithm: SignatureAlgorithm
+    private let context: [UInt8]
+
+    init(_ algorithm: SignatureAlgorithm, _ context: [UInt8]) { (self.algorithm, self.context) = (algorithm, context) }
+
+    /// The names of the parameters. The headers of OpenSSL 3.0 do not define them (EVP_SIGNATURE-ML-DSA(7)).
+    private static let contextName: StaticString = "context-string"
+    private static let deterministicName: StaticString = "deterministic"
+
+    func withUnsafePointer<Result>(
+        isSigning: Bool, _ body: (UnsafePointer<OSSL_PARAM>?) -> Result
+    ) -> Result {
+        guard algorithm != .ed25519 else { return body(nil) }
+        var (context, deterministic) = (context, Int32(1))
+        return context.withUnsafeMutableBytes { context in
+            Swift.withUnsafeMutablePointer(to: &deterministic) { deterministic in
+                var list: [OSSL_PARAM] = []
+                // libcrypto refuses an empty string without an address. Without the parameter, the context is empty.
+                if !context.isEmpty {
+                    list.append(
+                        OSSL_PARAM_construct_octet_string(
+                            Self.text(Self.contextName), context.baseAddress, context.count))
+                }
+                if isSigning { list.append(OSSL_PARAM_construct_int(Self.text(Self.deterministicName), deterministic)) }
+                list.append(OSSL_PARAM_construct_end())
+                return body(list)
+            }
+        }
+    }
+
+    private static func text(_ name: StaticString) -> UnsafePointer<CChar> {
+        UnsafeRawPointer(name.utf8Start).assumingMemoryBound(to: CChar.self)
     }
 }
 

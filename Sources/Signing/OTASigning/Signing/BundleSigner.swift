@@ -67,7 +67,9 @@ public struct BundleSigner: Sendable {
         // twice: first to find the missing value, then to copy the image.
         let asked = release.isComplete ? nil : try source.inspect(as: release.format) { _ in }
         let draft = try ManifestDraft(release, of: asked, imageSize: source.size, created: created)
-        let space = try envelope(draft.placeholder()) { _ in [UInt8](repeating: 0, count: 64) }
+        let space = try envelope(draft.placeholder()) { key in
+            [UInt8](repeating: 0, count: key.publicKey.algorithm.signatureLength)
+        }
         let copy = HashingCopy(to: output, after: space)
         let image = try source.inspect(as: release.format, copy.append)
         guard asked == nil || asked == image else { throw source.changed }
@@ -149,7 +151,7 @@ public struct BundleSigner: Sendable {
         return try draft.manifest(format: image.format, digest: hash.finish())
     }
 
-    /// Signs a manifest without its image. The signatures have 64 bytes each, in the order of the keys.
+    /// Signs a manifest without its image. The signatures are in the order of the keys.
     package func signatures(of manifest: Manifest) throws(SigningError) -> [[UInt8]] {
         try Self.check(manifest)
         let sign = signature(over: manifest)
@@ -200,15 +202,19 @@ public struct BundleSigner: Sendable {
     ///
     /// - Parameters:
     ///   - signatures: the existing signatures of the bundle.
-    ///   - signature: a closure that signs `manifest` with the given key and returns the signature. The signature has 64 bytes.
+    ///   - signature: a closure that signs `manifest` with the given key and returns the signature.
     private func envelope(
         _ manifest: Manifest, beside signatures: [BundleSignature] = [],
         signature: (any Signer) throws(SigningError) -> [UInt8]
     ) throws(SigningError) -> Envelope {
         var signatures = signatures
         for key in keys {
-            let made = BundleSignature(.ed25519, keyID: key.publicKey.id, signature: try signature(key))
-            guard let made else { throw .key(KeyError(.cryptography, "the signature does not have 64 bytes")) }
+            let algorithm = key.publicKey.algorithm
+            let made = BundleSignature(algorithm, keyID: key.publicKey.id, signature: try signature(key))
+            guard let made else {
+                throw .key(
+                    KeyError(.cryptography, "the signature does not have \(algorithm.signatureLength) bytes"))
+            }
             signatures.append(made)
         }
         return try bundleChecked { () throws(BundleError) in try Envelope(manifest: manifest, signatures: signatures) }
@@ -217,7 +223,7 @@ public struct BundleSigner: Sendable {
     private func signature(over manifest: Manifest) -> (any Signer) throws(SigningError) -> [UInt8] {
         { (key) throws(SigningError) in
             do throws(KeyError) {
-                return try key.imageSigner.verifiedSignature(of: manifest.bytes)
+                return try key.verifiedSignature(of: manifest.bytes, in: .bundle)
             } catch {
                 throw .key(error)
             }
@@ -243,7 +249,8 @@ public struct BundleSigner: Sendable {
         }
         guard ids.count <= Envelope.maximumSignatures else {
             throw .refused(
-                .tooManySignatures, context: "the bundle would have \(ids.count) signatures; the limit is \(Envelope.maximumSignatures)")
+                .tooManySignatures,
+                context: "the bundle would have \(ids.count) signatures; the limit is \(Envelope.maximumSignatures)")
         }
     }
 }

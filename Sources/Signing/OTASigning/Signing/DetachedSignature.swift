@@ -15,19 +15,21 @@ package struct DetachedSignature: Sendable {
         length = contents.count
     }
 
-    /// Returns the first candidate that is a valid signature of `message` by `key`. Returns nil if no candidate is valid.
-    fileprivate func bytes(by key: ImagePublicKey, of message: [UInt8]) -> [UInt8]? {
-        candidates.first { key.isValid($0, of: message) }
+    /// Returns the first candidate that `isValid` accepts. Returns nil if no candidate is valid.
+    fileprivate func bytes(_ isValid: ([UInt8]) throws(KeyError) -> Bool) throws(KeyError) -> [UInt8]? {
+        for candidate in candidates where try isValid(candidate) { return candidate }
+        return nil
     }
 
     /// Returns the error for a signature that is not valid for any of `keys`.
     fileprivate func unmatched(_ keys: [ImagePublicKey], hint: String) -> KeyError {
-        let isForEd25519 = keys.allSatisfy { $0.algorithm == .ed25519 }
-        guard !isForEd25519 || candidates.contains(where: { $0.count == 64 }) else {
+        let lengths = keys.map { $0.bundleKey?.algorithm.signatureLength }
+        guard lengths.contains(nil) || candidates.contains(where: { lengths.contains($0.count) }) else {
+            let expected = Set(keys.compactMap(\.bundleKey?.algorithm)).sorted { $0.rawValue < $1.rawValue }
+                .map { "a signature by \($0) has \($0.signatureLength) bytes" }.joined(separator: ", ")
             return KeyError(
                 .signatureUnmatched,
-                "\(name) has \(length) bytes; an Ed25519 signature has 64 bytes, or it is the text of these bytes in hex or Base64"
-            )
+                "\(name) has \(length) bytes; \(expected), or it is the text of these bytes in hex or Base64")
         }
         let ids = keys.map(\.id.description).joined(separator: ", ")
         let key = keys.count == 1 ? "the public key \(ids)" : "any of the public keys \(ids)"
@@ -35,29 +37,33 @@ package struct DetachedSignature: Sendable {
     }
 }
 
-/// An Ed25519 public key together with its existing signature of one message.
+/// A public key together with its existing signature of the manifest of a bundle.
 ///
-/// `sign(_:)` ignores its parameter and always returns this signature. `verifiedSignature(of:)` throws an error if its parameter is not the
-/// signed message.
+/// `sign(_:in:)` ignores its parameters and always returns this signature. `verifiedSignature(of:in:)` throws an error if its parameter is
+/// not the signed message.
 package struct DetachedSigner: Signer {
     package let publicKey: PublicKey
     private let signature: [UInt8]
 
     /// Finds the signature of each key and returns one signer for each key. `signatures` and `keys` may be in different orders.
     ///
-    /// - Parameter message: the signed bytes.
-    /// - Throws: `signature-unmatched` if a signature is not valid for any of the keys, if two signatures are by the same key, or if a key
+    /// - Parameter message: the signed bytes: a manifest.
+    /// - Throws: `unsupported-openssl` for an ML-DSA key, if libcrypto does not support ML-DSA; `signature-unmatched` if a signature is not valid for any of the keys, if two signatures are by the same key, or if a key
     ///   has no signature.
     package static func signers(
         _ signatures: [DetachedSignature], keys: [PublicKey], message: [UInt8]
     ) throws(KeyError) -> [DetachedSigner] {
-        let imageKeys = keys.map(ImagePublicKey.init)
         var found: [PublicKey: (name: String, bytes: [UInt8])] = [:]
         for signature in signatures {
-            let matches = imageKeys.lazy.compactMap { key in signature.bytes(by: key, of: message).map { (key, $0) } }
-            guard let (key, bytes) = matches.first, let key = key.bundleKey else {
+            var match: (PublicKey, [UInt8])?
+            for key in keys where match == nil {
+                match = try signature.bytes { (bytes) throws(KeyError) in
+                    try key.verify(signature: bytes, message: message, in: .bundle)
+                }.map { (key, $0) }
+            }
+            guard let (key, bytes) = match else {
                 throw signature.unmatched(
-                    imageKeys,
+                    keys.map(ImagePublicKey.init),
                     hint:
                         "give the public key of the signer; or sign exactly the bytes that --to-sign wrote for this release"
                 )
@@ -78,7 +84,7 @@ package struct DetachedSigner: Signer {
         }
     }
 
-    package func sign(_ message: [UInt8]) throws(KeyError) -> [UInt8] { signature }
+    package func sign(_ message: [UInt8], in domain: SignatureDomain) throws(KeyError) -> [UInt8] { signature }
 }
 
 /// A public key for MCUboot images together with the existing signature of one image.
@@ -95,7 +101,8 @@ package struct DetachedImageSigner: ImageSigner {
     ///
     /// - Throws: `signature-unmatched` if the signature is not a valid signature of `message`.
     package func sign(_ message: [UInt8]) throws(KeyError) -> [UInt8] {
-        guard let bytes = signature.bytes(by: publicKey, of: message) else {
+        let bytes = try signature.bytes { (bytes) throws(KeyError) in try publicKey.isValid(bytes, of: message) }
+        guard let bytes else {
             throw signature.unmatched(
                 [publicKey],
                 hint: "give the same image and options as with --to-sign, and the public key of the signer\(encoding)")
@@ -105,7 +112,7 @@ package struct DetachedImageSigner: ImageSigner {
 
     private var encoding: String {
         switch publicKey.algorithm {
-        case .ed25519: ""
+        case .ed25519, .mlDSA44, .mlDSA65, .mlDSA87: ""
         case .ecdsaP256: "; an ECDSA signature must be in DER"
         case .rsa2048, .rsa3072: "; an RSA signature must be RSASSA-PSS with SHA-256 and a salt of 32 bytes"
         }
@@ -114,8 +121,8 @@ package struct DetachedImageSigner: ImageSigner {
 
 /// Decodes signatures that other programs wrote: as raw bytes, or as text in hex or Base64.
 package enum SignatureEncoding {
-    /// The maximum length of an encoded signature, in bytes. The longest supported signature (RSA-3072) has 768 hex digits.
-    private static let maximumLength = 4096
+    /// The maximum length of an encoded signature, in bytes. The longest supported signature (ML-DSA-87) has 9254 hex digits.
+    private static let maximumLength = 16384
 
     /// Returns the byte strings that `contents` can mean: first `contents` itself, then the decoded bytes if `contents` is text in hex or
     /// Base64. White space in a text is ignored. A text can be valid both in hex and in Base64.

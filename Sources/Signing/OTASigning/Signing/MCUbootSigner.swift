@@ -30,17 +30,20 @@ public struct MCUbootSigner: Sendable {
     private let scheme: Scheme
 
     /// Creates a signer with an Ed25519 key.
-    public init(key: any Signer, scheme: Scheme = .digest) {
-        self.key = key.imageSigner
+    ///
+    /// - Throws: `wrong-algorithm` for an ML-DSA key.
+    public init(key: any Signer, scheme: Scheme = .digest) throws(SigningError) {
+        do throws(KeyError) { self.key = try key.imageSigner() } catch { throw .key(error) }
         self.scheme = scheme
     }
 
     /// Creates a signer with an Ed25519, ECDSA or RSA key.
     ///
-    /// - Throws: `wrong-algorithm` for the scheme `sha512` or `pure` with a key other than Ed25519 (imgtool 2.5.0, `ALLOWED_KEY_SHA` in
-    ///   `image.py`).
+    /// - Throws: `wrong-algorithm` for an ML-DSA key, and for the scheme `sha512` or `pure` with a key other than Ed25519 (imgtool 2.5.0,
+    ///   `ALLOWED_KEY_SHA` in `image.py`).
     public init(key: any ImageSigner, scheme: Scheme = .digest) throws(SigningError) {
         let algorithm = key.publicKey.algorithm
+        do throws(KeyError) { try key.publicKey.expectForImages() } catch { throw .key(error) }
         guard scheme == .digest || algorithm == .ed25519 else {
             let option = scheme == .pure ? "--pure" : "--sha 512"
             throw .key(
@@ -132,11 +135,12 @@ public struct MCUbootSigner: Sendable {
         let digest = scheme.digest(of: signed)
         let keyHash = scheme.digest(of: key.publicKey.encoded).value
         let pure = scheme == .pure ? [MCUbootTLV(type: MCUbootTLV.pureSignature, value: [1])] : []
+        guard let type = key.publicKey.algorithm.signatureType else {
+            preconditionFailure("the initializer accepts only algorithms of MCUboot")
+        }
         return [digest] + pure + [
             MCUbootTLV(type: MCUbootTLV.keyHash, value: keyHash),
-            MCUbootTLV(
-                type: key.publicKey.algorithm.signatureType,
-                value: try signature(over: signed, digest: digest.value)),
+            MCUbootTLV(type: type, value: try signature(over: signed, digest: digest.value)),
         ]
     }
 

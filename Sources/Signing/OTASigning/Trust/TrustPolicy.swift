@@ -12,8 +12,8 @@ public struct TrustPolicy: Sendable, Equatable {
     public var runningVersion: SemanticVersion?
     /// Whether to accept a bundle or image if the demo key (``DemoKey``) is its only trusted signer.
     public var allowsDemoKey: Bool
-    /// The minimum number of trusted keys that must have signed the bundle or image: 1 or more. The demo key counts only if `allowsDemoKey`
-    /// is true.
+    /// The minimum number of people who must have signed the bundle or image (``SignerCount``): 1 or more. The demo key counts only if
+    /// `allowsDemoKey` is true.
     public var minimumSigners: Int
 
     public init(
@@ -31,8 +31,8 @@ public struct TrustPolicy: Sendable, Equatable {
     /// Checks the manifest of a bundle and its trusted signers.
     ///
     /// - Throws: `demo-key`, `too-few-signatures`, `wrong-product`, `wrong-hardware`, `counter-too-low`, `requires-newer`.
-    func check(_ manifest: Manifest, signers: [KeyID]) throws(VerificationError) {
-        try checkSigners(signers)
+    func check(_ manifest: Manifest, signers: [KeyID], _ count: SignerCount) throws(VerificationError) {
+        try checkSigners(signers, count)
         if let product, manifest.product != product {
             throw VerificationError(.wrongProduct, "the bundle is for \(manifest.product), not for \(product)")
         }
@@ -57,11 +57,11 @@ public struct TrustPolicy: Sendable, Equatable {
     /// therefore refuses every MCUboot image. This method ignores `runningVersion`, because an MCUboot image cannot require a minimum
     /// version.
     ///
-    /// - Parameter signer: the trusted key that signed the image. The value is nil if no trusted key signed the image, but the user
+    /// - Parameter signer: the trusted key that signed the image, and its count. The value is nil if no trusted key signed the image, but the user
     ///   consented to the transfer (``Consent``). The conditions for signers are then not checked.
     /// - Throws: `demo-key`, `too-few-signatures`, `wrong-product`, `wrong-hardware`, `counter-too-low`.
-    func check(_ image: MCUbootImage, signer: KeyID?) throws(VerificationError) {
-        if let signer { try checkSigners([signer]) }
+    func check(_ image: MCUbootImage, signer: (KeyID, SignerCount)?) throws(VerificationError) {
+        if let (signer, count) = signer { try checkSigners([signer], count) }
         if let product {
             throw VerificationError(.wrongProduct, "an MCUboot image does not name its product; expected \(product)")
         }
@@ -79,14 +79,14 @@ public struct TrustPolicy: Sendable, Equatable {
     /// The policy without conditions: it accepts every bundle and image that a trusted key signed, even if this key is the demo key.
     static let unrestricted = TrustPolicy(allowsDemoKey: true)
 
-    private func checkSigners(_ signers: [KeyID]) throws(VerificationError) {
+    private func checkSigners(_ signers: [KeyID], _ count: SignerCount) throws(VerificationError) {
         guard allowsDemoKey || signers.contains(where: { $0 != DemoKey.id }) else {
             throw VerificationError(.demoKey, "signed only with the demo key, whose private key is public")
         }
-        let count = counted(signers).count
-        guard count >= minimumSigners else {
+        guard count.people >= minimumSigners else {
             throw VerificationError(
-                .tooFewSignatures, "signed by \(count) of the \(minimumSigners) required trusted keys")
+                .tooFewSignatures,
+                "signed by \(count.people) of the \(minimumSigners) required trusted keys\(count.remark)")
         }
     }
 

@@ -11,6 +11,7 @@ public import SystemPackage
 ///     # a comment: a line that starts with #
 ///     format = bundle
 ///     product = acme-thermostat, acme-sensor
+///     with = 0123456789abcdef
 ///
 /// Unknown lines and values are errors. If they were ignored, a spelling mistake would remove a limit.
 public struct TrustScope: Sendable, Hashable {
@@ -30,6 +31,9 @@ public struct TrustScope: Sendable, Hashable {
     /// The kinds of files that the key may sign. Nil means both kinds.
     public let formats: Set<Format>?
 
+    /// The key that must also have signed each file. Otherwise this key does not count. Nil means that the key counts alone.
+    public let partner: KeyID?
+
     /// Parses the text of a scope file.
     ///
     /// - Parameter file: the path of the scope file.
@@ -39,9 +43,18 @@ public struct TrustScope: Sendable, Hashable {
         let settings = try SettingsText<Word>(parsing: text, of: file, code: .badTrustScope)
         products = try settings.set(of: .product, ProductName.rule) { ProductName($0) }
         formats = try settings.set(of: .format, "bundle or mcuboot") { Format(rawValue: $0) }
+        partner = try settings.value(of: .with, "the 16 hex digits of a key ID") { text in
+            text.count == 16 ? Hex.decode(text).flatMap { KeyID(bytes: $0) } : nil
+        }
         self.file = file
-        guard products != nil || formats != nil else {
-            throw settings.refusal("\(file): the file has no line 'product' or 'format', so it limits nothing")
+        guard products != nil || formats != nil || partner != nil else {
+            throw settings.refusal(
+                "\(file): the file has no line 'product', 'format' or 'with', so it limits nothing")
+        }
+        guard partner == nil || formats?.contains(.mcuboot) != true else {
+            throw settings.refusal(
+                "\(file): 'with' excludes the format mcuboot, because an MCUboot image has one signature",
+                hint: "remove the line 'format' or the line 'with'")
         }
         guard products == nil || formats?.contains(.mcuboot) != true else {
             throw settings.refusal(
@@ -55,12 +68,18 @@ public struct TrustScope: Sendable, Hashable {
         formats?.contains(.bundle) ?? true && products?.contains(manifest.product) ?? true
     }
 
-    /// Whether the key may sign MCUboot images. The value is false if `products` is not nil, because an image does not contain its product.
-    public var coversImages: Bool { formats?.contains(.mcuboot) ?? true && products == nil }
+    /// Whether the key may sign MCUboot images. The value is false if `products` is not nil, because an image does not contain its product,
+    /// and if `partner` is not nil, because an image has one signature.
+    public var coversImages: Bool { formats?.contains(.mcuboot) ?? true && products == nil && partner == nil }
+
+    /// Returns whether two keys have the same limits. Nil means no limit.
+    static func isEqual(_ left: TrustScope?, _ right: TrustScope?) -> Bool {
+        left?.products == right?.products && left?.formats == right?.formats && left?.partner == right?.partner
+    }
 
     // MARK: File format
 
-    private enum Word: String, CaseIterable { case product, format }
+    private enum Word: String, CaseIterable { case product, format, with }
 
     /// Returns the path of the scope file for a key file. Returns nil only if no scope file exists.
     static func path(beside key: FilePath) -> FilePath? { FilePath(key.string + suffix).unlessAbsent }
@@ -69,8 +88,10 @@ public struct TrustScope: Sendable, Hashable {
 extension TrustScope: CustomStringConvertible {
     /// The bundles and images that the key may sign, as a text for the user.
     public var description: String {
-        switch (formats, products) {
-        case (_, let products?): "bundles of \(products.map(\.text).sorted().joined(separator: ", "))"
+        let signer = partner.map { " that the key \($0) has signed, too" } ?? ""
+        return switch (formats, products) {
+        case (_, let products?): "bundles of \(products.map(\.text).sorted().joined(separator: ", "))\(signer)"
+        case _ where partner != nil: "bundles\(signer)"
         case ([.bundle]?, nil): "bundles"
         case ([.mcuboot]?, nil): "MCUboot images"
         case (_, nil): "bundles and MCUboot images"

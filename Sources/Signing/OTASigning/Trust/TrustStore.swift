@@ -4,7 +4,7 @@ public import SystemPackage
 
 /// The trusted public keys with their scopes (``TrustScope``). Each key has a different ID.
 ///
-/// All keys can verify MCUboot images. Only the Ed25519 keys can also verify bundles.
+/// All keys except ML-DSA keys can verify MCUboot images. The Ed25519 and ML-DSA keys can verify bundles.
 public struct TrustStore: Sendable {
     private var keysByID: [KeyID: ImagePublicKey] = [:]
     private var scopesByID: [KeyID: TrustScope] = [:]
@@ -22,7 +22,8 @@ public struct TrustStore: Sendable {
         for key in keys { try add(ImagePublicKey(key), nil) }
     }
 
-    /// Creates a store of these keys, without scopes. `keys` may contain the same key twice. Only the Ed25519 keys can also verify bundles.
+    /// Creates a store of these keys, without scopes. `keys` may contain the same key twice. Only the Ed25519 and ML-DSA keys can verify
+    /// bundles.
     ///
     /// - Throws: `key-id-conflict` if two different keys have the same ID.
     public init(imageKeys keys: some Sequence<ImagePublicKey>) throws(KeyError) {
@@ -46,8 +47,8 @@ public struct TrustStore: Sendable {
     ///   works without trusted keys must not lose a policy.
     /// - Throws: `no-such-file`; `trust-permissions` for a path that users other than root and the caller can change (`OwnedPath`);
     ///   `relative-trust-path` for a path through `/proc`; `no-trusted-key` if no key was found; `key-id-conflict`; `bad-trust-scope` for a
-    ///   scope file that is malformed, has no key file, or differs from another scope file of the key; `bad-trust-policy`; the errors of
-    ///   `KeyFile.publicKey(at:)`.
+    ///   scope file that is malformed, has no key file, differs from another scope file of the key, or names a wrong partner
+    ///   (`checkPartners()`); `bad-trust-policy`; the errors of `KeyFile.publicKey(at:)`.
     public init(paths: [FilePath], filesAreChosen: Bool = false, mayBeEmpty: Bool = false) throws(KeyError) {
         var excluded: Set<KeyID> = []
         for path in paths {
@@ -87,15 +88,50 @@ public struct TrustStore: Sendable {
             let places = paths.map(\.string).joined(separator: ", ")
             throw KeyError(.noTrustedKey, places.isEmpty ? "no trusted key" : "no trusted key in \(places)")
         }
+        try checkPartners()
     }
 
-    /// The keys that can verify bundles (Ed25519 keys), in ascending order of their IDs.
+    /// Checks that two keys of each pair name each other as partners (`TrustScope.partner`), and have different algorithms.
+    ///
+    /// If only one scope file of the pair had to exist, a lost scope file would make one key of the pair count alone. If two keys could
+    /// have the same partner, this partner would complete two people.
+    ///
+    /// - Throws: `bad-trust-scope`.
+    private func checkPartners() throws(KeyError) {
+        for key in imageKeys {
+            guard let scope = scopesByID[key.id], let id = scope.partner else { continue }
+            let pair = "\(scope.file): the key \(key.id) counts only with the key \(id)"
+            guard let partner = self[id] else {
+                throw KeyError(
+                    .badTrustScope, "\(pair), which is not a trusted key for bundles",
+                    hint: "trust the public key \(id), too, with its own scope file; both are from the same keygen")
+            }
+            guard key.bundleKey != nil, partner.algorithm != key.bundleKey?.algorithm else {
+                throw KeyError(
+                    .badTrustScope, "\(pair): a pair has two keys for bundles, of different algorithms",
+                    hint: "remove the line 'with'; to require several people, use 'signatures = N' in \(FolderPolicy.name)")
+            }
+            guard scopesByID[id]?.partner == key.id else {
+                throw KeyError(
+                    .badTrustScope, "\(pair), but the scope of \(id) does not name \(key.id)",
+                    hint:
+                        "add the line 'with = \(key.id)' to \(Self.scopeFile(of: pathsByID[id]))")
+            }
+        }
+    }
+
+    private static func scopeFile(of key: FilePath?) -> String { (key?.string ?? "KEY.pub.pem") + TrustScope.suffix }
+
+    /// Returns the number of people to whom these trusted keys belong.
+    func count(of ids: Set<KeyID>) -> SignerCount { SignerCount(ids.compactMap { keysByID[$0] }) }
+
+    /// The keys that can verify bundles (Ed25519 and ML-DSA keys), in ascending order of their IDs.
     public var keys: [PublicKey] { imageKeys.compactMap(\.bundleKey) }
 
-    /// All keys, in ascending order of their IDs. Each of these keys can verify MCUboot images.
+    /// All keys, in ascending order of their IDs.
     public var imageKeys: [ImagePublicKey] { keysByID.values.sorted { $0.id < $1.id } }
 
-    /// The trusted Ed25519 key with this ID. The value is nil if the store does not contain an Ed25519 key with this ID.
+    /// The trusted key for bundles with this ID. The value is nil if the store does not contain an Ed25519 or ML-DSA key with this ID.
     public subscript(id: KeyID) -> PublicKey? { keysByID[id]?.bundleKey }
 
     /// Returns the scope of the key with this ID. Returns nil if the key has no limit or is not in the store.
@@ -113,7 +149,7 @@ public struct TrustStore: Sendable {
         guard known == key else {
             throw KeyError(.keyIDConflict, "\(place)the store already contains another key with the ID \(key.id)")
         }
-        guard scopesByID[key.id]?.products == scope?.products, scopesByID[key.id]?.formats == scope?.formats else {
+        guard TrustScope.isEqual(scopesByID[key.id], scope) else {
             let files = [scopesByID[key.id]?.file ?? pathsByID[key.id], scope?.file ?? path].compactMap { $0?.string }
             throw KeyError(
                 .badTrustScope, "the key \(key.id) has two different scopes: \(files.joined(separator: " and "))",

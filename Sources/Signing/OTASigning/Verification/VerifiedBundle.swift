@@ -11,13 +11,19 @@ public struct VerifiedBundle: Sendable {
     /// The SHA-256 of the envelope (manifest and signatures).
     public let envelopeDigest: SHA256Digest
 
+    /// The number of people who signed the bundle. Without consent to the demo key, this key does not count.
+    public let signerCount: SignerCount
+
     /// The path of the policy that refuses a version that is lower than the running one (``FolderPolicy``). Nil means that no policy
     /// refuses it.
     public let downgradeRefusal: String?
 
-    init(bundle: SignedBundle, signatures: [SignatureReport], downgradeRefusal: String?) {
+    init(
+        bundle: SignedBundle, signatures: [SignatureReport], signerCount: SignerCount, downgradeRefusal: String?
+    ) {
         self.bundle = bundle
         self.signatures = signatures
+        self.signerCount = signerCount
         self.downgradeRefusal = downgradeRefusal
         manifestDigest = SHA256.digest(of: bundle.envelope.manifestBytes)
         envelopeDigest = SHA256.digest(of: bundle.envelope.bytes)
@@ -28,7 +34,7 @@ public struct VerifiedBundle: Sendable {
     public var manifest: Manifest { bundle.envelope.manifest }
     /// The image's bytes.
     public var image: [UInt8] { bundle.image }
-    /// The IDs of the trusted keys whose signatures are valid. The list has at least one ID.
+    /// The IDs of the trusted keys whose signatures are valid, and whose partners have signed, too. The list has at least one ID.
     public var signers: [KeyID] { signatures.signers }
 
     /// Returns the MCUboot image in the bundle. The image's own signature is not checked, because trusted keys have signed the bundle.
@@ -97,10 +103,16 @@ public struct SignatureReport: Sendable, Equatable {
     public let trusted: Bool
     /// True if the trust store contains the key, and the key's scope excludes the bundle.
     public let isOutOfScope: Bool
-    /// Whether the signature is valid. The value is nil if `trusted` is false, because the signature is then not checked.
+    /// Whether the signature is valid. The value is nil if the signature was not checked: because `trusted` is false, or for the reason in
+    /// `failure`.
     public let valid: Bool?
+    /// The reason why the signature of a trusted key could not be checked, such as a libcrypto without ML-DSA.
+    public let failure: KeyError?
+    /// The partner of the key (`TrustScope.partner`), if the signature is valid, but that of the partner is not. The key then does not
+    /// count.
+    public internal(set) var missingPartner: KeyID?
 }
 
 extension [SignatureReport] {
-    var signers: [KeyID] { filter { $0.valid == true }.map(\.keyID) }
+    var signers: [KeyID] { filter { $0.valid == true && $0.missingPartner == nil }.map(\.keyID) }
 }

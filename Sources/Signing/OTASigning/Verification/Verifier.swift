@@ -15,42 +15,66 @@ public struct Verifier: Sendable {
     ///
     /// 1. The manifest contains no unknown critical field.
     /// 2. At least one signature by a trusted key is valid, and no signature by a trusted key is invalid. A key counts as trusted only if
-    ///    its scope covers the bundle.
+    ///    its scope covers the bundle. A key with a partner counts only if the signature of the partner is valid, too.
     /// 3. The image's size and digest match the manifest.
     /// 4. The policy and the policy of the trusted keys (``FolderPolicy``) accept the bundle. This check comes last, because its error
     ///    messages contain values of the manifest, and only a manifest with valid signatures is authentic.
     ///
-    /// - Throws: `unknown-critical-field`, `bad-signature`, `untrusted-key`, `key-out-of-scope`, `digest-mismatch`; the errors of the
-    ///   policy.
+    /// - Throws: `unknown-critical-field`, `bad-signature`, `untrusted-key`, `key-out-of-scope`, `partner-missing`, `digest-mismatch`;
+    ///   `unsupported-openssl`, `crypto-failed` if the signature of a trusted key could not be checked; the errors of the policy.
     public func verify(_ bundle: SignedBundle) throws(VerificationError) -> VerifiedBundle {
         let manifest = bundle.envelope.manifest
         let signatures = try verify(bundle.envelope)
         guard bundle.image.count == manifest.imageSize, SHA256.digest(of: bundle.image) == manifest.imageDigest else {
             throw VerificationError(.digestMismatch, "the digest of the image does not match the signed manifest")
         }
-        try policy.check(manifest, signers: signatures.signers)
-        try trust.policy.checkCount(policy.counted(signatures.signers))
+        let count = trust.count(of: policy.counted(signatures.signers))
+        try policy.check(manifest, signers: signatures.signers, count)
+        try trust.policy.check(count)
         return VerifiedBundle(
-            bundle: bundle, signatures: signatures, downgradeRefusal: trust.policy.downgradeRefusal?.string)
+            bundle: bundle, signatures: signatures, signerCount: count,
+            downgradeRefusal: trust.policy.downgradeRefusal?.string)
     }
 
     /// Checks each signature and returns the results, in the same order as in the envelope. This method does not throw an error for an
     /// invalid signature.
     public func report(on envelope: Envelope) -> [SignatureReport] {
-        envelope.signatures.map { signature in
-            let key = trust[signature.keyID]
-            let isCovered = trust.scope(of: signature.keyID)?.covers(envelope.manifest) ?? true
-            let trusted = isCovered ? key : nil
-            return SignatureReport(
-                keyID: signature.keyID, algorithm: signature.algorithm, trusted: trusted != nil,
-                isOutOfScope: key != nil && !isCovered,
-                valid: trusted?.verify(signature: signature.signature, message: envelope.manifestBytes))
+        var reports = envelope.signatures.map { report(on: $0, envelope.manifest) }
+        let valid = Set(reports.filter { $0.valid == true }.map(\.keyID))
+        for index in reports.indices where reports[index].valid == true {
+            guard let partner = trust.scope(of: reports[index].keyID)?.partner, !valid.contains(partner) else { continue }
+            reports[index].missingPartner = partner
         }
+        return reports
+    }
+
+    private func report(on signature: BundleSignature, _ manifest: Manifest) -> SignatureReport {
+        let key = trust[signature.keyID]
+        let isCovered = trust.scope(of: signature.keyID)?.covers(manifest) ?? true
+        let trusted = isCovered ? key : nil
+        let valid: Result<Bool, KeyError>? = trusted.map { key in
+            Result { () throws(KeyError) in try Self.isValid(signature, by: key, manifest) }
+        }
+        return SignatureReport(
+            keyID: signature.keyID, algorithm: signature.algorithm, trusted: trusted != nil,
+            isOutOfScope: key != nil && !isCovered, valid: try? valid?.get(), failure: valid?.failure)
+    }
+
+    /// Returns whether a signature of a manifest is valid. An entry with another algorithm than that of the key is invalid, because an entry
+    /// with the key's ID claims to be a signature by this key.
+    ///
+    /// - Throws: `unsupported-openssl`, `crypto-failed` if the signature could not be checked.
+    private static func isValid(
+        _ signature: BundleSignature, by key: PublicKey, _ manifest: Manifest
+    ) throws(KeyError) -> Bool {
+        guard signature.algorithm == key.algorithm else { return false }
+        return try key.verify(signature: signature.signature, message: manifest.bytes, in: .bundle)
     }
 
     /// Checks that all critical fields are known and that a trusted key signed the manifest. Returns the results for all signatures.
     ///
-    /// - Throws: `unknown-critical-field`, `bad-signature`, `untrusted-key`, `key-out-of-scope`.
+    /// - Throws: `unknown-critical-field`, `bad-signature`, `untrusted-key`, `key-out-of-scope`, `partner-missing`, `unsupported-openssl`,
+    ///   `crypto-failed`.
     private func verify(_ envelope: Envelope) throws(VerificationError) -> [SignatureReport] {
         if let field = envelope.manifest.unknownCriticalFields.first {
             throw VerificationError(
@@ -61,7 +85,11 @@ public struct Verifier: Sendable {
         if let failed = signatures.first(where: { $0.valid == false }) {
             throw VerificationError(.badSignature, "the signature by the trusted key \(failed.keyID) is invalid")
         }
+        if let failure = signatures.lazy.compactMap(\.failure).first { throw VerificationError(failure) }
         guard !signatures.signers.isEmpty else {
+            for signature in signatures {
+                if let partner = signature.missingPartner { throw missing(partner, of: signature.keyID) }
+            }
             if let limited = envelope.signatures.first(where: { trust[$0.keyID] != nil }) {
                 throw refusal(of: limited, envelope)
             }
@@ -77,12 +105,23 @@ public struct Verifier: Sendable {
     /// important. After `key-out-of-scope`, the user may decide to extend the scope of the key. A forged bundle must not cause this
     /// decision.
     private func refusal(of signature: BundleSignature, _ envelope: Envelope) -> VerificationError {
-        let key = trust[signature.keyID]
-        guard key?.verify(signature: signature.signature, message: envelope.manifestBytes) == true else {
-            return VerificationError(
-                .badSignature, "the signature by the trusted key \(signature.keyID) is invalid")
+        do throws(KeyError) {
+            if let key = trust[signature.keyID], try Self.isValid(signature, by: key, envelope.manifest) {
+                return outOfScope(signature.keyID, "the file is a bundle of \(envelope.manifest.product)")
+            }
+            return VerificationError(.badSignature, "the signature by the trusted key \(signature.keyID) is invalid")
+        } catch {
+            return VerificationError(error)
         }
-        return outOfScope(signature.keyID, "the file is a bundle of \(envelope.manifest.product)")
+    }
+
+    /// Returns the error for a valid signature by a key whose partner has not signed.
+    private func missing(_ partner: KeyID, of key: KeyID) -> VerificationError {
+        let file = trust.scope(of: key).map { " (\($0.file))" } ?? ""
+        return VerificationError(
+            .partnerMissing,
+            "signed by the trusted key \(key), which counts only together with the key \(partner)\(file), and there is no valid signature by \(partner)"
+        )
     }
 
     /// Returns the error for a key whose scope does not cover the file.
@@ -116,14 +155,15 @@ extension Verifier {
                 "the image has a signature for \(signature.algorithm.name), but the trusted key \(key.id) that it names is for "
                     + key.algorithm.name)
         }
-        guard Self.isValid(signature, by: key, over: file.signedBytes, digest: digest) else {
+        guard try Self.isValid(signature, by: key, over: file.signedBytes, digest: digest) else {
             throw VerificationError(.badSignature, "the signature by the trusted key \(key.id) is invalid")
         }
         guard trust.scope(of: key.id)?.coversImages ?? true else {
             throw outOfScope(key.id, "the file is an MCUboot image")
         }
-        try policy.check(file.image, signer: key.id)
-        try trust.policy.checkCount(policy.counted([key.id]))
+        let count = trust.count(of: policy.counted([key.id]))
+        try policy.check(file.image, signer: (key.id, count))
+        try trust.policy.check(count)
         return VerifiedImage(
             file, authorization: .signature(key.id), downgradeRefusal: trust.policy.downgradeRefusal?.string)
     }
@@ -135,12 +175,14 @@ extension Verifier {
     ///   - digest: the digest of the signed bytes. It is nil if the image contains no digest.
     private static func isValid(
         _ signature: MCUbootSignature, by key: ImagePublicKey, over bytes: ArraySlice<UInt8>, digest: [UInt8]?
-    ) -> Bool {
+    ) throws(VerificationError) -> Bool {
         guard let ed25519 = key.bundleKey else {
             return key.verify(signature: signature.bytes, ofDigestOf: bytes)
         }
         guard let message = signature.isPure ? Array(bytes) : digest else { return false }
-        return ed25519.verify(signature: signature.bytes, message: message)
+        do throws(KeyError) { return try ed25519.verify(signature: signature.bytes, message: message) } catch {
+            throw VerificationError(error)
+        }
     }
 
     /// Verifies an image like `verify(_:)`, but also accepts an image that no trusted key authorizes. Call this method only with the user's
@@ -159,7 +201,7 @@ extension Verifier {
                 throw VerificationError(.noDigest, "the image has no digest, so damage cannot be detected")
             }
             try policy.check(file.image, signer: nil)
-            try trust.policy.checkCount([])
+            try trust.policy.check(SignerCount([]))
             return VerifiedImage(
                 file, authorization: .consent(consent), downgradeRefusal: trust.policy.downgradeRefusal?.string)
         }
@@ -224,6 +266,12 @@ public struct VerificationError: Error, Sendable, Equatable {
         case untrustedKey = "untrusted-key"
         /// A trusted key signed the file, but the key's scope does not cover the file.
         case keyOutOfScope = "key-out-of-scope"
+        /// A key of a pair signed the file, and the other key of the pair did not (`TrustScope.partner`).
+        case partnerMissing = "partner-missing"
+        /// libcrypto does not support the algorithm of a trusted key, so the signature by this key could not be checked.
+        case unsupportedOpenSSL = "unsupported-openssl"
+        /// A call of libcrypto failed unexpectedly, so the signature by a trusted key could not be checked.
+        case cryptography = "crypto-failed"
         /// A signature by a trusted key is invalid.
         case badSignature = "bad-signature"
         /// The bytes of the image do not match the digest in the bundle's manifest or in the MCUboot image.
@@ -264,10 +312,26 @@ public struct VerificationError: Error, Sendable, Equatable {
         self.context = context
     }
 
+    /// Creates the error for a signature that could not be checked.
+    init(_ failure: KeyError) {
+        self.init(
+            failure.code == .unsupportedOpenSSL ? .unsupportedOpenSSL : .cryptography,
+            "the signature by a trusted key could not be checked: \(failure.context)")
+    }
+
     public static func == (left: VerificationError, right: VerificationError) -> Bool { left.code == right.code }
 }
 
 extension ManifestField {
     /// The name of the field in messages, for example `field 0x8007`.
     var label: String { "field 0x\(Hex.encode([UInt8(type >> 8), UInt8(type & 0xff)]))" }
+}
+
+extension Result {
+    fileprivate var failure: Failure? {
+        switch self {
+        case .success: nil
+        case .failure(let error): error
+        }
+    }
 }

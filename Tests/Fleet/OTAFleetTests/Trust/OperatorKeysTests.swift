@@ -203,7 +203,9 @@ import Testing
     func faultySigner() throws {
         struct Faulty: Signer {
             let publicKey: PublicKey
-            func sign(_ message: [UInt8]) throws(KeyError) -> [UInt8] { [UInt8](repeating: 7, count: 64) }
+            func sign(_ message: [UInt8], in domain: SignatureDomain) throws(KeyError) -> [UInt8] {
+                [UInt8](repeating: 7, count: 64)
+            }
         }
         let fixtures = try Fixtures()
         #expect(throws: FleetError(.signingFailed, "")) {

@@ -36,7 +36,7 @@ enum ExampleBundle {
         let signature = try hex(
             """
             e41b64ab5d62ccfe4bd1dfb5b7609f00a254a3d36fa7fc247090ad30ec7f378f
-            6d8bb527c1f88a189a344ff9ab4777794be1cf1e57535cee1f6165eddb802305
+            11dcb0569e68e9cb0ba2f9856ebe12f9b86597a7ebbe61ee1f6165eddb802305
             """)
         let keyID = try keyID("21fe31dfa154a261")
         return try #require(BundleSignature(.ed25519, keyID: keyID, signature: signature))

@@ -45,7 +45,7 @@ import Testing
 
     /// An envelope with the given JSON members in place of the usual ones; nil removes a member.
     private func envelope(_ changes: [String: JSON?]) throws -> [UInt8] {
-        let line = try AttestationEnvelope(signing: statement(), with: key).line
+        let line = try AttestationEnvelope(signing: statement(), with: [key]).line
         var members = try #require(try JSON(parsing: line[...]).members)
         for (name, value) in changes {
             members.removeAll { $0.name == name }
@@ -56,7 +56,7 @@ import Testing
 
     @Test("the envelope of a trusted key is accepted, and its statement is returned")
     func accepts() throws {
-        let envelope = try AttestationEnvelope(signing: statement(), with: key)
+        let envelope = try AttestationEnvelope(signing: statement(), with: [key])
         let parsed = try AttestationEnvelope(parsing: envelope.line[...])
         #expect(parsed == envelope)
         let verified = try verify(file(envelope.line, envelope.line))
@@ -66,7 +66,7 @@ import Testing
 
     @Test("one changed bit in any byte of the payload or of the signature is refused")
     func refusesEveryChangedByte() throws {
-        let envelope = try AttestationEnvelope(signing: statement(), with: key)
+        let envelope = try AttestationEnvelope(signing: statement(), with: [key])
         func base64(_ bytes: [UInt8]) -> JSON { .string(OTASigningTests.base64(bytes)) }
         for index in envelope.payload.indices {
             var payload = envelope.payload
@@ -89,7 +89,7 @@ import Testing
     @Test("the key id is only a hint: another or a missing key id does not change the result")
     func ignoresTheKeyID() throws {
         let other = try PrivateKey(seed: [UInt8](repeating: 8, count: 32)).publicKey
-        let signature = try #require(try AttestationEnvelope(signing: statement(), with: key).signatures.first)
+        let signature = try #require(try AttestationEnvelope(signing: statement(), with: [key]).signatures.first)
         let sig = JSON.Member("sig", .string(base64(signature.bytes)))
         for id in [nil, "anything", other.id.description] {
             let item = JSON.object((id.map { [JSON.Member("keyid", .string($0))] } ?? []) + [sig])
@@ -106,7 +106,7 @@ import Testing
     func severalSignatures() throws {
         let other = try PrivateKey(seed: [UInt8](repeating: 8, count: 32))
         let items = try [other, key].map { key in
-            let line = try AttestationEnvelope(signing: statement(), with: key).line
+            let line = try AttestationEnvelope(signing: statement(), with: [key]).line
             return try #require(try JSON(parsing: line[...])["signatures"]?.array?.first)
         }
         let broken = JSON.object([
@@ -139,7 +139,7 @@ import Testing
 
     @Test("a malformed envelope is refused with the number of its line")
     func malformedEnvelopes() throws {
-        let good = try AttestationEnvelope(signing: statement(), with: key).line
+        let good = try AttestationEnvelope(signing: statement(), with: [key]).line
         let bad: [[UInt8]] = [
             [], Array("[]".utf8), Array("{}".utf8), Array(good.dropLast()), good + good,
             try envelope(["payload": nil]), try envelope(["payloadType": nil]), try envelope(["signatures": nil]),
@@ -171,7 +171,7 @@ import Testing
             ([all[0]], .bundle), ([all[2]], .manifest), ([foreign, all[0]], .bundle), ([all[1]], nil), ([foreign], nil),
         ]
         for (subjects, match) in cases {
-            let line = try AttestationEnvelope(signing: statement(subjects), with: key).line
+            let line = try AttestationEnvelope(signing: statement(subjects), with: [key]).line
             if let match {
                 #expect(try verify(file(line)).first?.match == match)
             } else {
@@ -182,9 +182,9 @@ import Testing
 
     @Test("one attestation of several that is about another file, or by another key, is enough to refuse all")
     func everyAttestationCounts() throws {
-        let good = try AttestationEnvelope(signing: statement(), with: key).line
+        let good = try AttestationEnvelope(signing: statement(), with: [key]).line
         let foreign = Statement.Subject(name: "other", digest: SHA256.digest(of: [1]))
-        let differs = try AttestationEnvelope(signing: statement([foreign]), with: key).line
+        let differs = try AttestationEnvelope(signing: statement([foreign]), with: [key]).line
         let other = try PrivateKey(seed: [UInt8](repeating: 8, count: 32))
         let untrusted = try AttestationEnvelope(signing: statement(), with: other).line
         #expect(code { _ = try verify(file(good, differs)) } == .differs)
@@ -236,7 +236,7 @@ import Testing
         let path = folder.path.appending("k.pub.pem")
         let pem = try key.publicKey.pem().withUnsafeBytes { Array($0) }
         _ = try folder.write("k.pub.pem", pem)
-        let envelope = try file(AttestationEnvelope(signing: statement(), with: key).line)
+        let envelope = try file(AttestationEnvelope(signing: statement(), with: [key]).line)
         for (scope, expected) in [("product = other\n", AttestationError.Code.untrusted), ("product = demo\n", nil)] {
             _ = try folder.write("k.pub.pem.scope", Array(scope.utf8))
             let trust = try TrustStore(paths: [path], filesAreChosen: true)

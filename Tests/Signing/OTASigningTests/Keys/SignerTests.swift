@@ -8,7 +8,7 @@ private struct OutsideSigner: Signer {
     let publicKey: PublicKey
     let answer: @Sendable ([UInt8]) throws(KeyError) -> [UInt8]
 
-    func sign(_ message: [UInt8]) throws(KeyError) -> [UInt8] { try answer(message) }
+    func sign(_ message: [UInt8], in domain: SignatureDomain) throws(KeyError) -> [UInt8] { try answer(message) }
 }
 
 /// The same for MCUboot images.

@@ -36,19 +36,22 @@ func makeBundle(
         product: #require(ProductName(product)), hardware: hardware.flatMap { HardwareRevisions(ranges: [$0]) },
         requires: requires, unknownFields: unknownFields)
     let signatures = try keys.map { key in
-        try #require(BundleSignature(.ed25519, keyID: key.publicKey.id, signature: key.sign(manifest.bytes)))
+        try #require(
+            BundleSignature(
+                key.publicKey.algorithm, keyID: key.publicKey.id, signature: key.sign(manifest.bytes, in: .bundle)))
     }
     return try SignedBundle(envelope: Envelope(manifest: manifest, signatures: signatures), image: image)
 }
 
 extension SignedBundle {
-    /// Returns the same bundle with the first bit of S flipped in one signature.
+    /// Returns the same bundle with a flipped bit in one signature: the first bit of S, if it is an Ed25519 signature.
     func spoiling(signatureBy key: PrivateKey) throws -> SignedBundle {
         let signatures = try envelope.signatures.map { signature in
             guard signature.keyID == key.publicKey.id else { return signature }
             var bytes = signature.signature
             bytes[32] ^= 1
-            return try #require(BundleSignature(.ed25519, keyID: signature.keyID, signature: bytes))
+            return try #require(
+                BundleSignature(#require(signature.algorithm), keyID: signature.keyID, signature: bytes))
         }
         return try SignedBundle(
             envelope: Envelope(manifest: envelope.manifest, signatures: signatures), image: image)
