@@ -61,6 +61,10 @@ final class KeyHandle: @unchecked Sendable {  // libcrypto counts references ato
         return Array(signature.prefix(count))
     }
 
+    /// The error that EVP_DigestVerify of OpenSSL 3.5 adds for each invalid signature: EVP_R_PROVIDER_SIGNATURE_FAILURE. OpenSSL 3.0 adds no
+    /// error, and its headers do not define the number.
+    private static let invalidSignature = OpenSSLFailure.Entry(library: ERR_LIB_EVP, reason: 234)
+
     /// Returns whether an Ed25519 or ML-DSA signature is valid.
     ///
     /// - Throws: the errors of libcrypto if it could not verify the signature. Then it is not known whether the signature is valid.
@@ -73,12 +77,12 @@ final class KeyHandle: @unchecked Sendable {  // libcrypto counts references ato
             SignatureParameters(algorithm, context).withUnsafePointer(isSigning: false) {
                 EVP_DigestVerifyInit_ex(state, nil, nil, nil, nil, pointer, $0)
             })
-        // libcrypto also returns 0 if it has no memory. Only then, the error queue has an entry.
+        // libcrypto also returns 0 if, for example, it has no memory. Only then, the queue has an error of another cause.
         ERR_clear_error()
         let result = EVP_DigestVerify(state, signature, signature.count, message, message.count)
         guard result != 1 else { return true }
         let failure = OpenSSLFailure.drain()
-        guard result == 0, failure.entries.isEmpty else { throw failure }
+        guard result == 0, failure.entries.allSatisfy({ $0 == Self.invalidSignature }) else { throw failure }
         return false
     }
 }
