@@ -31,7 +31,7 @@ import Testing
         case notRun(String, _ reason: Reason)
 
         enum Reason: Sendable {
-            case noCommand, releaseTests, installTest, radioLab, unattendedTests
+            case noCommand, releaseTests, installTest, radioLab, unattendedTests, hybridTests
         }
 
         var start: String {
@@ -57,7 +57,10 @@ import Testing
         Page(name: "docs/architecture.md", blocks: [.notRun("firmware file → SignedBundle", .noCommand)]),
         Page(
             name: "docs/bundle-format.md",
-            blocks: [.run("otaflash keygen release"), .notRun("0000  4f544146", .noCommand)]),
+            blocks: [
+                .run("otaflash keygen release"), .notRun("otaflash keygen pair", .hybridTests),
+                .notRun("0000  4f544146", .noCommand),
+            ]),
         Page(
             name: "docs/command-line.md",
             blocks: [
@@ -196,6 +199,7 @@ import Testing
                 .run("otaflash keygen release --in", ["object=fw'": "object=fw' --pin-env PIN"]),
                 .run("otaflash keygen backup --from", ["object=fw'": "object=fw' --pin-env PIN"]),
                 .run("cat >kms-aws"), .run("cat >kms-gcp"), .run("cat >kms-vault"), .run("cat >kms-ssh"),
+                .run("cat >kms-ml-dsa"),
                 .run(
                     "chmod +x kms-aws",
                     ["otaflash verify kms.otaf --trust": signWithEachService + "otaflash verify kms.otaf --trust"]),
@@ -211,7 +215,7 @@ import Testing
                     "otaflash sign app.bin --product",
                     ["otaflash sign": "otaflash keygen offline; otaflash keygen second; otaflash sign"]),
                 .run("sha256sum fw.manifest"), .run("otaflash sign app.bin --manifest"),
-                .run("otaflash sign fw.otaf --to-sign"),
+                .run("otaflash sign fw.otaf --to-sign"), .notRun("otaflash keygen firm", .hybridTests),
                 .run("otaflash sign app.bin --key", ["object=fw'": "object=fw' --pin-env PIN"]),
             ]),
         Page(
@@ -433,7 +437,7 @@ import Testing
     }
 
     /// The indented blocks of a page that are not in a fenced block, without their indentation.
-    private static func blocks(of page: String) throws -> [[String]] {
+    static func blocks(of page: String) throws -> [[String]] {
         let text = try String(contentsOf: root.appending(path: page), encoding: .utf8)
         var blocks: [[String]] = []
         var isFenced = false

@@ -64,7 +64,7 @@ import Testing
             env: sandbox.tokens())
         #expect(keygen.exit == 0, "\(keygen.err)")
         let key = try #require(try keygen.json().key)
-        #expect(key.members == ["key_id", "location", "public"])
+        #expect(key.members == ["algorithm", "key_id", "location", "public"])
         let id = try #require(key.key_id?.string)
         let bytes = try #require(Hex.decode(id)).map { "%" + Hex.encode([$0]) }.joined()
         let location = try #require(key.location?.string)

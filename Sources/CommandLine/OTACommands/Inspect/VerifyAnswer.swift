@@ -59,14 +59,14 @@ struct VerifyAnswer: CommandAnswer {
 
     var bundle: BundleSummary?
     var images: [PackagedImage]?
-    /// The number of people whose keys have signed the bundle; nil if the file is not a bundle.
-    private(set) var people: Int?
+    /// The number of signers that `--signatures` compares; nil if the file is not a bundle.
+    private(set) var countedSigners: Int?
     private(set) var previous: Previous?
     private(set) var attestations: [Attestation]?
     private(set) var lines: [TerminalLine]
 
     private enum CodingKeys: CodingKey {
-        case bundle, images, people, previous, attestations
+        case bundle, images, countedSigners, previous, attestations
     }
 
     init(_ verified: VerifiedBundle, file: String) {
@@ -77,11 +77,12 @@ struct VerifyAnswer: CommandAnswer {
             "\(file) is verified: \(bundle.product) \(bundle.version), \(bundle.imageSize) image bytes, signed by \(signers)."
         ]
         let count = verified.signerCount
-        people = count.people
+        countedSigners = count.signers
         if let explanation = count.explanation {
-            let noun = count.people == 1 ? "person" : "people"
+            let noun = count.signers == 1 ? "signer" : "signers"
             lines.append(
-                "The signatures count as \(count.people) \(noun): the keys of each algorithm are counted (\(explanation)).")
+                "The signatures count as \(count.signers) \(noun): the keys of each algorithm are counted (\(explanation))."
+            )
         }
     }
 

@@ -130,7 +130,8 @@ struct DetachedOptions: ParsableArguments {
             let key = try KeyFile.publicKey(at: FilePath(path), option: "--public-key")
             guard let key = key.bundleKey else {
                 throw KeyError(
-                    .wrongAlgorithm, "\(path): the key is for \(key.algorithm.name); a bundle requires Ed25519 or ML-DSA",
+                    .wrongAlgorithm,
+                    "\(path): the key is for \(key.algorithm.name); a bundle requires Ed25519 or ML-DSA",
                     hint: "give the key that signed the manifest")
             }
             return key

@@ -209,9 +209,12 @@ struct KeygenAnswer: CommandAnswer {
     var partner: Key?
 
     var lines: [TerminalLine] {
-        guard let partner, let first = key.private, let second = partner.private else { return TextTable.pairs(key.rows) }
+        guard let partner, let first = key.private, let second = partner.private else {
+            return TextTable.pairs(key.rows)
+        }
         let sign = "--key \(Shell.quoted(first)) --key \(Shell.quoted(second))"
-        let note = "The keys are a pair: sign with both (\(sign)), and install both public keys with their .scope files."
+        let note =
+            "The keys are a pair: sign with both (\(sign)), and install both public keys with their .scope files."
         return TextTable.pairs(key.rows) + [""] + TextTable.pairs(partner.rows) + ["", TerminalLine(note)]
     }
 }

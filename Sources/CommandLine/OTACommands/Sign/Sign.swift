@@ -13,9 +13,9 @@ struct Sign: Command {
                      otaflash sign zephyr.bin --as mcuboot --key release.pem \\
                        --version 1.4.0 --header-size 0x200
 
-            Bundle (default): a file with the image, 1 to 4 signatures, and a manifest. The manifest has the values of --product, \
+            Bundle (default): a file with the image, 1 to 8 signatures, and a manifest. The manifest has the values of --product, \
             --version, --hardware, --counter, --requires, --minimum-battery and --source. <image> is a raw binary, an ESP-IDF \
-            application or an MCUboot image; also as Intel HEX or S-records. The key is an Ed25519 key. --product and --version are required if <image> \
+            application or an MCUboot image; also as Intel HEX or S-records. The key is an Ed25519 or ML-DSA key (ML-DSA: OpenSSL 3.5). --product and --version are required if <image> \
             does not contain them. If <image> contains a product or version that differs from the option, sign fails (exit 65).
 
             Another signature: if <image> is a bundle, sign adds one signature for each key. Give -o FILE to write a new file, or \
@@ -33,6 +33,8 @@ struct Sign: Command {
                    -out app.sig
               3. otaflash sign app.bin --manifest app.tosign --signature app.sig \\
                    --public-key release.pub.pem
+
+            An ML-DSA key signs with OpenSSL 3.5; in step 2, add -pkeyopt context-string:otaflash-bundle.
 
             Another signature in a bundle: use the same three steps, with the bundle as <image>. In step 3, replace --manifest \
             by -o FILE or --force.
@@ -53,7 +55,7 @@ struct Sign: Command {
                 "FILE: a PEM file. env:NAME: PEM text in the environment variable NAME. pkcs11:URI: a key in a token (example: "
                 + "'pkcs11:token=release;object=fw'). exec:PROGRAM: a program that reads the bytes from stdin and prints the "
                 + "signature (docs/signing-keys.md). agent:ID: a key in an SSH agent; 'agent:' without an ID lists the IDs. "
-                + "Required, unless --to-sign or --signature is given. A bundle can have 1 to 4 signatures: repeat --key for each. "
+                + "Required, unless --to-sign or --signature is given. A bundle can have 1 to 8 signatures: repeat --key for each. "
                 + "An MCUboot image has one signature.",
             valueName: "key"),
         completion: .file())

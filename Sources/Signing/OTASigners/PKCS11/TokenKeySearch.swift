@@ -57,8 +57,8 @@ struct TokenKey {
             hint: kind == Self.mlDSA
                 ? "sign with ML-DSA through a program that uses the token: --key exec:PROGRAM (docs/signing-keys.md)"
                 : algorithm == .ecdsaP256
-                ? "this key signs MCUboot images: otaflash sign --as mcuboot; or \(object.session.token.keygenHint)"
-                : object.session.token.keygenHint)
+                    ? "this key signs MCUboot images: otaflash sign --as mcuboot; or \(object.session.token.keygenHint)"
+                    : object.session.token.keygenHint)
     }
 
     /// Returns the public key. The public key is in a public key object with the same id as the private key, or in the attribute

@@ -209,7 +209,8 @@ public struct ImagePublicKey: Sendable {
     package func expectForImages() throws(KeyError) {
         guard !isForImages else { return }
         throw KeyError(
-            .wrongAlgorithm, "the key is for \(algorithm.name), which MCUboot does not support; expected \(Algorithm.list)",
+            .wrongAlgorithm,
+            "the key is for \(algorithm.name), which MCUboot does not support; expected \(Algorithm.list)",
             hint: "give another key; or omit --as mcuboot to sign the image into a bundle")
     }
 

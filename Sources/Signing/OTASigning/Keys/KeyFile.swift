@@ -77,7 +77,8 @@ public enum KeyFile {
         ]
         // A public key without its scope file would count alone, so the scope files come first.
         let scopes = zip(files, [second, first]).map { files, partner in
-            let text = "# The key counts only together with the other key of its pair.\nwith = \(partner.publicKey.id)\n"
+            let text =
+                "# The key counts only together with the other key of its pair.\nwith = \(partner.publicKey.id)\n"
             return NewKeyFiles.File(
                 path: FilePath(files.publicKey.string + TrustScope.suffix), permissions: publicPermissions,
                 contents: SecretBytes(copying: Array(text.utf8)))

@@ -13,7 +13,7 @@ public struct FolderPolicy: Sendable {
     /// The name of the file.
     public static let name = "trust.policy"
 
-    /// The number of people who must have signed a file (``SignerCount``), 1 to 4, and the policy that requires it. Nil means one.
+    /// The number of signers that a file must have (``SignerCount``), 1 to 4, and the policy that requires it. Nil means one.
     public private(set) var requiredSignatures: (count: Int, file: FilePath)?
     /// The policy that refuses a version that is lower than the running one. Nil means that such a version is accepted, with a warning.
     public private(set) var downgradeRefusal: FilePath?
@@ -46,14 +46,14 @@ public struct FolderPolicy: Sendable {
         downgradeRefusal = downgradeRefusal ?? other.downgradeRefusal
     }
 
-    /// Checks the number of people who have signed a file.
+    /// Checks the number of signers of a file.
     ///
     /// - Throws: `too-few-signatures`.
     func check(_ signers: SignerCount) throws(VerificationError) {
-        guard let (count, file) = requiredSignatures, signers.people < count else { return }
+        guard let (count, file) = requiredSignatures, signers.signers < count else { return }
         throw VerificationError(
             .tooFewSignatures,
-            "signed by \(signers.people) of the \(count) trusted keys that \(file) requires\(signers.remark)")
+            "signed by \(signers.signers) of the \(count) trusted keys that \(file) requires\(signers.remark)")
     }
 
     /// True for a name such as `trust.policy.txt` or `trust.polcy`. The backup file of an editor ends with `~`.

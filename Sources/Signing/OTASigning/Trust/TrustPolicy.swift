@@ -12,7 +12,7 @@ public struct TrustPolicy: Sendable, Equatable {
     public var runningVersion: SemanticVersion?
     /// Whether to accept a bundle or image if the demo key (``DemoKey``) is its only trusted signer.
     public var allowsDemoKey: Bool
-    /// The minimum number of people who must have signed the bundle or image (``SignerCount``): 1 or more. The demo key counts only if
+    /// The minimum number of signers of the bundle or image (``SignerCount``): 1 or more. The demo key counts only if
     /// `allowsDemoKey` is true.
     public var minimumSigners: Int
 
@@ -83,10 +83,10 @@ public struct TrustPolicy: Sendable, Equatable {
         guard allowsDemoKey || signers.contains(where: { $0 != DemoKey.id }) else {
             throw VerificationError(.demoKey, "signed only with the demo key, whose private key is public")
         }
-        guard count.people >= minimumSigners else {
+        guard count.signers >= minimumSigners else {
             throw VerificationError(
                 .tooFewSignatures,
-                "signed by \(count.people) of the \(minimumSigners) required trusted keys\(count.remark)")
+                "signed by \(count.signers) of the \(minimumSigners) required trusted keys\(count.remark)")
         }
     }
 

@@ -94,7 +94,7 @@ public struct TrustStore: Sendable {
     /// Checks that two keys of each pair name each other as partners (`TrustScope.partner`), and have different algorithms.
     ///
     /// If only one scope file of the pair had to exist, a lost scope file would make one key of the pair count alone. If two keys could
-    /// have the same partner, this partner would complete two people.
+    /// have the same partner, this partner would complete two signers.
     ///
     /// - Throws: `bad-trust-scope`.
     private func checkPartners() throws(KeyError) {
@@ -109,7 +109,9 @@ public struct TrustStore: Sendable {
             guard key.bundleKey != nil, partner.algorithm != key.bundleKey?.algorithm else {
                 throw KeyError(
                     .badTrustScope, "\(pair): a pair has two keys for bundles, of different algorithms",
-                    hint: "remove the line 'with'; to require several people, use 'signatures = N' in \(FolderPolicy.name)")
+                    hint:
+                        "remove the line 'with'; to require several signers, use 'signatures = N' in \(FolderPolicy.name)"
+                )
             }
             guard scopesByID[id]?.partner == key.id else {
                 throw KeyError(
@@ -122,7 +124,7 @@ public struct TrustStore: Sendable {
 
     private static func scopeFile(of key: FilePath?) -> String { (key?.string ?? "KEY.pub.pem") + TrustScope.suffix }
 
-    /// Returns the number of people to whom these trusted keys belong.
+    /// Counts the signers of a file that these trusted keys have signed.
     func count(of ids: Set<KeyID>) -> SignerCount { SignerCount(ids.compactMap { keysByID[$0] }) }
 
     /// The keys that can verify bundles (Ed25519 and ML-DSA keys), in ascending order of their IDs.

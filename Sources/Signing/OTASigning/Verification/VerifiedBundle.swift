@@ -11,7 +11,7 @@ public struct VerifiedBundle: Sendable {
     /// The SHA-256 of the envelope (manifest and signatures).
     public let envelopeDigest: SHA256Digest
 
-    /// The number of people who signed the bundle. Without consent to the demo key, this key does not count.
+    /// The number of signers of the bundle. Without consent to the demo key, this key does not count.
     public let signerCount: SignerCount
 
     /// The path of the policy that refuses a version that is lower than the running one (``FolderPolicy``). Nil means that no policy

@@ -42,7 +42,9 @@ public struct Verifier: Sendable {
         var reports = envelope.signatures.map { report(on: $0, envelope.manifest) }
         let valid = Set(reports.filter { $0.valid == true }.map(\.keyID))
         for index in reports.indices where reports[index].valid == true {
-            guard let partner = trust.scope(of: reports[index].keyID)?.partner, !valid.contains(partner) else { continue }
+            guard let partner = trust.scope(of: reports[index].keyID)?.partner, !valid.contains(partner) else {
+                continue
+            }
             reports[index].missingPartner = partner
         }
         return reports

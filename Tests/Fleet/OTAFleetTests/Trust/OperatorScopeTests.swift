@@ -45,6 +45,35 @@ import Testing
         }
     }
 
+    @Test("a key that counts only with its partner, and an ML-DSA key, are not operators")
+    func pairs() throws {
+        var template = Array("/tmp/otaflash-fleet-XXXXXX".utf8CString)
+        let folder = FilePath(try #require(mkdtemp(&template).map { String(cString: $0) }))
+        let names = ["a.pub.pem", "a.pub.pem.scope", "b.pub.pem", "b.pub.pem.scope"]
+        defer { for name in names + [""] { remove(folder.appending(name).string) } }
+        let fixtures = try Fixtures()
+        let key = fixtures.operatorKey.publicKey
+        let partner = try PublicKey(algorithm: .mlDSA65, bytes: [UInt8](repeating: 7, count: 1952))
+        try write(key.pem().withUnsafeBytes { Array($0) }, to: folder.appending("a.pub.pem"))
+        try write(partner.pem().withUnsafeBytes { Array($0) }, to: folder.appending("b.pub.pem"))
+        let rollout = try fixtures.rollout()
+        let record = try SignedRecord(signing: rollout, with: fixtures.operatorKey).encoded()
+        #expect(try OperatorKeys(TrustStore(paths: [folder])).rollout(record).value == rollout)
+        try write(Array("with = \(partner.id)".utf8), to: folder.appending("a.pub.pem.scope"))
+        try write(Array("with = \(key.id)".utf8), to: folder.appending("b.pub.pem.scope"))
+        let operators = OperatorKeys(try TrustStore(paths: [folder]))
+        #expect(throws: FleetError(.untrusted, "")) { try operators.rollout(record) }
+
+        struct Other: Signer {
+            let publicKey: PublicKey
+            func sign(_ message: [UInt8], in domain: SignatureDomain) throws(KeyError) -> [UInt8] { [] }
+        }
+        let error = #expect(throws: FleetError(.signingFailed, "")) {
+            try SignedRecord(signing: rollout, with: Other(publicKey: partner))
+        }
+        #expect(error?.context.contains("a fleet record requires Ed25519") == true)
+    }
+
     private func write(_ bytes: [UInt8], to path: FilePath) throws {
         let file = try FileDescriptor.open(
             path, .writeOnly, options: [.create, .truncate], permissions: [.ownerReadWrite])

@@ -186,7 +186,7 @@ import Testing
         let foreign = Statement.Subject(name: "other", digest: SHA256.digest(of: [1]))
         let differs = try AttestationEnvelope(signing: statement([foreign]), with: [key]).line
         let other = try PrivateKey(seed: [UInt8](repeating: 8, count: 32))
-        let untrusted = try AttestationEnvelope(signing: statement(), with: other).line
+        let untrusted = try AttestationEnvelope(signing: statement(), with: [other]).line
         #expect(code { _ = try verify(file(good, differs)) } == .differs)
         #expect(code { _ = try verify(file(good, untrusted)) } == .untrusted)
     }
@@ -223,7 +223,7 @@ import Testing
     func demoKey() throws {
         let demo = try PrivateKey(
             pem: SecretBytes(copying: contents(of: Repository.keys.appending("otaflash-demo.pem"))))
-        let envelope = try file(AttestationEnvelope(signing: statement(), with: demo).line)
+        let envelope = try file(AttestationEnvelope(signing: statement(), with: [demo]).line)
         let keys = [key.publicKey, demo.publicKey]
         #expect(code { _ = try verify(envelope, keys) } == .untrusted)
         #expect(

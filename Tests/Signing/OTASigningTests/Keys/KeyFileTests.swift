@@ -49,6 +49,30 @@ import Testing
         #expect(folder.names() == ["a.pem", "b.pub.pem", "c.pem"])
     }
 
+    @Test("the files of a pair name each other, or none of them is left")
+    func pairs() throws {
+        let keys = (try PrivateKey.generate(), try PrivateKey.generate())
+        let names = [
+            "a.ed25519.pem", "a.ed25519.pub.pem", "a.ed25519.pub.pem.scope", "a.pem", "a.pub.pem", "a.pub.pem.scope",
+        ]
+        for existing in names {
+            let folder = try TemporaryFolder()
+            try folder.write(existing, "mine".utf8)
+            #expect(throws: KeyError(.exists, "")) { try KeyFile.write(pair: keys, name: folder / "a") }
+            #expect(folder.names() == [existing])
+            #expect(try contents(of: folder / existing) == Array("mine".utf8))
+        }
+        let folder = try TemporaryFolder()
+        let paths = try KeyFile.write(pair: keys, name: folder / "a")
+        #expect(paths.map(\.publicKey) == [folder / "a.pub.pem", folder / "a.ed25519.pub.pem"])
+        #expect(folder.names() == names)
+        for (name, partner) in [("a", keys.1), ("a.ed25519", keys.0)] {
+            let file = folder / "\(name).pub.pem.scope"
+            #expect(try TrustScope(parsing: contents(of: file), of: file).partner == partner.publicKey.id)
+            #expect(try mode(of: folder / "\(name).pem") == [.ownerReadWrite])
+        }
+    }
+
     @Test("a path that cannot be a new file is refused and leaves no file")
     func writesNothingWhereItCannot() throws {
         let folder = try TemporaryFolder()

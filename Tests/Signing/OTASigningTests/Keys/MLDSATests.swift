@@ -1,6 +1,7 @@
 import OTAFirmware
 import OTASigning
 import OTATestSupport
+import SystemPackage
 import Testing
 
 @Suite("ML-DSA keys and signatures", .enabled(if: MLDSA.isAvailable, "libcrypto is older than OpenSSL 3.5"))
@@ -19,7 +20,7 @@ struct MLDSATests {
         }
     }
 
-    @Test("valid and forged signatures of Wycheproof are told apart, and a forged one is never reported as not checked")
+    @Test("valid signatures of Wycheproof are valid, and forged ones are invalid and never reported as not checked")
     func verificationVectors() throws {
         #expect(MLDSA.vectors.verify.count { $0.isValid } >= 5)
         #expect(MLDSA.vectors.verify.count { !$0.isValid } >= 20)
@@ -30,7 +31,9 @@ struct MLDSATests {
         }
     }
 
-    @Test("a signature with a flipped bit, another length, message, context or key is invalid", arguments: MLDSA.algorithms)
+    @Test(
+        "a signature with a flipped bit, another length, message, context or key is invalid",
+        arguments: MLDSA.algorithms)
     func invalid(_ algorithm: SignatureAlgorithm) throws {
         let key = try MLDSA.privateKey(algorithm, seed: [UInt8](repeating: 1, count: 32))
         let message = Array("message".utf8)
@@ -44,7 +47,8 @@ struct MLDSATests {
         let other = try MLDSA.privateKey(algorithm, seed: [UInt8](repeating: 2, count: 32))
         #expect(try !other.publicKey.verify(signature: signature, message: message, in: .bundle))
         // The last bytes contain the hints, whose encoding has rules of its own.
-        for index in Array(stride(from: 0, to: signature.count, by: 61)) + Array((signature.count - 90)..<signature.count) {
+        let hints = (signature.count - 90)..<signature.count
+        for index in Array(stride(from: 0, to: signature.count, by: 61)) + Array(hints) {
             var forged = signature
             forged[index] ^= 1 << UInt8(index % 8)
             #expect(try !key.publicKey.verify(signature: forged, message: message, in: .bundle), "byte \(index)")
@@ -76,7 +80,9 @@ struct MLDSATests {
         #expect(throws: KeyError(.passphraseRequired, "")) { try PrivateKey(pem: pem) }
     }
 
-    @Test("each form of private key of openssl is read: the seed, the expanded key, and both", arguments: ["seed-only", "priv-only", "seed-priv"])
+    @Test(
+        "each form of private key of openssl is read: the seed, the expanded key, and both",
+        arguments: ["seed-only", "priv-only", "seed-priv"])
     func forms(_ form: String) async throws {
         let pem = try await OpenSSLCommand.run(
             "genpkey", "-quiet", "-algorithm", "ML-DSA-65", "-provparam", "ml-dsa.output_formats=\(form)")

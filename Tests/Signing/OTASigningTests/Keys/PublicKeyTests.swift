@@ -47,7 +47,8 @@ import Testing
         for multiple in 1...14 {
             scalar = adding(Self.groupOrder, to: scalar)
             #expect(
-                try !key.verify(signature: vector.signature[..<32] + scalar, message: vector.message), "S + \(multiple) L")
+                try !key.verify(signature: vector.signature[..<32] + scalar, message: vector.message),
+                "S + \(multiple) L")
         }
         for scalar in [Self.groupOrder, [UInt8](repeating: 0xff, count: 32)] {
             #expect(try !key.verify(signature: vector.signature[..<32] + scalar, message: vector.message))

@@ -59,6 +59,24 @@ private struct OutsideImageSigner: ImageSigner {
         #expect(try bundle(signer { (message) throws(KeyError) in try key.sign(message) }) == WorkedExample.bytes)
     }
 
+    @Test("a signer gets the context of a bundle for a manifest, and an empty context for an attestation")
+    func contexts() throws {
+        struct Recorder: Signer {
+            let key: PrivateKey
+            let expected: [UInt8]
+            var publicKey: PublicKey { key.publicKey }
+
+            func sign(_ message: [UInt8], in domain: SignatureDomain) throws(KeyError) -> [UInt8] {
+                guard domain.context == expected else { throw KeyError(.signerFailed, "\(domain.context)") }
+                return try key.sign(message, in: domain)
+            }
+        }
+        let manifest = Recorder(key: key, expected: Array("otaflash-bundle".utf8))
+        #expect(try bundle(manifest) == WorkedExample.bytes)
+        let statement = Statement(subjects: [], predicateType: "https://example.org/x", predicate: .object([]))
+        _ = try AttestationEnvelope(signing: statement, with: [Recorder(key: key, expected: [])])
+    }
+
     @Test("an MCUboot image from an outside Ed25519 signer equals the image from the key in memory")
     func imageOfAnOutsideSigner() throws {
         let key = key

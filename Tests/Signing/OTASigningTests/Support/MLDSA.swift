@@ -1,6 +1,8 @@
 import OTAFirmware
 import OTASigning
 import OTATestSupport
+import SystemPackage
+import Testing
 
 /// Keys and vectors of ML-DSA.
 enum MLDSA {
@@ -9,7 +11,7 @@ enum MLDSA {
 
     static let algorithms: [SignatureAlgorithm] = [.mlDSA44, .mlDSA65, .mlDSA87]
 
-    /// Returns a public key whose bytes are `number`, which needs no libcrypto with ML-DSA. Nobody has its private key.
+    /// Returns a public key whose bytes are `number`, which needs no libcrypto with ML-DSA. Its private key is not known.
     static func publicKey(_ number: UInt8, _ algorithm: SignatureAlgorithm = .mlDSA65) throws -> PublicKey {
         try PublicKey(algorithm: algorithm, bytes: [UInt8](repeating: number, count: algorithm.publicKeyLength))
     }
@@ -25,7 +27,8 @@ enum MLDSA {
             15 + algorithm.rawValue, 0x04, 0x22, 0x80, 0x20,
         ]
         let text = String(decoding: Base64.encode(info + seed), as: UTF8.self)
-        return Array("-----BEGIN PRIVATE KEY-----\n\(text.prefix(64))\n\(text.dropFirst(64))\n-----END PRIVATE KEY-----\n".utf8)
+        let lines = "\(text.prefix(64))\n\(text.dropFirst(64))"
+        return Array("-----BEGIN PRIVATE KEY-----\n\(lines)\n-----END PRIVATE KEY-----\n".utf8)
     }
 
     /// A vector of `ml-dsa-vectors.txt`.
@@ -34,7 +37,7 @@ enum MLDSA {
         let seed, message, context: [UInt8]
         let publicKeyDigest, signatureDigest: String
 
-        var testDescription: String { "\(algorithm), seed \(Hex.encode(seed.prefix(4))), message \(message.count) bytes" }
+        var testDescription: String { "\(algorithm), seed \(Hex.encode(seed.prefix(4))), \(message.count) bytes" }
     }
 
     struct VerifyVector: Sendable, CustomTestStringConvertible {

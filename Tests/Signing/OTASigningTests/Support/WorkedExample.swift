@@ -50,8 +50,8 @@ extension SignedBundle {
             guard signature.keyID == key.publicKey.id else { return signature }
             var bytes = signature.signature
             bytes[32] ^= 1
-            return try #require(
-                BundleSignature(#require(signature.algorithm), keyID: signature.keyID, signature: bytes))
+            let algorithm = try #require(signature.algorithm)
+            return try #require(BundleSignature(algorithm, keyID: signature.keyID, signature: bytes))
         }
         return try SignedBundle(
             envelope: Envelope(manifest: envelope.manifest, signatures: signatures), image: image)

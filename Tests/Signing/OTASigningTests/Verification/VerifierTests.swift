@@ -59,6 +59,19 @@ import Testing
         }
     }
 
+    @Test("an entry under a trusted key ID with an unknown algorithm is invalid, also with the signature of the key")
+    func anUnknownAlgorithmUnderATrustedIDFails() throws {
+        let bundle = try makeBundle(signedBy: [trusted])
+        for algorithm: UInt8 in [0, 5, 255] {
+            var bytes = bundle.envelope.bytes
+            bytes[bundle.envelope.manifestBytes.count + 4] = algorithm
+            let forged = try SignedBundle(envelope: Envelope(parsing: bytes), image: bundle.image)
+            #expect(throws: VerificationError(.badSignature, "")) { try verifier.verify(forged) }
+            let other = Verifier(trust: try TrustStore([alsoTrusted.publicKey]))
+            #expect(throws: VerificationError(.untrustedKey, "")) { try other.verify(forged) }
+        }
+    }
+
     @Test("a signature over another manifest is refused")
     func aSignatureOverAnotherManifestFails() throws {
         let newer = try makeBundle(counter: 8, signedBy: [trusted])
