@@ -1,7 +1,6 @@
-/* COTADevice with libFuzzer: the targets device and decoder. scripts/fuzz builds them with sanitizers. */
+/* COTADevice with libFuzzer: the targets device, decoder and envelope. scripts/fuzz builds them with sanitizers. */
 #include "device_fuzz.h"
 
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,10 +9,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count);
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count) {
     const char *target = getenv("FUZZ_TARGET");
-    bool is_decoder = target && strcmp(target, "decoder") == 0;
-    const char *finding = is_decoder ? decoder_fuzz(bytes, count) : device_fuzz(bytes, count);
+    if (!target) target = "device";
+    const char *(*run)(const uint8_t *bytes, size_t count) = device_fuzz;
+    if (strcmp(target, "decoder") == 0) run = decoder_fuzz;
+    if (strcmp(target, "envelope") == 0) run = envelope_fuzz;
+    const char *finding = run(bytes, count);
     if (finding) {
-        fprintf(stderr, "%s: %s\n", is_decoder ? "decoder" : "device", finding);
+        fprintf(stderr, "%s: %s\n", target, finding);
         abort();
     }
     return 0;

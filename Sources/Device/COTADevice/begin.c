@@ -11,7 +11,7 @@ enum { ENCODED_ARGUMENTS = 18, AT_ENCODING = 1, AT_ENCODED_FROM = 2, AT_BASE_SIZ
 
 static enum ota_status begin_envelope(struct ota_device *device, const struct ota_request *request) {
     uint32_t size = ota_u32(request->arguments + AT_SIZE);
-    if (size < OTA_ENVELOPE_SMALLEST || size > OTA_ENVELOPE_LARGEST) return OTA_BAD_ARGUMENT;
+    if (size < OTA_ENVELOPE_SMALLEST || size > device->config->largest_envelope) return OTA_BAD_ARGUMENT;
     ota_claim(device, request->connection, request->now);
     ota_enter(device, OTA_STATE_ENVELOPE);
     device->object_size = size;
@@ -39,7 +39,7 @@ static enum ota_status begin_download(struct ota_device *device, const struct ot
 static enum ota_status begin_image(struct ota_device *device, const struct ota_request *request) {
     struct ota_envelope envelope;
     uint32_t size = ota_u32(request->arguments + AT_SIZE);
-    if (ota_envelope_parse(device->envelope, device->envelope_size, &envelope) != OTA_OK) return OTA_BAD_STATE;
+    if (ota_envelope_parse(device->config->envelope, device->envelope_size, &envelope) != OTA_OK) return OTA_BAD_STATE;
     if (size != envelope.manifest.image_size ||
         memcmp(request->arguments + AT_DIGEST, envelope.manifest.image_digest, OTA_PREFIX_SIZE) != 0)
         return OTA_BAD_ARGUMENT;
@@ -50,7 +50,7 @@ static enum ota_status begin_image(struct ota_device *device, const struct ota_r
 
 static enum ota_status begin_stream(struct ota_device *device, const struct ota_request *request) {
     struct ota_envelope envelope;
-    if (ota_envelope_parse(device->envelope, device->envelope_size, &envelope) != OTA_OK) return OTA_BAD_STATE;
+    if (ota_envelope_parse(device->config->envelope, device->envelope_size, &envelope) != OTA_OK) return OTA_BAD_STATE;
     enum ota_status status = begin_download(device, request, device->begin_from, envelope.manifest.image_size);
     if (status != OTA_LATER) return status;
     device->is_encoded = true;

@@ -39,7 +39,7 @@ static enum ota_status apply(struct ota_device *device, const struct ota_request
     uint32_t room = device->was_charged ? OTA_WEAR_APPLY : OTA_WEAR_APPLY + OTA_WEAR_ERASE + OTA_WEAR_APPLY;
     if (!ota_wear_allows(device, room)) return OTA_BUSY;
     struct ota_envelope envelope;
-    if (ota_envelope_parse(device->envelope, device->envelope_size, &envelope) != OTA_OK) return OTA_BAD_STATE;
+    if (ota_envelope_parse(device->config->envelope, device->envelope_size, &envelope) != OTA_OK) return OTA_BAD_STATE;
     envelope.manifest.digest = device->manifest_digest;
     if (!device->port->mark(device->context, boot, &envelope.manifest)) return OTA_FLASH_FAILED;
     ota_wear_charge(device, OTA_WEAR_APPLY);

@@ -23,7 +23,7 @@ static bool fits(const struct ota_device *device, uint32_t count) {
 
 static enum ota_status store(struct ota_device *device, const uint8_t *bytes, uint32_t count) {
     if (device->state == OTA_STATE_ENVELOPE) {
-        memcpy(device->envelope + device->object_offset, bytes, count);
+        memcpy(device->config->envelope + device->object_offset, bytes, count);
         return OTA_OK;
     }
 #if OTA_ENCODINGS

@@ -3,7 +3,7 @@
 #include <string.h>
 
 /* ota_device.h documents this maximum size. */
-typedef char ota_device_is_small[sizeof(struct ota_device) < 2048 ? 1 : -1];
+typedef char ota_device_is_small[sizeof(struct ota_device) < 640 ? 1 : -1];
 
 static bool is_complete(const struct ota_port *port) {
     return port->read && port->write && port->erase && port->hash_start && port->hash_update && port->hash_finish &&

@@ -2,7 +2,8 @@
 
 #include <string.h>
 
-enum { HEADER_SIZE = 64, MANIFEST_LARGEST = 1024, CRITICAL = 0x8000 };
+enum { FORMAT_VERSION = 2, HEADER_SIZE = 64, MANIFEST_LARGEST = 1024, CRITICAL = 0x8000 };
+enum { UNKNOWN_SIGNATURE_LARGEST = 8000 };
 
 enum field_type {
     FIELD_VERSION = 0x0002,
@@ -24,7 +25,7 @@ static bool parse_header(const uint8_t *bytes, uint32_t size, struct ota_envelop
     static const uint8_t magic[4] = {'O', 'T', 'A', 'F'};
     static const uint64_t latest = 253402300799; /* the last second of the year 9999 */
     struct ota_manifest *manifest = &envelope->manifest;
-    if (size < HEADER_SIZE || memcmp(bytes, magic, sizeof magic) != 0 || bytes[4] != 1) return false;
+    if (size < HEADER_SIZE || memcmp(bytes, magic, sizeof magic) != 0 || bytes[4] != FORMAT_VERSION) return false;
     manifest->image_format = bytes[5];
     envelope->manifest_size = ota_u16(bytes + 6);
     manifest->image_size = ota_u32(bytes + 8);
@@ -104,19 +105,32 @@ static enum ota_status parse_fields(const uint8_t *bytes, struct ota_envelope *e
     return envelope->manifest.version && envelope->manifest.product ? status : OTA_MALFORMED;
 }
 
+uint32_t ota_signature_size(uint32_t algorithm) {
+    static const uint16_t sizes[] = {0, 64, 2420, 3309, 4627};
+    return algorithm < sizeof sizes / sizeof sizes[0] ? sizes[algorithm] : 0;
+}
+
+/* A signature of an unknown algorithm is skipped, like a signature by an unknown key. */
+static bool is_signature_size(uint32_t algorithm, uint32_t size) {
+    uint32_t expected = ota_signature_size(algorithm);
+    return expected ? size == expected : size >= 1 && size <= UNKNOWN_SIGNATURE_LARGEST;
+}
+
 static bool parse_signatures(const uint8_t *bytes, uint32_t size, struct ota_envelope *envelope) {
     if (size < 4 || bytes[0] < 1 || bytes[0] > OTA_SIGNATURES_LARGEST || !is_zero(bytes + 1, 3)) return false;
     envelope->signature_count = bytes[0];
     envelope->signatures = bytes + 4;
-    if (size != 4u + (uint32_t)OTA_SIGNATURE_ENTRY * envelope->signature_count) return false;
+    const uint8_t *entry = bytes + 4, *end = bytes + size, *last = NULL;
     for (uint32_t i = 0; i < envelope->signature_count; i++) {
-        const uint8_t *entry = envelope->signatures + OTA_SIGNATURE_ENTRY * i;
-        if (entry[0] != 1 || !is_zero(entry + 1, 3)) return false;
-        if (i > 0 &&
-            memcmp(entry - OTA_SIGNATURE_ENTRY + OTA_SIGNATURE_KEY, entry + OTA_SIGNATURE_KEY, OTA_PREFIX_SIZE) >= 0)
-            return false;
+        if (end - entry < OTA_SIGNATURE_VALUE || entry[1] != 0) return false;
+        uint32_t signature_size = ota_u16(entry + OTA_SIGNATURE_SIZE);
+        if (!is_signature_size(entry[0], signature_size)) return false;
+        if (signature_size > (uint32_t)(end - entry) - OTA_SIGNATURE_VALUE) return false;
+        if (last && memcmp(last + OTA_SIGNATURE_KEY, entry + OTA_SIGNATURE_KEY, OTA_PREFIX_SIZE) >= 0) return false;
+        last = entry;
+        entry = ota_signature_next(entry);
     }
-    return true;
+    return entry == end;
 }
 
 enum ota_status ota_envelope_parse(const uint8_t *bytes, uint32_t size, struct ota_envelope *envelope) {

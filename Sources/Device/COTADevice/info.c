@@ -15,6 +15,7 @@ enum {
     INFO_RUNNING = 9,
     INFO_HELD = 10,
     INFO_ENCODINGS = 11,
+    INFO_ENVELOPE = 12,
     PROTOCOL_VERSION = 1
 };
 
@@ -62,6 +63,8 @@ static uint16_t compose(const struct ota_config *config, const struct ota_connec
         ota_put_u32(value + 1, config->base_size);
     }
 #endif
+    if (config->largest_envelope != OTA_ENVELOPE_DEFAULT)
+        ota_put_u16(add(info, &size, INFO_ENVELOPE, 2), config->largest_envelope);
     return size;
 }
 

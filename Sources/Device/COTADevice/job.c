@@ -61,6 +61,7 @@ static enum ota_status step_erase(struct ota_device *device) {
 
 static enum ota_status step_check(struct ota_device *device) {
     enum ota_status status = ota_check_envelope(device);
+    if (status == OTA_LATER) return status;
     ota_enter(device, status == OTA_OK ? OTA_STATE_ACCEPTED : OTA_STATE_IDLE);
     return status;
 }
@@ -69,7 +70,7 @@ static enum ota_status check_image(struct ota_device *device) {
     struct ota_envelope envelope;
     uint8_t digest[OTA_DIGEST_SIZE];
     if (device->port->hash_finish(device->context, digest) &&
-        ota_envelope_parse(device->envelope, device->envelope_size, &envelope) == OTA_OK &&
+        ota_envelope_parse(device->config->envelope, device->envelope_size, &envelope) == OTA_OK &&
         memcmp(digest, envelope.manifest.image_digest, OTA_DIGEST_SIZE) == 0)
         return OTA_OK;
     return OTA_DIGEST_MISMATCH;

@@ -18,8 +18,9 @@ struct ota_request {
 
 /* ---- check_envelope.c ---- */
 
-/* Checks whether this device may install the image that the received envelope describes. Returns OTA_OK or the reason
- * of the refusal. Sets `manifest_digest`, but only if the envelope is well-formed and trusted. */
+/* Does the next step of the check whether this device may install the image that the received envelope describes. A step
+ * verifies at most one signature. Returns OTA_LATER, OTA_OK or the reason of the refusal. Sets `manifest_digest`, but only
+ * if the envelope is well-formed and trusted. */
 enum ota_status ota_check_envelope(struct ota_device *device);
 
 /* ---- begin.c ---- */

@@ -66,6 +66,17 @@ uint32_t ota_text_size(const char *text, uint32_t largest);
 
 /* ---- config.c ---- */
 
+/* A number for each algorithm. The index is the algorithm. */
+enum { OTA_ALGORITHMS = OTA_ML_DSA_87 + 1 };
+
+/* Returns the algorithm of a trusted key. `key` is below `key_count`. */
+static inline uint8_t ota_key_algorithm(const struct ota_config *config, uint32_t key) {
+    return config->key_algorithms ? config->key_algorithms[key] : OTA_ED25519;
+}
+
+/* Returns whether these numbers of signatures by trusted keys fulfil the device's policy. */
+bool ota_is_enough(const struct ota_config *config, const uint8_t counts[OTA_ALGORITHMS]);
+
 /* Checks the configuration. Writes the three numbers of its firmware version to `version`. */
 enum ota_start_error ota_config_check(const struct ota_config *config, uint32_t version[3]);
 
@@ -83,9 +94,17 @@ struct ota_envelope {
     uint8_t signature_count;
 };
 
-/* The entry of a signature in an envelope, in bytes: the size of the entry, the offset of the key id, and the offset of
- * the Ed25519 signature. */
-enum { OTA_SIGNATURE_ENTRY = 76, OTA_SIGNATURE_KEY = 4, OTA_SIGNATURE_VALUE = 12 };
+/* The entry of a signature in an envelope: its first byte is the algorithm. These are the offsets of the signature's size
+ * (u16), of the key id, and of the signature. The next entry follows the signature. */
+enum { OTA_SIGNATURE_SIZE = 2, OTA_SIGNATURE_KEY = 4, OTA_SIGNATURE_VALUE = 12 };
+
+/* Returns the size of a signature of this algorithm, or 0 if the algorithm is unknown. */
+uint32_t ota_signature_size(uint32_t algorithm);
+
+/* Returns the entry after `entry`. */
+static inline const uint8_t *ota_signature_next(const uint8_t *entry) {
+    return entry + OTA_SIGNATURE_VALUE + ota_u16(entry + OTA_SIGNATURE_SIZE);
+}
 
 /* Returns OTA_OK, OTA_MALFORMED or OTA_UNKNOWN_CRITICAL. */
 enum ota_status ota_envelope_parse(const uint8_t *bytes, uint32_t size, struct ota_envelope *envelope);

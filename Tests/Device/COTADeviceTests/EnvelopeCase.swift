@@ -54,6 +54,18 @@ struct EnvelopeCase: CustomTestStringConvertible, Sendable {
         pairs.map { list in field("hardware", 0x8003, list.flatMap { little($0) }) }
     }
 
+    /// The example with a second entry of an unknown key. `length` is the announced length, `count` the number of bytes.
+    private static func entry(_ name: String, _ algorithm: UInt8, length: Int, count: Int? = nil) -> EnvelopeCase {
+        envelope(name) {
+            $0[89] = 2
+            $0 += [algorithm, 0] + little(UInt16(length)) + [UInt8](repeating: 0xFF, count: 8)
+            $0 += [UInt8](repeating: 0xAA, count: count ?? length)
+        }
+    }
+
+    private static let nine: [SigningKey] =
+        [.rfc8032] + (0..<8).map { SigningKey(secret: [UInt8](repeating: 0x60 + $0, count: 32)) }
+
     private static let longText = String(repeating: "a", count: 64)
 }
 
@@ -66,7 +78,7 @@ extension EnvelopeCase {
     static let malformedHeaders: [EnvelopeCase] = {
         var cases: [EnvelopeCase] = []
         for place in 0..<4 { cases.append(manifest("magic", byte: place, 0x20)) }
-        for version in [0, 2, 255] as [UInt8] { cases.append(manifest("format version", byte: 4, version)) }
+        for version in [0, 1, 3, 255] as [UInt8] { cases.append(manifest("format version", byte: 4, version)) }
         for format in [3, 255] as [UInt8] { cases.append(manifest("image format", byte: 5, format)) }
         for size in [0, 63, 64, 88, 90, 255, 1025, 65535] as [UInt16] {
             cases.append(manifest("M = \(size)") { $0.replaceSubrange(6..<8, with: little(size)) })
@@ -127,9 +139,25 @@ extension EnvelopeCase {
 
     static let malformedSignatures: [EnvelopeCase] = {
         var cases: [EnvelopeCase] = []
-        for count in [0, 5, 255] as [UInt8] { cases.append(envelope("count", byte: 89, count)) }
-        for place in [90, 91, 92, 94, 95, 96] { cases.append(envelope("zero", byte: place, 1)) }
-        for algorithm in [0, 2] as [UInt8] { cases.append(envelope("algorithm", byte: 93, algorithm)) }
+        for count in [0, 9, 255] as [UInt8] { cases.append(envelope("count", byte: 89, count)) }
+        for place in [90, 91, 92, 94] { cases.append(envelope("zero", byte: place, 1)) }
+        for algorithm in [2, 3, 4] as [UInt8] { cases.append(envelope("algorithm", byte: 93, algorithm)) }
+        for length in [0, 63, 65, 8000, 65535] as [UInt16] {
+            cases.append(envelope("a length of \(length)") { $0.replaceSubrange(95..<97, with: little(length)) })
+        }
+        for (algorithm, length) in [
+            (0, 0), (5, 0), (255, 0), (0, 8001), (5, 8001), (255, 60000), (1, 63), (1, 65), (2, 2419), (2, 2421),
+            (3, 3308), (3, 3310), (4, 4626), (4, 4628),
+        ] as [(UInt8, Int)] {
+            cases.append(entry("algorithm \(algorithm), length \(length)", algorithm, length: length))
+        }
+        cases.append(entry("algorithm 255, length 65535", 255, length: 65535, count: 64))
+        cases.append(entry("a signature that ends one byte after the envelope", 5, length: 100, count: 99))
+        cases.append(entry("a signature that ends one byte before the end", 5, length: 100, count: 101))
+        cases.append(
+            envelope("half of an entry's header") {
+                $0[89] = 2; $0 += [5, 0, 1, 0, 0xFF]
+            })
         cases.append(envelope("a byte too many") { $0.append(0) })
         cases.append(envelope("a byte too few") { $0.removeLast() })
         cases.append(envelope("count 2, one signature", byte: 89, 2))
@@ -140,7 +168,12 @@ extension EnvelopeCase {
                 $0.replaceSubrange(93..<245, with: Array($0[169..<245] + $0[93..<169]))
             })
         cases.append(envelope("the same key twice", signers: [.rfc8032, .rfc8032]) { _ in })
-        cases.append(envelope("five signatures", signers: two + [.third, .fourth, .stranger]) { _ in })
+        cases.append(
+            envelope("the same key twice, with two algorithms") {
+                $0[89] = 2
+                $0 += [5, 0, 1, 0] + SigningKey.rfc8032.id + [0]
+            })
+        cases.append(envelope("nine signatures", signers: nine) { _ in })
         return cases
     }()
 
@@ -161,7 +194,13 @@ extension EnvelopeCase {
         cases.append(field("unknown field", 0x7FFF, []))
         cases.append(EnvelopeCase("no hardware", padded.without(0x8003)))
         cases.append(EnvelopeCase("the last second of the year 9999", BenchRelease(created: 253_402_300_799)))
-        cases.append(EnvelopeCase("the largest envelope", largest))
+        cases.append(EnvelopeCase("the largest envelope with four Ed25519 signatures", largest))
+        cases.append(EnvelopeCase("eight signatures", BenchRelease(signers: Array(nine.prefix(8)))))
+        for (algorithm, length) in [
+            (0, 1), (0, 8000), (5, 1), (5, 8000), (255, 64), (1, 64), (2, 2420), (3, 3309), (4, 4627),
+        ] as [(UInt8, Int)] {
+            cases.append(entry("a skipped entry: algorithm \(algorithm), \(length) bytes", algorithm, length: length))
+        }
         cases.append(EnvelopeCase("four signatures", BenchRelease(signers: [.fourth, .third, .second, .rfc8032])))
         return cases
     }()

@@ -29,7 +29,7 @@ import Testing
             .with(0x8001, Array("other".utf8)).with(0x8003, little(UInt32(0x0009_0003))).with(0x8007, [0])
             .with(0x8005, [1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0]).with(0x0004, [50])
         var envelope = release.envelope
-        envelope[4] = 2
+        envelope[4] = 1
 
         let begun = try #require(bench.begin(OTA_OBJECT_ENVELOPE, release.envelope))
         bench.send(envelope, at: begun)
@@ -121,7 +121,7 @@ import Testing
         }
         // Two signatures by the same key are malformed.
         let manifest = BenchRelease().manifest
-        let entry = [1, 0, 0, 0] + SigningKey.second.id + SigningKey.second.sign(manifest)
+        let entry = SigningKey.second.entry(manifest)
         #expect(bench.submit(manifest + [2, 0, 0, 0] + entry + entry) == OTA_MALFORMED)
     }
 

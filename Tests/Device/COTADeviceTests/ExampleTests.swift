@@ -5,12 +5,12 @@ import Testing
 @Suite("The example of the OTA profile in the device core") struct ExampleTests {
     static let envelope = bytes(
         """
-        4f544146 01005900 58020000 00000000 07000000 00000000 00b95569 00000000
+        4f544146 02005900 58020000 00000000 07000000 00000000 00b95569 00000000
         db4f2ac2 5d140369 324dbed6 0d7b8e31 4fdf1252 c171f851 3fb7dbf5 cc92e88d
-        02000500 312e312e 30018004 0064656d 6f038004 00010003 00010000 00010000
-        0021fe31 dfa154a2 61f5639b 13f6036a 91a635b7 87e33676 fe4b9c8b c32a9548
-        7bb6c356 3add8eec ea6d8bb5 27c1f88a 189a344f f9ab4777 794be1cf 1e57535c
-        ea0f52a0 cdd45cb1 09
+        02000500 312e312e 30018004 0064656d 6f038004 00010003 00010000 00010040
+        0021fe31 dfa154a2 61e41b64 ab5d62cc fe4bd1df b5b7609f 00a254a3 d36fa7fc
+        247090ad 30ec7f37 8f11dcb0 569e68e9 cb0ba2f9 856ebe12 f9b86597 a7ebbe61
+        ee1f6165 eddb8023 05
         """)
     static let image: [UInt8] = (0..<600).map { UInt8($0 % 251) }
 
@@ -34,7 +34,7 @@ import Testing
 
         control("01 21 01 a9000000 00000000 ab017464e2fa78e9", answered: "81 21 00 0010 00000000 00000000")
         data("0010", Self.envelope[0..<169])
-        control("02 22 0110", answered: "82 22 00 0110 a9000000 dd240b38")
+        control("02 22 0110", answered: "82 22 00 0110 a9000000 88e1590d")
         control("03 23", answered: "83 23 00")
         control("01 24 02 58020000 ffffffff db4f2ac25d140369", answered: "81 24 00 0120 00000000 00000000")
         data("0120", Self.image[0..<242])

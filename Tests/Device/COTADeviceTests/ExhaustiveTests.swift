@@ -49,7 +49,8 @@ import Testing
             }
             let envelope = number % 2 == 0 ? release.envelope : random.mutation(of: release.envelope)
             let image = random.mutation(of: release.image)
-            let isAccepted = (158...1332).contains(envelope.count) && bench.submit(envelope) == OTA_OK
+            let isAccepted =
+                (158...Int(OTA_ENVELOPE_DEFAULT)).contains(envelope.count) && bench.submit(envelope) == OTA_OK
             #expect(!isAccepted || envelope == release.envelope, "mutation \(number)")
             guard isAccepted, let position = bench.begin(OTA_OBJECT_IMAGE, release.image) else { continue }
             bench.send(Array((image + release.image).prefix(release.image.count)), at: position)

@@ -56,13 +56,29 @@ import Testing
         #expect(info(bench, 10, by: 2) == BenchRelease().digest.prefix(8) + [242, 0, 0, 0])
     }
 
-    @Test("the longest Info has 258 bytes, and its parts at rising offsets make the whole value")
+    /// The other tests of this suite have the default size, and no such item.
+    @Test("Info states the longest envelope, except the default of 1332 bytes", arguments: [158, 1331, 1333, 65124])
+    func longestEnvelope(_ largest: UInt16) {
+        var settings = Settings()
+        settings.largestEnvelope = largest
+        let bench = Bench(settings)
+        bench.boot()
+        bench.connect()
+        #expect(info(bench, 12) == little(largest))
+        bench.settings.largestEnvelope = 1332
+        bench.boot()
+        bench.connect()
+        #expect(info(bench, 12) == nil)
+    }
+
+    @Test("the longest Info has 262 bytes, and its parts at rising offsets make the whole value")
     func theLongestAndItsPartsMakeTheWhole() throws {
         var settings = Settings()
         settings.product = String(repeating: "p", count: 63)
         settings.keyIDs = (0..<16).map { i in [UInt8](repeating: UInt8(i), count: 8) }
         settings.runningDigest = [UInt8](repeating: 7, count: 32)
         settings.hasDecoder = true
+        settings.largestEnvelope = 4096
         let bench = Bench(settings)
         // The test writes the record itself, because no envelope is accepted with these keys.
         var record: [UInt8] = bytes("52320000 01000000") + [UInt8](repeating: 8, count: 32) + little(UInt32(512))
@@ -72,13 +88,13 @@ import Testing
         bench.connect()
         let whole = try #require(bench.read(OTA_INFO))
         #expect(whole.count == OTA_INFO_LARGEST)
-        for part in [1, 22, 100, 257, 258] {
+        for part in [1, 22, 100, 261, 262] {
             var parts: [UInt8] = []
             while let next = bench.read(OTA_INFO, from: parts.count, upTo: part), !next.isEmpty { parts += next }
             #expect(parts == whole)
         }
-        #expect(bench.read(OTA_INFO, from: 258) == [])
-        #expect(bench.read(OTA_INFO, from: 259) == nil)
+        #expect(bench.read(OTA_INFO, from: 262) == [])
+        #expect(bench.read(OTA_INFO, from: 263) == nil)
         #expect(bench.read(OTA_VERSION, from: 2, upTo: 2) == Array("0.".utf8))
         #expect(bench.read(OTA_PROGRESS, from: 13) == nil)
         #expect(bench.read(OTA_CONTROL) == nil)
@@ -86,6 +102,6 @@ import Testing
     }
 
     /// The header states this limit.
-    @Test("struct ota_device has less than 2048 bytes")
-    func size() { #expect(MemoryLayout<ota_device>.size < 2048) }
+    @Test("struct ota_device has less than 640 bytes")
+    func size() { #expect(MemoryLayout<ota_device>.size < 640) }
 }

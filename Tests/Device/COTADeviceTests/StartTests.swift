@@ -35,8 +35,9 @@ import Testing
             start {
                 $0.keyIDs = ids
                 $0.keyIDs?.removeLast()
-                $0.requiredSignatures = 5
+                $0.requiredSignatures = 9
             } == OTA_START_KEYS)
+        #expect(start { $0.hasEnvelope = false } == OTA_START_MISSING)
         #expect(start { $0.format = 3 } == OTA_START_IMAGE_FORMAT)
         #expect(start { $0.format = 254 } == OTA_START_IMAGE_FORMAT)
         #expect(start { $0.format = 255 } == OTA_START_OK)
@@ -113,6 +114,66 @@ import Testing
                 $0.eraseAhead = true
                 $0.eraseStep = 0
             } == OTA_START_PAGES)
+    }
+
+    private func policy(
+        _ algorithms: [UInt8], required: UInt8 = 0, of requiredAlgorithms: [UInt8] = [], envelope: UInt16 = 65124
+    ) -> ota_start_error {
+        start {
+            $0.keyIDs = algorithms.indices.map { [UInt8](repeating: UInt8($0), count: 8) }
+            $0.keyAlgorithms = algorithms
+            $0.requiredSignatures = required
+            $0.requiredAlgorithms = requiredAlgorithms.reduce(0) { $0 | 1 << $1 }
+            $0.largestEnvelope = envelope
+        }
+    }
+
+    @Test("ota_device_start refuses a policy that no bundle can fulfil with the trusted keys")
+    func policies() {
+        for unknown in [0, 5, 255] as [UInt8] { #expect(policy([1, unknown]) == OTA_START_KEYS) }
+        #expect(policy([2]) == OTA_START_OK)
+        // Keys of different algorithms do not count together.
+        #expect(policy([1, 2], required: 2) == OTA_START_KEYS)
+        #expect(policy([1, 2, 2], required: 2) == OTA_START_OK)
+        #expect(policy([1, 2], of: [1]) == OTA_START_OK)
+        #expect(policy([1, 2], of: [1, 2]) == OTA_START_OK)
+        #expect(policy([1, 2], of: [1, 3]) == OTA_START_KEYS)
+        #expect(policy([1, 1, 2], required: 2, of: [1, 2]) == OTA_START_KEYS)
+        #expect(policy([1, 1, 2, 2], required: 2, of: [1, 2]) == OTA_START_OK)
+        for unknown in [0, 5, 6, 7] as [UInt8] {
+            #expect(policy([1, 2], of: [unknown]) == OTA_START_KEYS)
+            #expect(policy([1, 2], of: [1, unknown]) == OTA_START_KEYS)
+        }
+        // An envelope has at most eight signatures.
+        let fives = [UInt8](repeating: 1, count: 5) + [UInt8](repeating: 2, count: 5)
+        #expect(policy(fives, required: 4, of: [1, 2]) == OTA_START_OK)
+        #expect(policy(fives, required: 5, of: [1, 2]) == OTA_START_KEYS)
+        #expect(policy(fives, required: 5) == OTA_START_OK)
+    }
+
+    /// The shortest envelope of one Ed25519 signature has 158 bytes, and an entry of ML-DSA-44 has 2432.
+    @Test("ota_device_start refuses a buffer that the required signatures do not fit in")
+    func envelopes() {
+        let (ed25519, mlDSA44) = (76, 2432)
+        func expectLeast(
+            _ size: Int, _ algorithms: [UInt8], _ required: UInt8 = 0, _ of: [UInt8] = [],
+            _ location: SourceLocation = #_sourceLocation
+        ) {
+            let limits = [UInt16(size - 1), UInt16(size)].map {
+                policy(algorithms, required: required, of: of, envelope: $0)
+            }
+            #expect(limits == [OTA_START_ENVELOPE, OTA_START_OK], sourceLocation: location)
+        }
+        expectLeast(158, [1])
+        expectLeast(158 + ed25519, [1, 1], 2)
+        expectLeast(158 - ed25519 + mlDSA44, [2])
+        // One algorithm is enough, so the buffer may be too small for the other.
+        expectLeast(158, [1, 2])
+        expectLeast(158 - ed25519 + 2 * mlDSA44, [1, 2, 2], 2)
+        expectLeast(158 + mlDSA44, [1, 2], 0, [1, 2])
+        expectLeast(158 + ed25519 + 2 * mlDSA44, [1, 1, 2, 2], 2, [1, 2])
+        expectLeast(158 - ed25519 + mlDSA44, [1, 2], 0, [2])
+        #expect(policy([1], envelope: 65125) == OTA_START_ENVELOPE)
     }
 
     @Test("ota_device_start refuses a port without a required callback")

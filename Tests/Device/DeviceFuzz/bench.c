@@ -30,16 +30,28 @@ static bool port_hash_finish(void *context, uint8_t digest[OTA_DIGEST_SIZE]) {
     return !bench->hash_fails;
 }
 
-/* Accepts only the signatures of the releases. */
-static bool port_verify(void *context, uint8_t key, const uint8_t *message, uint32_t count,
-                        const uint8_t signature[OTA_SIGNATURE_SIZE]) {
+/* Accepts only the Ed25519 signatures of the releases, and each ML-DSA signature that starts with 0. */
+static bool port_verify(void *context, uint8_t key, enum ota_algorithm algorithm, const uint8_t *message, uint32_t count,
+                        const uint8_t *signature, uint32_t signature_size) {
     struct bench *bench = context;
-    find(bench, key == 0, "verify: called for a key that is not trusted");
+    const struct ota_config *config = &bench->config;
+    find(bench, key < config->key_count, "verify: called for a key that is not trusted");
+    find(bench, algorithm == (config->key_algorithms ? config->key_algorithms[key] : OTA_ED25519),
+         "verify: not the algorithm of the key");
+    if (algorithm == OTA_ML_DSA_44) {
+        find(bench, signature_size == 2420, "verify: not the size of an ML-DSA-44 signature");
+        if (signature[0] != 0) return false;
+        bench->verified |= OTA_REQUIRES(OTA_ML_DSA_44);
+        return true;
+    }
+    find(bench, signature_size == SIGNATURE_SIZE, "verify: not the size of an Ed25519 signature");
     for (int i = 0; i < RELEASES; i++) {
         const struct release *release = &bench->releases[i];
         if (count == release->manifest_size && memcmp(message, release->envelope, count) == 0 &&
-            memcmp(signature, release->envelope + count + 16, OTA_SIGNATURE_SIZE) == 0)
+            memcmp(signature, release->envelope + count + 16, SIGNATURE_SIZE) == 0) {
+            bench->verified |= OTA_REQUIRES(OTA_ED25519);
             return true;
+        }
     }
     return false;
 }
@@ -167,6 +179,8 @@ void bench_start(struct bench *bench, const uint8_t settings[4]) {
     config->version = "1.0.0";
     config->key_ids = key_id;
     config->key_count = 1;
+    config->envelope = bench->envelope;
+    config->largest_envelope = sizeof bench->envelope;
     config->hardware = 1;
     config->largest_image = SLOT_SIZE;
     config->longest_data = longest[settings[0] & 3];

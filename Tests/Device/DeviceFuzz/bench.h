@@ -7,6 +7,7 @@
  *   host.c         a host that follows the profile
  *   device_fuzz.c  the interpretation of the input's bytes as actions of hosts, radio and flash
  *   decoder_fuzz.c the interpretation of the input's bytes as an encoded image
+ *   envelope_fuzz.c the interpretation of the input's bytes as an envelope
  */
 #ifndef BENCH_H
 #define BENCH_H
@@ -16,6 +17,7 @@
 #include <stddef.h>
 
 enum { SLOT_SIZE = 2048, PAGE_LARGEST = 512, RELEASES = 3, IMAGE_LARGEST = 1801, ENVELOPE_SIZE = 169 };
+enum { SIGNATURE_SIZE = 64 };
 
 struct release {
     uint8_t envelope[ENVELOPE_SIZE];
@@ -48,6 +50,7 @@ struct bench {
     struct ota_decoder decoder;
     struct release releases[RELEASES];
     struct flash flash;
+    uint8_t envelope[OTA_ENVELOPE_DEFAULT];
     uint8_t *page;
     uint32_t now;
 
@@ -61,6 +64,7 @@ struct bench {
     uint64_t hash[4];
     uint8_t answer[OTA_NOTIFICATION_LARGEST]; /* the last answer to connection 1 */
     uint8_t answer_size;
+    uint8_t verified; /* the algorithms of the valid signatures (OTA_REQUIRES) */
     bool has_buffers, mark_fails, confirm_fails, hash_fails, self_test_passed, is_too_old, permits;
 
     const char *finding; /* the first violation */

@@ -46,7 +46,7 @@ void release_make(struct release *release, uint8_t number) {
     release->image_size = sizes[number];
     for (uint32_t i = 0; i < release->image_size; i++) release->image[i] = (uint8_t)(i * (7u + 2u * number) >> 3);
     uint8_t *manifest = release->envelope;
-    memcpy(manifest, "OTAF\1\0", 6);
+    memcpy(manifest, "OTAF\2\0", 6);
     put(manifest + 8, release->image_size, 4);
     put(manifest + 16, release->counter, 4);
     digest_of(release->image, release->image_size, manifest + 32);
@@ -54,7 +54,7 @@ void release_make(struct release *release, uint8_t number) {
     release->manifest_size = (uint32_t)(end - manifest);
     put(manifest + 6, release->manifest_size, 2);
     digest_of(manifest, release->manifest_size, release->digest);
-    end = put(put(end, 1, 4), 1, 4);
+    end = put(put(put(end, 1, 4), OTA_ED25519, 2), SIGNATURE_SIZE, 2);
     memcpy(end, key_id, OTA_PREFIX_SIZE);
     memcpy(end + 8, release->digest, OTA_DIGEST_SIZE);
     memset(end + 40, number, 32);

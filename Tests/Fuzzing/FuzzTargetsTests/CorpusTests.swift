@@ -7,6 +7,7 @@ import Testing
 
 /// Runs the corpus: the first inputs of the fuzzers, and the inputs of all crashes that they found.
 @Suite("Fuzz corpus") struct CorpusTests {
+    private static let deviceTargets = ["device", "decoder", "envelope"]
     private static let corpus = URL(filePath: Repository.root.string).appending(path: "Fuzz/Corpus")
 
     private func inputs(of target: String) throws -> [(name: String, bytes: [UInt8])] {
@@ -32,13 +33,13 @@ import Testing
     }
 
     @Test(
-        "no input of the corpora for the device core and its decoder violates their conditions or traps",
-        arguments: ["device", "decoder"])
+        "no input of the corpora for the device core, its decoder and its envelopes violates their conditions or traps",
+        arguments: deviceTargets)
     func everyInputOfTheDeviceCore(_ target: String) throws {
         let inputs = try inputs(of: target)
         #expect(!inputs.isEmpty)
         for (name, bytes) in inputs {
-            let run = target == "device" ? device_fuzz : decoder_fuzz
+            let run = target == "device" ? device_fuzz : target == "decoder" ? decoder_fuzz : envelope_fuzz
             let finding = run(bytes, bytes.count).map { String(cString: $0) }
             #expect(finding == nil, "\(name)")
         }
@@ -48,6 +49,6 @@ import Testing
     @Test("every folder of the corpus has a target")
     func everyFolderHasATarget() throws {
         let folders = try FileManager.default.contentsOfDirectory(atPath: Self.corpus.path)
-        #expect(Set(folders) == Set(FuzzTarget.allCases.map(\.rawValue) + ["device", "decoder"]))
+        #expect(Set(folders) == Set(FuzzTarget.allCases.map(\.rawValue) + Self.deviceTargets))
     }
 }

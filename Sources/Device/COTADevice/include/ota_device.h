@@ -15,8 +15,8 @@
  * Call the function again when this time has passed.
  *
  * Blocking: `ota_device_write_data` erases and writes the pages that the received bytes fill. A call of
- * `ota_device_poll` does at most one of these steps: it erases `erase_step` pages, reads at most 4 KiB of an image, or
- * verifies the signatures of one envelope. These two functions and `ota_device_write_control` may also write to the
+ * `ota_device_poll` does at most one of these steps: it erases `erase_step` pages, reads at most 4 KiB of an image,
+ * hashes an envelope, or verifies one signature. These two functions and `ota_device_write_control` may also write to the
  * record area and erase its pages. For an encoded image, `ota_device_write_data` decodes at most 32 KiB.
  */
 #ifndef OTA_DEVICE_H
@@ -25,9 +25,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "ota_decoder.h"
+#include "ota_config.h"
 #include "ota_mcuboot.h"
-#include "ota_profile.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -40,98 +39,8 @@ extern "C" {
 #define OTA_MAX_CONNECTIONS 4
 #endif
 
-/* Numbers of the wear limit (`ota_config.wear_minutes`). OTA_WEAR_BURST is the number of times that each page may be
- * erased without a wait. OTA_WEAR_MINUTES is the default of `wear_minutes`. OTA_WEAR_UNLIMITED is the value of
- * `wear_minutes` that turns the limit off. */
-enum { OTA_WEAR_BURST = 40, OTA_WEAR_MINUTES = 15, OTA_WEAR_UNLIMITED = 255 };
-
 /* `ota_device_poll` returns this value if no further call of `ota_device_poll` is necessary before the next event. */
 #define OTA_FOREVER UINT32_MAX
-
-/* ---- The description of the device ---- */
-
-/* The configuration. The core does not copy this structure, or its texts and arrays. Therefore do not change or free
- * them while the device runs. Texts end with NUL. */
-struct ota_config {
-    /* The product name: 1..63 characters of A-Z a-z 0-9 . _ - A manifest must have the same product name. */
-    const char *product;
-    /* The SemVer version of the running firmware, 5..63 bytes. The field "requires" of a manifest is a minimum for this
-     * version. */
-    const char *version;
-    /* The ids of the trusted keys, one after another. Each id has 8 bytes: the first 8 bytes of the SHA-256 of the raw
-     * public key (32 bytes). All ids must differ. `ota_port.verify` receives the index of a key in this list. */
-    const uint8_t *key_ids;
-    uint8_t key_count; /* 1..16 */
-    /* The SHA-256 of the running image's manifest, 32 bytes. `ota_port.mark` received this digest. NULL if the running
-     * image was not installed from a bundle. */
-    const uint8_t *running_digest;
-    /* The security counter of the permanent image. On a trial boot, the old image is the permanent image. */
-    uint32_t security_counter;
-    /* The security counter of the image on trial. `ota_port.mark` received this counter. The core uses this member only
-     * on a trial boot. */
-    uint32_t trial_security_counter;
-    /* True if this boot runs an image on trial. In this case `trial_seconds` must not be 0. */
-    bool on_trial;
-
-    /* enum ota_image_format: the format that the bootloader boots. Use OTA_FORMAT_ANY only for a device that boots
-     * every format (a simulated device), or if the callback `permits` checks the format. */
-    uint8_t image_format;
-    uint16_t hardware;    /* the hardware revision */
-    /* The maximum size of an image in bytes: the size of the slot without the part that the bootloader uses. For
-     * MCUboot use OTA_MCUBOOT_LARGEST_IMAGE. The core refuses 0, and a value above `ota_largest_image`. */
-    uint32_t largest_image;
-    /* The maximum length of a Data value in bytes, 20..512. The 2 bytes of the sequence number are included. The stack
-     * must be able to receive values of this length. */
-    uint16_t longest_data;
-    /* The maximum number of chunks in flight, 1..2047. If events reach the core through a queue, use half of the
-     * queue's length. The reason is that after a lost chunk, the queue can contain a window of old chunks and a window
-     * of new chunks. */
-    uint16_t window;
-    /* The maximum time in seconds from the answer to APPLY until the device accepts connections again, at least 1. The
-     * time of the bootloader's swap is included. */
-    uint16_t restart_seconds;
-    /* The time limit of a trial in seconds, from `ota_device_start` to CONFIRM. 0 means that the device has no trials,
-     * because the bootloader cannot roll back. If the image on trial hangs, the core cannot end the trial. A watchdog
-     * must then restart the device. */
-    uint16_t trial_seconds;
-
-    /* The size of an erase page in bytes: 256..65536, a multiple of `write_unit`. The slot and the record area have the
-     * same page size. */
-    uint32_t page_size;
-    /* The size of the slot in bytes, a multiple of `page_size`. The record area has OTA_RECORD_PAGES pages. */
-    uint32_t slot_size;
-    /* The smallest unit in bytes that the flash can write: a power of two, 1..64. The core writes only whole units at
-     * multiples of this size, and pads the last unit with 0xFF. */
-    uint8_t write_unit;
-    /* True: the core erases all pages of the image during BEGIN, in several polls. False: it erases each page just
-     * before it writes the page. Use true if the erase of one page blocks the radio for more than 100 ms. With true,
-     * all erases of an image together must take less than 30 s, because the host does not wait longer for the answer to
-     * BEGIN. */
-    bool erase_ahead;
-    /* With `erase_ahead`: the number of pages that the core erases in one poll, at least 1. */
-    uint16_t erase_step;
-
-    /* The memory of the decoder for encoded images. Only the core may use this memory. NULL: the device accepts only
-     * plain images. With OTA_ENCODINGS 0, the core does not use `decoder` and `base_size`. */
-    struct ota_decoder *decoder;
-    /* The number of bytes of OTA_AREA_BASE, or 0 if the firmware cannot or must not read the running image. The area
-     * must not contain secrets, such as the keys in MCUboot's trailer. `base_size` + `slot_size` must be below 2^32. */
-    uint32_t base_size;
-
-    /* The members below are the device's policy. The default of each is 0 or false. */
-
-    /* The number of different trusted keys that must have signed a bundle: at most `key_count`, and at most 4. 0 means
-     * 1. */
-    uint8_t required_signatures;
-    /* The maximum increase of the security counter by one update. 0 means no limit. Without a limit, one bundle that
-     * was signed with a stolen key could raise the counter so far that the device refuses all genuine bundles. */
-    uint32_t largest_counter_step;
-    /* True: the core accepts APPLY without a trial even if the bootloader supports trials (`trial_seconds` > 0). */
-    bool permanent_allowed;
-    /* The wear limit: each page of the slot may be erased OTA_WEAR_BURST times without a wait, and then once in this
-     * number of minutes. 0 means OTA_WEAR_MINUTES. OTA_WEAR_UNLIMITED turns the limit off (for development). */
-    uint8_t wear_minutes;
-};
 
 /* A parsed manifest. Its pointers point into the core's memory, and are valid only during the callback that receives
  * the manifest. Texts do not end with NUL. */
@@ -180,11 +89,14 @@ struct ota_port {
     void (*hash_update)(void *context, const uint8_t *bytes, uint32_t count);
     bool (*hash_finish)(void *context, uint8_t digest[OTA_DIGEST_SIZE]);
 
-    /* Returns whether the pure Ed25519 signature (RFC 8032) by the trusted key at index `key` of `ota_config.key_ids`
-     * is valid. The callback must refuse a signature whose number S is not below the group order L (RFC 8032, 5.1.7).
-     * The message has at most 1024 bytes. */
-    bool (*verify)(void *context, uint8_t key, const uint8_t *message, uint32_t count,
-                   const uint8_t signature[OTA_SIGNATURE_SIZE]);
+    /* Returns whether the signature by the trusted key at index `key` of `ota_config.key_ids` is valid. `algorithm` is
+     * the algorithm of this key. The message has at most 1024 bytes.
+     *   OTA_ED25519: pure Ed25519 (RFC 8032), `signature_size` is 64. The callback must refuse a signature whose number S
+     *   is not below the group order L (RFC 8032, 5.1.7).
+     *   OTA_ML_DSA_…: pure ML-DSA (FIPS 204) with the context string OTA_SIGNATURE_CONTEXT. `signature_size` is 2420, 3309
+     *   or 4627. */
+    bool (*verify)(void *context, uint8_t key, enum ota_algorithm algorithm, const uint8_t *message, uint32_t count,
+                   const uint8_t *signature, uint32_t signature_size);
 
     /* Sends a notification to one connection. `characteristic` is OTA_CONTROL or OTA_PROGRESS, `count` is at most 13.
      * Return false if the stack has no buffer. The core then keeps the notification and tries again later. When the
@@ -246,7 +158,7 @@ struct ota_connection {
     bool in_use, control_on, progress_on, progress_due, has_begun;
 };
 
-/* The state of the core, less than 2048 bytes. Allocate the structure statically. Do not access its members, and do not
+/* The state of the core, less than 640 bytes. Allocate the structure statically. Do not access its members, and do not
  * move it. The small members come first, because an Arm instruction that accesses them is then 2 bytes shorter. */
 struct ota_device {
     uint8_t state;  /* enum ota_state */
@@ -304,7 +216,6 @@ struct ota_device {
     uint8_t manifest_digest[OTA_DIGEST_SIZE];
     uint32_t version[3];
     struct ota_connection connections[OTA_MAX_CONNECTIONS];
-    uint8_t envelope[OTA_ENVELOPE_LARGEST];
 };
 
 /* ---- The functions ---- */
@@ -314,14 +225,15 @@ enum ota_start_error {
     OTA_START_MISSING, /* a required pointer is NULL */
     OTA_START_PRODUCT,
     OTA_START_VERSION,
-    OTA_START_KEYS, /* no key, too many keys, two equal ids, or `required_signatures` is too large */
+    OTA_START_KEYS, /* no key, too many keys, two equal ids, an unknown algorithm, or too few keys for the policy */
     OTA_START_IMAGE_FORMAT,
     OTA_START_LARGEST_IMAGE,
     OTA_START_LONGEST_DATA,
     OTA_START_WINDOW,
     OTA_START_TIMES, /* no restart time, or a trial boot without a trial time */
     OTA_START_PAGES, /* the page size, slot size, write unit, erase step or base size */
-    OTA_START_FLASH  /* a record could not be read: the core has started, but cannot resume an upload */
+    OTA_START_ENVELOPE, /* `largest_envelope` is out of range, or the required signatures do not fit */
+    OTA_START_FLASH     /* a record could not be read: the core has started, but cannot resume an upload */
 };
 
 /* Returns the maximum of `config->largest_image` in bytes, or 0 if the slot is too small. With OTA_FORMAT_MCUBOOT and
@@ -367,9 +279,9 @@ void ota_device_write_data(struct ota_device *device, uint16_t connection, const
                            uint32_t now);
 
 /*
- * Reads OTA_INFO (at most 258 bytes), OTA_PROGRESS (12 bytes) or OTA_VERSION (5..63 bytes). Copies the value from
+ * Reads OTA_INFO (at most 262 bytes), OTA_PROGRESS (12 bytes) or OTA_VERSION (5..63 bytes). Copies the value from
  * `offset` on, at most `capacity` bytes, to `bytes`. Sets `*count` to the number of copied bytes. For a long read, call
- * this function with increasing offsets. If the stack splits the value itself, use offset 0 and a capacity of 258.
+ * this function with increasing offsets. If the stack splits the value itself, use offset 0 and a capacity of 262.
  */
 enum ota_att_error ota_device_read(struct ota_device *device, uint16_t connection,
                                    enum ota_characteristic characteristic, uint16_t offset, uint8_t *bytes,

@@ -5,14 +5,14 @@
 enum {
     OTA_DIGEST_SIZE = 32,    /* SHA-256 */
     OTA_PREFIX_SIZE = 8,     /* a digest prefix or a key id */
-    OTA_SIGNATURE_SIZE = 64, /* Ed25519 */
     OTA_ENVELOPE_SMALLEST = 158,
-    OTA_ENVELOPE_LARGEST = 1332,
+    OTA_ENVELOPE_DEFAULT = 1332, /* the longest envelope of a device whose Info does not state another number */
+    OTA_ENVELOPE_LARGEST = 65124,
     OTA_KEYS_LARGEST = 16,
-    OTA_SIGNATURES_LARGEST = 4, /* in one envelope */
+    OTA_SIGNATURES_LARGEST = 8, /* in one envelope */
     OTA_TEXT_LARGEST = 63, /* bytes of a product name or a version */
     OTA_NOTIFICATION_LARGEST = 13,
-    OTA_INFO_LARGEST = 258, /* bytes of the longest Info value of this core */
+    OTA_INFO_LARGEST = 262, /* bytes of the longest Info value of this core */
     OTA_PAGE_SMALLEST = 256,
     OTA_PAGE_LARGEST = 65536,
     OTA_WRITE_UNIT_LARGEST = 64,
@@ -87,6 +87,13 @@ enum ota_state {
     OTA_STATE_VERIFIED = 4,
     OTA_STATE_TRIAL = 5
 };
+
+/* The algorithms of signatures, with their numbers in an envelope. */
+enum ota_algorithm { OTA_ED25519 = 1, OTA_ML_DSA_44 = 2, OTA_ML_DSA_65 = 3, OTA_ML_DSA_87 = 4 };
+
+/* The context string of an ML-DSA signature over a manifest (FIPS 204, 5.2), without the NUL at its end. Ed25519 has no
+ * context string. */
+#define OTA_SIGNATURE_CONTEXT "otaflash-bundle"
 
 enum ota_image_format {
     OTA_FORMAT_RAW = 0,

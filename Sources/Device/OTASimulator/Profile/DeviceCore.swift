@@ -36,6 +36,7 @@ public final class DeviceCore {
     private let config = UnsafeMutablePointer<ota_config>.allocate(capacity: 1)
     private let port = UnsafeMutablePointer<ota_port>.allocate(capacity: 1)
     private let page: UnsafeMutablePointer<UInt8>
+    private let envelope: UnsafeMutablePointer<UInt8>
     private let decoder = UnsafeMutablePointer<ota_decoder>.allocate(capacity: 1)
     private var texts: [UnsafeMutablePointer<UInt8>] = []
 
@@ -58,6 +59,8 @@ public final class DeviceCore {
         self.send = send
         self.page = .allocate(capacity: flash.layout.pageSize)
         page.initialize(repeating: 0, count: flash.layout.pageSize)
+        self.envelope = .allocate(capacity: configuration.largestEnvelope)
+        envelope.initialize(repeating: 0, count: configuration.largestEnvelope)
         device.initialize(to: ota_device())
         config.initialize(to: ota_config())
         decoder.initialize(to: ota_decoder())
@@ -72,6 +75,7 @@ public final class DeviceCore {
     deinit {
         texts.forEach { $0.deallocate() }
         page.deallocate()
+        envelope.deallocate()
         port.deallocate()
         decoder.deallocate()
         config.deallocate()
@@ -84,6 +88,8 @@ public final class DeviceCore {
         config.pointee.version = text(booted.image.version)
         config.pointee.key_ids = UnsafePointer(keep(keys.flatMap(\.id.bytes)))
         config.pointee.key_count = UInt8(clamping: keys.count)
+        config.pointee.envelope = envelope
+        config.pointee.largest_envelope = UInt16(clamping: configuration.largestEnvelope)
         config.pointee.required_signatures = UInt8(clamping: configuration.requiredSignatures)
         config.pointee.running_digest = booted.image.manifestDigest.map { UnsafePointer(keep($0.bytes)) }
         config.pointee.security_counter = booted.permanentCounter
@@ -202,7 +208,7 @@ extension DeviceCore {
         port.hash_start = { DeviceCore.of($0).hash = SHA256() }
         port.hash_update = { DeviceCore.of($0).hash.update(UnsafeRawBufferPointer(start: $1, count: Int($2))) }
         port.hash_finish = { DeviceCore.of($0).finishHash(into: $1) }
-        port.verify = { DeviceCore.of($0).verify($1, $2, $3, $4) }
+        port.verify = { DeviceCore.of($0).verify($1, $3, $4, $5, $6) }
         port.notify = { DeviceCore.of($0).notify($1, $2, $3, $4) }
         port.mark = { DeviceCore.of($0).mark($1, $2) }
         port.confirm = { context, _, _ in DeviceCore.of(context).confirm() }
@@ -256,11 +262,12 @@ extension DeviceCore {
     }
 
     private func verify(
-        _ key: UInt8, _ message: UnsafePointer<UInt8>?, _ count: UInt32, _ signature: UnsafePointer<UInt8>?
+        _ key: UInt8, _ message: UnsafePointer<UInt8>?, _ count: UInt32, _ signature: UnsafePointer<UInt8>?,
+        _ signatureSize: UInt32
     ) -> Bool {
         guard Int(key) < keys.count else { return false }
         let message = Array(UnsafeBufferPointer(start: message, count: Int(count)))
-        let signature = Array(UnsafeBufferPointer(start: signature, count: Int(OTA_SIGNATURE_SIZE)))
+        let signature = Array(UnsafeBufferPointer(start: signature, count: Int(signatureSize)))
         return (try? keys[Int(key)].verify(signature: signature, message: message, in: .bundle)) ?? false
     }
 

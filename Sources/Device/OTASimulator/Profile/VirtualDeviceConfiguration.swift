@@ -13,8 +13,11 @@ public struct VirtualDeviceConfiguration: Sendable, Equatable {
     /// While the device runs an image that contains its own trusted keys, it trusts these in place of `trustedKeys`
     /// (docs/decisions/0035-keys-of-a-virtual-device.md).
     public var trustedKeys: [PublicKey]
-    /// The number of different trusted keys that must have signed a bundle: 1...4, and at most the number of trusted keys.
+    /// The number of different trusted keys that must have signed a bundle: 1...8, and at most the number of trusted keys.
     public var requiredSignatures = 1
+    /// The length of the longest envelope that the device can receive, in bytes: 158...65124. The default is enough for four Ed25519
+    /// signatures.
+    public var largestEnvelope = 1332
     /// The battery level in per cent, 0...100. Nil for a device without a battery.
     public var battery: Int?
     public var layout = FlashLayout()
@@ -59,8 +62,8 @@ public struct VirtualDeviceConfiguration: Sendable, Equatable {
         try demand(1...16 ~= trustedKeys.count, "the device has \(trustedKeys.count) trusted keys; expected 1 to 16")
         try demand(Set(trustedKeys.map(\.id)).count == trustedKeys.count, "two trusted keys have the same key ID")
         try demand(
-            1...min(4, trustedKeys.count) ~= requiredSignatures,
-            "the device requires \(requiredSignatures) signatures; expected 1 to \(min(4, trustedKeys.count)), the number of its keys"
+            1...min(8, trustedKeys.count) ~= requiredSignatures,
+            "the device requires \(requiredSignatures) signatures; expected 1 to \(min(8, trustedKeys.count)), the number of its keys"
         )
         try demand(battery.map { 0...100 ~= $0 } ?? true, "the battery level is \(battery ?? 0) %; expected 0 to 100")
         try demand(1...2047 ~= window, "the window is \(window) chunks; expected 1 to 2047")

@@ -132,11 +132,12 @@ extension Bench {
             for (i, byte) in Crypto.sha256(hashed).enumerated() { digest?[i] = byte }
             return !bench.hashFails
         }
-        port.verify = { context, key, message, count, signature in
+        port.verify = { context, key, algorithm, message, count, signature, size in
             let bench = bench(context)
+            let trusted = bench.settings.keys[Int(key)]
             bench.verifications += 1
-            return Crypto.verify(
-                array(signature, 64), over: array(message, count), by: bench.settings.keys[Int(key)].publicKey)
+            if algorithm.rawValue != UInt32(trusted.algorithm) { bench.log.append("verify: algorithm \(algorithm)") }
+            return trusted.verify(array(signature, size), over: array(message, count))
         }
         port.notify = { context, connection, characteristic, bytes, count in
             let bench = bench(context)

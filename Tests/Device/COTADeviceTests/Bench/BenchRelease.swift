@@ -22,7 +22,7 @@ struct BenchRelease {
 
     var manifest: [UInt8] {
         let list = fields.flatMap { little($0.type) + little(UInt16($0.value.count)) + $0.value }
-        return Array("OTAF".utf8) + [1, format] + little(UInt16(64 + list.count)) + little(UInt32(image.count))
+        return Array("OTAF".utf8) + [2, format] + little(UInt16(64 + list.count)) + little(UInt32(image.count))
             + little(UInt32(0)) + little(counter) + little(UInt32(0)) + little(created) + Crypto.sha256(image) + list
     }
 
@@ -48,6 +48,6 @@ struct BenchRelease {
     static func envelope(_ manifest: [UInt8], signers: [SigningKey]) -> [UInt8] {
         manifest + [UInt8(signers.count), 0, 0, 0]
             + signers.sorted { $0.id.lexicographicallyPrecedes($1.id) }
-            .flatMap { [1, 0, 0, 0] + $0.id + $0.sign(manifest) }
+            .flatMap { $0.entry(manifest) }
     }
 }

@@ -30,9 +30,11 @@ enum Crypto {
     }
 }
 
-/// An Ed25519 key pair from its 32 secret bytes.
-struct SigningKey {
+/// An Ed25519 key pair from its 32 secret bytes, or a substitute for an ML-DSA key pair. The tests of the core's rules need no ML-DSA,
+/// because the core calls `ota_port.verify`.
+struct SigningKey: Sendable {
     let secret, publicKey, id: [UInt8]
+    var algorithm: UInt8 = 1
 
     init(secret: [UInt8]) {
         let key = EVP_PKEY_new_raw_private_key(EVP_PKEY_ED25519, nil, secret, secret.count)
@@ -45,7 +47,32 @@ struct SigningKey {
         id = Array(Crypto.sha256(raw).prefix(8))
     }
 
+    /// A key whose signature has the length of the algorithm, and depends on the key and the message.
+    init(substituteFor algorithm: UInt8, name: String) {
+        secret = Array(name.utf8)
+        publicKey = Crypto.sha256(secret)
+        id = Array(Crypto.sha256(publicKey).prefix(8))
+        self.algorithm = algorithm
+    }
+
+    /// The length of a signature of an algorithm (FIPS 204, table 2).
+    static func signatureLength(_ algorithm: UInt8) -> Int { [1: 64, 2: 2420, 3: 3309, 4: 4627][algorithm] ?? 100 }
+
+    /// The entry of the signature in an envelope.
+    func entry(_ message: [UInt8]) -> [UInt8] {
+        let signature = sign(message)
+        return [algorithm, 0] + little(UInt16(signature.count)) + id + signature
+    }
+
+    func verify(_ signature: [UInt8], over message: [UInt8]) -> Bool {
+        algorithm == 1 ? Crypto.verify(signature, over: message, by: publicKey) : signature == sign(message)
+    }
+
     func sign(_ message: [UInt8]) -> [UInt8] {
+        guard algorithm == 1 else {
+            let pattern = Crypto.sha256([algorithm] + secret + message)
+            return (0..<Self.signatureLength(algorithm)).map { pattern[$0 % 32] }
+        }
         let key = EVP_PKEY_new_raw_private_key(EVP_PKEY_ED25519, nil, secret, secret.count)
         let context = EVP_MD_CTX_new()
         defer {

@@ -6,6 +6,10 @@ struct Settings {
     var version: String? = "1.0.0"
     var keys: [SigningKey] = [.rfc8032]
     var keyIDs: [[UInt8]]?
+    /// `key_algorithms`; nil: NULL if all keys are Ed25519 keys.
+    var keyAlgorithms: [UInt8]?
+    var hasEnvelope = true
+    var largestEnvelope = UInt16(OTA_ENVELOPE_DEFAULT)
     var runningDigest: [UInt8]?
     var counter: UInt32 = 5
     var trialCounter: UInt32 = 0
@@ -23,6 +27,7 @@ struct Settings {
     var eraseAhead = false
     var eraseStep: UInt16 = 1
     var requiredSignatures: UInt8 = 0
+    var requiredAlgorithms: UInt8 = 0
     var largestCounterStep: UInt32 = 0
     var permanentAllowed = false
     var wearMinutes: UInt8 = 0
@@ -48,6 +53,15 @@ final class Configuration {
         let ids = settings.keyIDs ?? settings.keys.map(\.id)
         pointer.pointee.key_ids = list(ids.flatMap { $0 })
         pointer.pointee.key_count = UInt8(ids.count)
+        let algorithms = settings.keyIDs == nil ? settings.keys.map(\.algorithm) : []
+        pointer.pointee.key_algorithms =
+            (settings.keyAlgorithms ?? algorithms.first { $0 != 1 }.map { _ in algorithms })
+            .flatMap(list)
+        pointer.pointee.envelope =
+            settings.hasEnvelope
+            ? UnsafeMutablePointer(
+                mutating: list([UInt8](repeating: 0x77, count: Int(settings.largestEnvelope)))) : nil
+        pointer.pointee.largest_envelope = settings.largestEnvelope
         pointer.pointee.running_digest = settings.runningDigest.flatMap(list)
         pointer.pointee.security_counter = settings.counter
         pointer.pointee.trial_security_counter = settings.trialCounter
@@ -65,6 +79,7 @@ final class Configuration {
         pointer.pointee.erase_ahead = settings.eraseAhead
         pointer.pointee.erase_step = settings.eraseStep
         pointer.pointee.required_signatures = settings.requiredSignatures
+        pointer.pointee.required_algorithms = settings.requiredAlgorithms
         pointer.pointee.largest_counter_step = settings.largestCounterStep
         pointer.pointee.permanent_allowed = settings.permanentAllowed
         pointer.pointee.wear_minutes = settings.wearMinutes

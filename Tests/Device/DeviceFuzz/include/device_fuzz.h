@@ -1,4 +1,4 @@
-/* Fuzz targets: the device core with arbitrary hosts, flash failures and power cuts, and its decoder. */
+/* Fuzz targets: the device core with arbitrary hosts, flash failures and power cuts, its decoder, and its check of an envelope. */
 #ifndef DEVICE_FUZZ_H
 #define DEVICE_FUZZ_H
 
@@ -23,5 +23,12 @@ const char *device_fuzz(const uint8_t *bytes, size_t count);
  *     has.
  */
 const char *decoder_fuzz(const uint8_t *bytes, size_t count);
+
+/*
+ * Sends the bytes after the first one as an envelope to a device with an Ed25519 key and an ML-DSA-44 key. The first byte
+ * is the policy. It checks that the device accepts only an envelope with the valid signatures that its policy requires,
+ * and changes no flash.
+ */
+const char *envelope_fuzz(const uint8_t *bytes, size_t count);
 
 #endif

@@ -2,7 +2,7 @@ import COTADevice
 import OTAFirmware
 import OTASigning
 
-/// The device core with the callbacks that it needs to check envelopes. Every signature with the key ID `keyID` is valid.
+/// The device core with the callbacks that it needs to check envelopes. Every signature by one of its trusted keys is valid.
 final class EnvelopeChecker {
     /// The core's status for the last request.
     private(set) var status: ota_status?
@@ -17,7 +17,10 @@ final class EnvelopeChecker {
         var format: UInt8
     }
 
-    static let keyID = [UInt8](repeating: 0, count: 8)
+    /// The trusted keys. The first one has the lowest possible id.
+    static let keys: [(id: [UInt8], algorithm: SignatureAlgorithm)] = [
+        ([UInt8](repeating: 0, count: 8), .ed25519), ([UInt8](repeating: 0x80, count: 8), .mlDSA44),
+    ]
     static let hardware: UInt16 = 2
     static let battery: UInt8 = 50
     static let counter: UInt32 = 5
@@ -28,7 +31,9 @@ final class EnvelopeChecker {
     private let port = UnsafeMutablePointer<ota_port>.allocate(capacity: 1)
     private let page = UnsafeMutablePointer<UInt8>.allocate(capacity: 256)
     private let texts: (product: UnsafeMutablePointer<CChar>, version: UnsafeMutablePointer<CChar>)
-    private let key = UnsafeMutablePointer<UInt8>.allocate(capacity: 8)
+    private let keys = UnsafeMutablePointer<UInt8>.allocate(capacity: 8 * EnvelopeChecker.keys.count)
+    private let algorithms = UnsafeMutablePointer<UInt8>.allocate(capacity: EnvelopeChecker.keys.count)
+    private let envelope = UnsafeMutablePointer<UInt8>.allocate(capacity: Int(OTA_ENVELOPE_LARGEST))
     private var hash = SHA256()
     private var now: UInt32 = 0
     private var tag: UInt8 = 0
@@ -40,11 +45,14 @@ final class EnvelopeChecker {
             return text
         }
         texts = (text("demo"), text("1.2.3"))
-        key.update(from: Self.keyID, count: 8)
+        keys.initialize(from: Self.keys.flatMap(\.id), count: 8 * Self.keys.count)
+        algorithms.initialize(from: Self.keys.map(\.algorithm.rawValue), count: Self.keys.count)
         device.initialize(to: ota_device())
         var settings = ota_config()
         (settings.product, settings.version) = (UnsafePointer(texts.product), UnsafePointer(texts.version))
-        (settings.key_ids, settings.key_count) = (UnsafePointer(key), 1)
+        (settings.key_ids, settings.key_count) = (UnsafePointer(keys), UInt8(Self.keys.count))
+        settings.key_algorithms = UnsafePointer(algorithms)
+        (settings.envelope, settings.largest_envelope) = (envelope, UInt16(OTA_ENVELOPE_LARGEST))
         settings.security_counter = Self.counter
         settings.hardware = Self.hardware
         settings.largest_image = Self.largestImage
@@ -69,7 +77,9 @@ final class EnvelopeChecker {
         page.deallocate()
         texts.product.deallocate()
         texts.version.deallocate()
-        key.deallocate()
+        keys.deallocate()
+        algorithms.deallocate()
+        envelope.deallocate()
     }
 
     /// Returns the status for an envelope; nil if the core refuses an object of that size.
@@ -113,7 +123,7 @@ final class EnvelopeChecker {
             digest?.update(from: bytes, count: bytes.count)
             return true
         }
-        port.verify = { _, _, _, _, _ in true }
+        port.verify = { _, _, _, _, _, _, _ in true }
         port.notify = { context, _, _, bytes, count in
             if count >= 3, let bytes { EnvelopeChecker.of(context).status = ota_status(rawValue: UInt32(bytes[2])) }
             return true

@@ -27,10 +27,10 @@ import Testing
         try await host.subscribe()
         #expect(try await host.read(VirtualGATT.version) == Array("1.0.0".utf8))
         #expect(
-            try await host.ask("01 21 01 a9 00 00 00 00 00 00 00 2a f6 1d 1f f5 e1 5b 10")
+            try await host.ask("01 21 01 a9 00 00 00 00 00 00 00 ab 01 74 64 e2 fa 78 e9")
                 == "81210000100000000000000000")
         host.send([Example.bytes("0010") + Example.envelope])
-        #expect(try await host.ask("02 22 01 10") == "8222000110a9000000dd240b38")
+        #expect(try await host.ask("02 22 01 10") == "8222000110a900000088e1590d")
         #expect(try await host.ask("03 23") == "832300")
         #expect(
             try await host.ask("01 24 02 58 02 00 00 ff ff ff ff db 4f 2a c2 5d 14 03 69")

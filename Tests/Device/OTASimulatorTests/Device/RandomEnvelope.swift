@@ -12,7 +12,10 @@ struct RandomEnvelope {
         let body = fields.flatMap { little($0.type) + little(UInt16(truncatingIfNeeded: $0.value.count)) + $0.value }
         let length = UInt16(truncatingIfNeeded: 64 + body.count)
         bytes = Array((source.rarely() ? "OTAX" : "OTAF").utf8)
-        bytes += [source.rarely() ? 2 : 1, source.rarely() ? source.any() : source.one(of: [0, 0, 0, 0, 0, 1, 2])]
+        bytes += [
+            source.rarely() ? source.one(of: [1, 3]) : 2,
+            source.rarely() ? source.any() : source.one(of: [0, 0, 0, 0, 0, 1, 2]),
+        ]
         bytes += little(source.rarely() ? source.any() : length)
         bytes += little(source.one(of: [1, 600, 65536, 65536, 65537, .max, 0] as [UInt32]))
         bytes += source.zeros(4) + little(source.one(of: [5, 6, 5, 6, .max, 4, 0] as [UInt32])) + source.zeros(4)
@@ -119,13 +122,39 @@ struct RandomEnvelope {
         }
 
         mutating func signatures() -> [UInt8] {
-            let count = one(of: [1, 1, 1, 2, 3, 4, 4, 0, 5])
-            var ids = (0..<count).map { _ in bytes(8) }
-            if !ids.isEmpty, random.next() % 8 != 0 { ids[0] = EnvelopeChecker.keyID }
-            if !rarely() { ids.sort { $0.lexicographicallyPrecedes($1) } }
-            if rarely(), count > 1 { ids[1] = ids[0] }
+            // The longest envelopes are rare, because each has 64 KB.
+            if random.next() % 2000 == 0 {
+                return [8, 0, 0, 0]
+                    + (0..<8).flatMap { [255, 0] + little(UInt16(8000)) + [UInt8](repeating: $0, count: 8008) }
+            }
+            let count = one(of: [1, 1, 1, 1, 2, 2, 2, 3, 4, 8, 8, 0, 9])
+            var entries = (0..<count).map { _ in (id: bytes(8), algorithm: one(of: Self.algorithms)) }
+            for (index, key) in EnvelopeChecker.keys.enumerated() where index < count && random.next() % 8 != 0 {
+                entries[index] = (key.id, rarely() ? one(of: Self.algorithms) : key.algorithm.rawValue)
+            }
+            if !rarely() { entries.sort { $0.id.lexicographicallyPrecedes($1.id) } }
+            if rarely(), count > 1 { entries[1].id = entries[0].id }
             let announced = rarely() ? any() : UInt8(count)
-            return [announced] + zeros(3) + ids.flatMap { [rarely() ? 2 : 1] + zeros(3) + $0 + bytes(64) }
+            return [announced] + zeros(3) + entries.flatMap { entry($0.id, $0.algorithm) }
+        }
+
+        /// Two unlisted algorithms. Zero is one of them.
+        private static let algorithms: [UInt8] = [1, 1, 1, 1, 1, 1, 2, 2, 3, 4, 0, 255]
+
+        mutating func entry(_ id: [UInt8], _ algorithm: UInt8) -> [UInt8] {
+            var length: UInt16 =
+                switch algorithm {
+                case 1: 64
+                case 2: 2420
+                case 3: 3309
+                case 4: 4627
+                default: one(of: [1, 2, 64, 64, 100, 100, 8000])
+                }
+            if random.next() % 100 == 0 { length = one(of: [0, 1, 63, 65, 2421, 8000, 8001, 65535, any()]) }
+            // A long signature needs no random bytes, because both parsers only count them.
+            let signature = [UInt8](repeating: any(), count: Int(length))
+            return [algorithm] + zeros(1) + little(length) + id
+                + (random.next() % 200 == 0 ? signature.dropLast(one(of: [1, 13])) : signature[...])
         }
     }
 }
