@@ -11,6 +11,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 VERSION, BATTERY, SOURCE, PRODUCT, HARDWARE, REQUIRES = 0x0002, 0x0004, 0x0006, 0x8001, 0x8003, 0x8005
 CRITICAL = 0x8000
+ED25519 = 1
+LENGTHS = {ED25519: 64, 2: 2420, 3: 3309, 4: 4627}  # the length of a signature, by algorithm
 LATEST = 253402300799
 NUMBER = r"(?:0|[1-9][0-9]*)"
 IDENTIFIER = rf"(?:{NUMBER}|[0-9]*[A-Za-z-][0-9A-Za-z-]*)"
@@ -82,14 +84,14 @@ class Manifest:
         if self.requires:
             fields.append((REQUIRES, struct.pack("<III", *self.requires)))
         tail = b"".join(struct.pack("<HH", kind, len(value)) + value for kind, value in sorted(fields))
-        head = struct.pack("<4sBBHIIIIQ", b"OTAF", 1, self.image_format, 64 + len(tail), self.image_size, 0, self.counter, 0, self.created)
+        head = struct.pack("<4sBBHIIIIQ", b"OTAF", 2, self.image_format, 64 + len(tail), self.image_size, 0, self.counter, 0, self.created)
         return head + self.image_sha256 + tail
 
 
 def envelope(manifest, keys):
     """Returns the envelope: manifest and signatures."""
     covered = manifest.encoded()
-    entries = sorted(struct.pack("<B3x8s", 1, key_id(raw_public(key))) + key.sign(covered) for key in keys)
+    entries = [struct.pack("<BxH8s", ED25519, 64, key_id(raw_public(key))) + key.sign(covered) for key in keys]
     entries.sort(key=lambda entry: entry[4:12])
     return covered + struct.pack("<B3x", len(entries)) + b"".join(entries)
 
@@ -107,7 +109,7 @@ def need(condition, what):
 def parse_manifest(data):
     need(len(data) >= 64, "no room for the head")
     magic, version, image_format, size, image_size, zero, counter, zero_too, created = struct.unpack_from("<4sBBHIIIIQ", data)
-    need(magic == b"OTAF" and version == 1, "magic or format version")
+    need(magic == b"OTAF" and version == 2, "magic or format version")
     need(image_format in (0, 1, 2), "image format")
     need(64 <= size <= 1024 and size == len(data), "manifest size")
     need(image_size > 0 and zero == 0 and zero_too == 0 and created <= LATEST, "head")
@@ -147,20 +149,24 @@ def parse_manifest(data):
 
 
 def parse_envelope(data):
-    """Returns (manifest's bytes, Manifest, [(key id, signature)])."""
+    """Returns (manifest's bytes, Manifest, [(algorithm, key id, signature)])."""
     need(len(data) >= 8, "no room for the head")
     size = struct.unpack_from("<H", data, 6)[0]
     need(len(data) >= size + 4, "no room for the signatures")
     covered, rest = data[:size], data[size:]
     manifest = parse_manifest(covered)
     count, *zeros = rest[:4]
-    need(1 <= count <= 4 and not any(zeros) and len(rest) == 4 + 76 * count, "signatures")
-    signatures = []
-    for start in range(4, len(rest), 76):
-        algorithm, identifier, signature = struct.unpack_from("<I8s64s", rest, start)
-        need(algorithm == 1, "algorithm")
-        need(not signatures or signatures[-1][0] < identifier, "order of the signatures")
-        signatures.append((identifier, signature))
+    need(1 <= count <= 8 and not any(zeros), "signatures")
+    signatures, start = [], 4
+    for _ in range(count):
+        need(len(rest) - start >= 12, "head of a signature")
+        algorithm, zero, length, identifier = struct.unpack_from("<BBH8s", rest, start)
+        need(zero == 0 and (length == LENGTHS[algorithm] if algorithm in LENGTHS else 1 <= length <= 8000), "signature's length")
+        need(len(rest) - start - 12 >= length, "signature")
+        need(not signatures or signatures[-1][1] < identifier, "order of the signatures")
+        signatures.append((algorithm, identifier, rest[start + 12 : start + 12 + length]))
+        start += 12 + length
+    need(start == len(rest), "end of the envelope")
     return covered, manifest, signatures
 
 
@@ -168,8 +174,10 @@ def trusted(covered, signatures, public_keys):
     """Returns True if at least one signature by a trusted key is valid, and no signature by a trusted key is invalid."""
     known = {key_id(public): Ed25519PublicKey.from_public_bytes(public) for public in public_keys}
     held = 0
-    for identifier, signature in signatures:
+    for algorithm, identifier, signature in signatures:
         if identifier in known:
+            if algorithm != ED25519:
+                return False
             try:
                 known[identifier].verify(signature, covered)
             except InvalidSignature:
@@ -181,5 +189,7 @@ def trusted(covered, signatures, public_keys):
 def split(data):
     """Returns the envelope and the image of a bundle."""
     size = struct.unpack_from("<H", data, 6)[0]
-    end = size + 4 + 76 * data[size]
+    end = size + 4
+    for _ in range(data[size]):
+        end += 12 + struct.unpack_from("<H", data, end + 2)[0]
     return data[:end], data[end:]

@@ -34,6 +34,7 @@ class Identity:
     trial_seconds: int = 120
     keys: list = field(default_factory=lambda: [bundle.raw_public(bundle.EXAMPLE_KEY)])
     battery: int = None
+    largest_envelope: int = 1332
     self_test_seconds: float = 0
 
 
@@ -159,6 +160,8 @@ class Device:
             values.append((9, bytes.fromhex(running["manifest"])[:8]))
         if self.held and self.state != TRIAL:
             values.append((10, self.held[0][:8] + struct.pack("<I", self.held[1])))
+        if it.largest_envelope != 1332:
+            values.append((12, struct.pack("<H", it.largest_envelope)))
         return b"".join(bytes([kind, len(value)]) + value for kind, value in values)
 
     def version(self):
@@ -257,7 +260,7 @@ class Device:
         return OK
 
     def begin_envelope(self, size, prefix):
-        if not 158 <= size <= 1332:
+        if not 158 <= size <= self.identity.largest_envelope:
             return BAD_ARGUMENT
         self.object, self.prefix = bytearray(), prefix
         return self.opened(ENVELOPE, size, 0)

@@ -296,6 +296,8 @@ public struct UpdateError: Error, Sendable, Equatable {
         case requiresNewer = "requires-newer"
         case wrongImageFormat = "wrong-image-format"
         case imageTooLarge = "image-too-large"
+        /// The manifest and the signatures by the device's keys do not fit in the device's memory. Only the GATT OTA profile reports it.
+        case envelopeTooLarge = "envelope-too-large"
         case batteryLow = "battery-low"
         case refusedByPolicy = "refused-by-policy"
         case downgrade

@@ -40,7 +40,7 @@ extension Failure {
             case .attributeRefused, .deviceBusy, .flashFailed, .digestMismatch, .envelopeMalformed, .criticalField,
                 .untrustedByDevice,
                 .wrongProduct, .wrongHardware, .targetUnchecked, .counterTooLow, .requiresNewer, .wrongImageFormat,
-                .imageTooLarge,
+                .imageTooLarge, .envelopeTooLarge,
                 .batteryLow, .refusedByPolicy, .downgrade, .inTrial, .notInTrial, .noTrial, .trialAvailable,
                 .slotHoldsImage, .didNotReturn:
                 nil
@@ -179,6 +179,12 @@ extension Failure {
                     + "otaflash sign IMAGE --counter N\(created)"
             )
         case .requiresNewer: return (.refused, "first push the required release, then run: \(again)")
+        case .envelopeTooLarge:
+            return (
+                .refused,
+                "give the device's firmware a larger envelope buffer (ota_config.largest_envelope, docs/device-integration.md#envelope-buffer), "
+                    + "and install that firmware first; show the signatures of the bundle: \(inspect)\(created)"
+            )
         case .imageTooLarge: return (.refused, "make the image smaller; show its contents: \(inspect)")
         case .batteryLow: return (.refused, "charge the device, then run: \(again)")
         case .refusedByPolicy where error.remedy == .deviceLog:

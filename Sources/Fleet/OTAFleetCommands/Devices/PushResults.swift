@@ -17,8 +17,8 @@ extension PushEnd {
         switch error.code {
         case .rolledBack, .didNotReturn, .protocolViolation, .flashFailed, .digestMismatch: self = .failed(reason)
         case .unsupportedDevice, .envelopeMalformed, .criticalField, .untrustedByDevice, .wrongProduct, .wrongHardware,
-            .targetUnchecked, .counterTooLow, .requiresNewer, .wrongImageFormat, .imageTooLarge, .refusedByPolicy,
-            .downgrade:
+            .targetUnchecked, .counterTooLow, .requiresNewer, .wrongImageFormat, .imageTooLarge, .envelopeTooLarge,
+            .refusedByPolicy, .downgrade:
             self = .refused(reason)
         case .linkUnavailable, .noSuchDevice, .deviceInUse, .linkLost, .attributeRefused, .notPermitted, .interrupted,
             .noProgress, .timedOut, .noAnswer, .deviceBusy, .batteryLow, .inTrial, .notInTrial, .noTrial,

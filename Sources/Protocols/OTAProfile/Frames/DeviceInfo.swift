@@ -34,6 +34,8 @@ package struct DeviceInfo: Equatable {
     /// The size in bytes of the largest base that the device can use to decode an LZMA2 stream. The value is 0 if the device decodes only
     /// streams without a base. The value is nil if the device does not decode LZMA2 streams.
     package var largestBase: UInt32?
+    /// The length of the longest envelope that the device can receive, in bytes.
+    package var longestEnvelope = 1332
 
     /// A partial upload: the first `offset` bytes of an image, which the device stores. The offset can be the size of the image.
     package struct Held: Equatable {
@@ -102,6 +104,11 @@ package struct DeviceInfo: Equatable {
             let encoding: UInt8 = try value.read()
             let largest: UInt32 = try value.read()
             if encoding == Request.lzma2 { largestBase = largest }
+        case 12:
+            longestEnvelope = Int(try value.read(UInt16.self))
+            guard 158...Envelope.maximumLength ~= longestEnvelope else {
+                throw FrameError(context: "envelopes of at most \(longestEnvelope) bytes")
+            }
         default: _ = try value.read(value.remaining)
         }
         guard value.remaining == 0 else {

@@ -58,7 +58,7 @@ struct Preflight {
         if let least = manifest.minimumBattery, let level = device.battery, level < least {
             throw UpdateError(.batteryLow, "the battery is at \(level) %, the bundle requires \(least) %")
         }
-        try checkKeys(info)
+        _ = try bundle.envelope(for: info)
         try checkEnding(info)
         return try checkVersion(device)
     }
@@ -76,17 +76,6 @@ struct Preflight {
             return UpdatePlan(resumeFrom: 0, bytes: size, discards: offset)
         }
         return UpdatePlan(resumeFrom: offset, bytes: size - offset, discards: 0)
-    }
-
-    private func checkKeys(_ info: DeviceInfo) throws(UpdateError) {
-        let signers = bundle.envelope.signatures.map(\.keyID)
-        guard signers.contains(where: info.keys.contains) else {
-            let keys = info.keys.map(\.description).joined(separator: ", ")
-            throw UpdateError(
-                .untrustedByDevice,
-                "the bundle is signed by \(signers.map(\.description).joined(separator: ", ")), the device trusts \(keys)",
-                remedy: .signature(keys: info.keys))
-        }
     }
 
     private func checkEnding(_ info: DeviceInfo) throws(UpdateError) {
@@ -119,5 +108,31 @@ struct Preflight {
         case .mcuboot: "MCUboot"
         case nil: "number \(format)"
         }
+    }
+}
+
+extension VerifiedBundle {
+    /// Returns the envelope to send to a device: the manifest, and the signatures by the keys that the device trusts. The device ignores
+    /// other signatures, and its buffer may be too small for them.
+    ///
+    /// - Throws: `untrustedByDevice` if the device trusts none of the signers; `envelopeTooLarge` if the envelope does not fit in the
+    ///   device's buffer.
+    func envelope(for info: DeviceInfo) throws(UpdateError) -> Envelope {
+        let signatures = envelope.signatures.filter { info.keys.contains($0.keyID) }
+        guard let envelope = try? Envelope(manifest: manifest, signatures: signatures) else {
+            let signers = envelope.signatures.map(\.keyID.description).joined(separator: ", ")
+            let keys = info.keys.map(\.description).joined(separator: ", ")
+            throw UpdateError(
+                .untrustedByDevice, "the bundle is signed by \(signers), the device trusts \(keys)",
+                remedy: .signature(keys: info.keys))
+        }
+        guard envelope.length <= info.longestEnvelope else {
+            let count = signatures.count == 1 ? "its signature" : "its \(signatures.count) signatures"
+            throw UpdateError(
+                .envelopeTooLarge,
+                "the manifest and \(count) by keys of the device have \(envelope.length) bytes, the device accepts at most "
+                    + "\(info.longestEnvelope)")
+        }
+        return envelope
     }
 }

@@ -9,8 +9,14 @@ extension ProfileConversation {
     private static let mostMismatches = 3
 
     mutating func beginEnvelope() {
-        guard let bundle = upload?.bundle else { return }
-        ask(.begin(.envelope, size: bundle.envelope.bytes.count, from: 0, digestPrefix: bundle.envelopeDigest.prefix))
+        guard let bundle = upload?.bundle, let info = snapshot?.info else { return }
+        do throws(UpdateError) {
+            let bytes = try bundle.envelope(for: info).bytes
+            upload?.envelope = bytes
+            ask(.begin(.envelope, size: bytes.count, from: 0, digestPrefix: SHA256.digest(of: bytes).prefix))
+        } catch {
+            fail(error)
+        }
     }
 
     /// Begins the image after the device has accepted the envelope.

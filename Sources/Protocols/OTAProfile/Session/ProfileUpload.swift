@@ -6,6 +6,8 @@ import OTAUpdate
 struct ProfileUpload {
     let bundle: VerifiedBundle
     let options: UpdateOptions
+    /// The envelope that the current device receives (`VerifiedBundle.envelope(for:)`).
+    var envelope: [UInt8] = []
 
     /// True after the device accepted BEGIN of the image in this session. From then on, each new link resumes the transfer, even with
     /// `UpdateOptions.Resume.never`.
@@ -54,5 +56,5 @@ struct ProfileUpload {
     /// True if the transfer of the image starts at the device's offset; false if it starts at 0.
     var resumes: Bool { options.resume != .never || beganImage }
 
-    func bytes(of object: TransferObject) -> [UInt8] { object == .envelope ? bundle.envelope.bytes : bundle.image }
+    func bytes(of object: TransferObject) -> [UInt8] { object == .envelope ? envelope : bundle.image }
 }

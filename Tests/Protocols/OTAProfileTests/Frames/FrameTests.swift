@@ -7,7 +7,7 @@ import Testing
     // Source: docs/ota-profile.md, "Example".
     @Test("requests have the bytes of the example in docs/ota-profile.md")
     func requestsAsInTheExample() throws {
-        let envelope: [UInt8] = [0x2a, 0xf6, 0x1d, 0x1f, 0xf5, 0xe1, 0x5b, 0x10]
+        let envelope: [UInt8] = [0xab, 0x01, 0x74, 0x64, 0xe2, 0xfa, 0x78, 0xe9]
         let begin = Request.begin(.envelope, size: 169, from: 0, digestPrefix: envelope)
         #expect(Hex.encode(begin.bytes(tag: 0x21)) == "012101a900000000000000ab017464e2fa78e9")
         let image: [UInt8] = [0xdb, 0x4f, 0x2a, 0xc2, 0x5d, 0x14, 0x03, 0x69]
@@ -26,9 +26,9 @@ import Testing
     )
     func answersAsInTheExample() throws {
         let sync = Request.sync(sequence: 0x1001)
-        let bytes: [UInt8] = [0x82, 0x22, 0x00, 0x01, 0x10, 0xa9, 0, 0, 0, 0xdd, 0x24, 0x0b, 0x38]
+        let bytes: [UInt8] = [0x82, 0x22, 0x00, 0x01, 0x10, 0xa9, 0, 0, 0, 0x88, 0xe1, 0x59, 0x0d]
         let answer = try #require(try ControlAnswer(to: sync, tag: 0x22, parsing: bytes))
-        #expect(answer.position == Position(next: 0x1001, offset: 169, crc: 0x380b_24dd))
+        #expect(answer.position == Position(next: 0x1001, offset: 169, crc: 0x0d59_e188))
         #expect(try ControlAnswer(to: sync, tag: 0x23, parsing: bytes) == nil, "another tag")
         #expect(try ControlAnswer(to: .confirm, tag: 0x22, parsing: bytes) == nil, "another opcode")
         #expect(throws: FrameError.self) { try ControlAnswer(to: sync, tag: 0x22, parsing: Array(bytes.dropLast())) }
@@ -66,6 +66,19 @@ import Testing
         #expect(try largestBase([2, 0, 0x70, 0x0e, 0]) == nil)
         for value in [[], [1], [1, 0, 0, 0], [1, 0, 0, 0, 0, 0]] as [[UInt8]] {
             #expect(throws: FrameError.self) { try largestBase(value) }
+        }
+    }
+
+    @Test("item 12 of the device info has the longest envelope, 158 to 65124 bytes, and the default is 1332")
+    func longestEnvelope() throws {
+        func longest(_ value: [UInt8]) throws -> Int {
+            try DeviceInfo(parsing: encoded(Self.info + [(12, value)])).longestEnvelope
+        }
+        #expect(try DeviceInfo(parsing: encoded(Self.info)).longestEnvelope == 1332)
+        #expect(try longest([158, 0]) == 158)
+        #expect(try longest([0x64, 0xfe]) == 65124)
+        for value in [[], [158], [158, 0, 0], [157, 0], [0x65, 0xfe], [0xff, 0xff]] as [[UInt8]] {
+            #expect(throws: FrameError.self) { try longest(value) }
         }
     }
 

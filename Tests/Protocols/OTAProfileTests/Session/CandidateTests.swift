@@ -13,7 +13,7 @@ import Testing
         talk.comeUp(Device())
         talk.forget()
         talk.notify("81 21 00 00 10 00 00 00 00 00 00 00 00")
-        talk.notify("82 22 00 01 10 a9 00 00 00 dd 24 0b 38")
+        talk.notify("82 22 00 01 10 a9 00 00 00 88 e1 59 0d")
         talk.notify("83 23 00")
         talk.notify("81 24 00 01 20 00 00 00 00 00 00 00 00")
         talk.notify("82 25 00 04 20 58 02 00 00 3b 94 b2 df")

@@ -27,6 +27,7 @@ struct Conversation {
         var key: [UInt8] = [0x21, 0xfe, 0x31, 0xdf, 0xa1, 0x54, 0xa2, 0x61]
         var running: [UInt8]?
         var held: [UInt8]?
+        var longestEnvelope: Int?
         var version = "1.0.0"
         var state: UInt8 = 0
         var battery: UInt8?
@@ -40,6 +41,9 @@ struct Conversation {
             ]
             if let running { fields.append((9, running)) }
             if let held { fields.append((10, held)) }
+            if let longestEnvelope {
+                fields.append((12, [UInt8(longestEnvelope & 255), UInt8(longestEnvelope >> 8)]))
+            }
             return fields.flatMap { [$0.0, UInt8($0.1.count)] + $0.1 }
         }
         var progress: [UInt8] { [state] + [UInt8](repeating: 0, count: 11) }

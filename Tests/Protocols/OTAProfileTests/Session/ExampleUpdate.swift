@@ -12,15 +12,15 @@ enum ExampleUpdate {
     ]
     static let envelope: [UInt8] = bytes(
         """
-        4f544146 01005900 58020000 00000000 07000000 00000000 00b95569 00000000
+        4f544146 02005900 58020000 00000000 07000000 00000000 00b95569 00000000
         db4f2ac2 5d140369 324dbed6 0d7b8e31 4fdf1252 c171f851 3fb7dbf5 cc92e88d
-        02000500 312e312e 30018004 0064656d 6f038004 00010003 00010000 00010000
-        0021fe31 dfa154a2 61f5639b 13f6036a 91a635b7 87e33676 fe4b9c8b c32a9548
-        7bb6c356 3add8eec ea6d8bb5 27c1f88a 189a344f f9ab4777 794be1cf 1e57535c
-        ea0f52a0 cdd45cb1 09
+        02000500 312e312e 30018004 0064656d 6f038004 00010003 00010000 00010040
+        0021fe31 dfa154a2 61e41b64 ab5d62cc fe4bd1df b5b7609f 00a254a3 d36fa7fc
+        247090ad 30ec7f37 8f11dcb0 569e68e9 cb0ba2f9 856ebe12 f9b86597 a7ebbe61
+        ee1f6165 eddb8023 05
         """)
     /// The first 8 bytes of the SHA-256 of the manifest.
-    static let manifestPrefix: [UInt8] = [0x81, 0x6f, 0x42, 0x24, 0x24, 0xa3, 0x2d, 0x9c]
+    static let manifestPrefix: [UInt8] = [0x53, 0xe0, 0xf6, 0xa7, 0x7c, 0xd7, 0x31, 0x85]
     static let image = (0..<600).map { UInt8($0 % 251) }
 
     static func bundle() throws -> VerifiedBundle {

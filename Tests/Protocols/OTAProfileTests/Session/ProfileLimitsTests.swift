@@ -24,7 +24,7 @@ import Testing
     /// - Returns: The tag of the next request, the image's BEGIN.
     private func sendEnvelope(_ talk: inout Conversation, from tag: Int) -> Int {
         answer(&talk, "1", tag, "00 00 10 00 00 00 00 00 00 00 00")
-        answer(&talk, "2", tag + 1, "00 01 10 a9 00 00 00 dd 24 0b 38")
+        answer(&talk, "2", tag + 1, "00 01 10 a9 00 00 00 88 e1 59 0d")
         answer(&talk, "3", tag + 2, "00")
         return tag + 3
     }

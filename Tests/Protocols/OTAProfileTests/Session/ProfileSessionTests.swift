@@ -18,12 +18,12 @@ import Testing
     /// Checks the bytes of docs/ota-profile.md, "Example", up to the image.
     private func acceptEnvelope(_ talk: inout Conversation) {
         talk.expect(
-            "01 21 01 a9 00 00 00 00 00 00 00 2a f6 1d 1f f5 e1 5b 10",
+            "01 21 01 a9 00 00 00 00 00 00 00 ab 01 74 64 e2 fa 78 e9",
             answering: "81 21 00 00 10 00 00 00 00 00 00 00 00")
         talk.expect(
             send(data("00 10", ExampleUpdate.envelope)),
             .link(.write(ExampleUpdate.bytes("02 22 01 10"), ProfileChannel.control)))
-        talk.notify("82 22 00 01 10 a9 00 00 00 dd 24 0b 38")
+        talk.notify("82 22 00 01 10 a9 00 00 00 88 e1 59 0d")
         talk.expect("03 23", answering: "83 23 00")
     }
     private func transferImage(_ talk: inout Conversation) {
@@ -110,10 +110,10 @@ import Testing
         talk.expect(.connect)
         talk.comeUp(device)
         talk.expect(
-            "01 25 01 a9 00 00 00 00 00 00 00 2a f6 1d 1f f5 e1 5b 10",
+            "01 25 01 a9 00 00 00 00 00 00 00 ab 01 74 64 e2 fa 78 e9",
             answering: "81 25 00 00 10 00 00 00 00 00 00 00 00")
         talk.forget()
-        talk.notify("82 26 00 01 10 a9 00 00 00 dd 24 0b 38")
+        talk.notify("82 26 00 01 10 a9 00 00 00 88 e1 59 0d")
         talk.expect("03 27", answering: "83 27 00")
         talk.expect(
             "01 28 02 58 02 00 00 ff ff ff ff db 4f 2a c2 5d 14 03 69",
@@ -124,7 +124,7 @@ import Testing
     @Test("a push of the image that already runs sends nothing")
     func doesNotSendWhatRunsAlready() throws {
         var talk = try push(UpdateOptions())
-        talk.comeUp(Device(running: [0x81, 0x6f, 0x42, 0x24, 0x24, 0xa3, 0x2d, 0x9c], version: "1.1.0"))
+        talk.comeUp(Device(running: [0x53, 0xe0, 0xf6, 0xa7, 0x7c, 0xd7, 0x31, 0x85], version: "1.1.0"))
         talk.expect(.disconnect)
         #expect(talk.report?.outcome == .alreadyRunning)
     }
@@ -208,14 +208,14 @@ import Testing
         talk.waitForDeadline()
         talk.expect(.connect)
         talk.comeUp(Device())
-        talk.expect("01 28 01 a9 00 00 00 00 00 00 00 2a f6 1d 1f f5 e1 5b 10")
+        talk.expect("01 28 01 a9 00 00 00 00 00 00 00 ab 01 74 64 e2 fa 78 e9")
         #expect(talk.stages == [.asking, .sending, .marked, .sending])
     }
 
     @Test("a push restarts the image from 0 if the CRC of the held bytes differs")
     func startsOverWhereTheHeldBytesAreOthers() throws {
         var talk = try push()
-        talk.comeUp(Device(held: [0x81, 0x6f, 0x42, 0x24, 0x24, 0xa3, 0x2d, 0x9c, 242, 0, 0, 0]))
+        talk.comeUp(Device(held: [0x53, 0xe0, 0xf6, 0xa7, 0x7c, 0xd7, 0x31, 0x85, 242, 0, 0, 0]))
         acceptEnvelope(&talk)
         talk.expect(
             "01 24 02 58 02 00 00 ff ff ff ff db 4f 2a c2 5d 14 03 69",
@@ -227,7 +227,7 @@ import Testing
     @Test("a push resumes from the device's offset", arguments: [.automatic, .expected] as [UpdateOptions.Resume])
     func resumesFromTheDevicesOffset(resume: UpdateOptions.Resume) throws {
         var talk = try push(UpdateOptions(resume: resume))
-        talk.comeUp(Device(held: [0x81, 0x6f, 0x42, 0x24, 0x24, 0xa3, 0x2d, 0x9c, 242, 0, 0, 0]))
+        talk.comeUp(Device(held: [0x53, 0xe0, 0xf6, 0xa7, 0x7c, 0xd7, 0x31, 0x85, 242, 0, 0, 0]))
         acceptEnvelope(&talk)
         talk.expect(
             "01 24 02 58 02 00 00 ff ff ff ff db 4f 2a c2 5d 14 03 69",
@@ -244,7 +244,7 @@ import Testing
         arguments: [.automatic, .expected] as [UpdateOptions.Resume])
     func aForeignPart(resume: UpdateOptions.Resume) throws {
         var talk = try push(UpdateOptions(resume: resume))
-        talk.comeUp(Device(held: [0x81, 0x6f, 0x42, 0x24, 0x24, 0xa3, 0x2d, 0x9d, 242, 0, 0, 0]))
+        talk.comeUp(Device(held: [0x53, 0xe0, 0xf6, 0xa7, 0x7c, 0xd7, 0x31, 0x86, 242, 0, 0, 0]))
         acceptEnvelope(&talk)
         #expect(talk.reports.contains(.discarded(offset: 242)))
         // The device holds nothing of this bundle, so it continues at 0.
@@ -258,7 +258,7 @@ import Testing
     @Test("a push that never resumes discards the held bytes and starts from 0")
     func discardsWhatNobodyAskedToResume() throws {
         var talk = try push(UpdateOptions(resume: .never))
-        talk.comeUp(Device(held: [0x81, 0x6f, 0x42, 0x24, 0x24, 0xa3, 0x2d, 0x9c, 242, 0, 0, 0]))
+        talk.comeUp(Device(held: [0x53, 0xe0, 0xf6, 0xa7, 0x7c, 0xd7, 0x31, 0x85, 242, 0, 0, 0]))
         acceptEnvelope(&talk)
         talk.expect("01 24 02 58 02 00 00 00 00 00 00 db 4f 2a c2 5d 14 03 69")
         #expect(talk.reports.contains(.discarded(offset: 242)))
@@ -271,7 +271,7 @@ import Testing
         var tag = 0x21
         while talk.outcome == nil, tag < 0x60 {
             let number = String(tag, radix: 16)
-            talk.expect("01 \(number) 01 a9 00 00 00 00 00 00 00 2a f6 1d 1f f5 e1 5b 10", answering: "81 \(number) 04")
+            talk.expect("01 \(number) 01 a9 00 00 00 00 00 00 00 ab 01 74 64 e2 fa 78 e9", answering: "81 \(number) 04")
             tag += 1
             if talk.outcome == nil { talk.waitForDeadline() }
         }
@@ -340,7 +340,7 @@ import Testing
     func breaksALinkWithoutAnswers() throws {
         var talk = try push()
         talk.comeUp(Device())
-        talk.expect("01 21 01 a9 00 00 00 00 00 00 00 2a f6 1d 1f f5 e1 5b 10")
+        talk.expect("01 21 01 a9 00 00 00 00 00 00 00 ab 01 74 64 e2 fa 78 e9")
         talk.waitForDeadline()
         #expect(talk.now == .seconds(30))
         talk.expect(.disconnect)
@@ -379,7 +379,7 @@ import Testing
     func stopsWhenInterrupted() throws {
         var talk = try push()
         talk.comeUp(Device())
-        talk.expect("01 21 01 a9 00 00 00 00 00 00 00 2a f6 1d 1f f5 e1 5b 10")
+        talk.expect("01 21 01 a9 00 00 00 00 00 00 00 ab 01 74 64 e2 fa 78 e9")
         talk.tell(.interrupted)
         talk.expect(.disconnect)
         #expect(talk.error == .interrupted)
