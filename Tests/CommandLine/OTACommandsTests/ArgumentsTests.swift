@@ -94,7 +94,8 @@ import Testing
         }
         .joined(separator: " ").split(separator: " ").joined(separator: " ")
         #expect(
-            usage.wholeMatch(of: /USAGE: otaflash [a-z ]+ \[<options>\]( <[a-z]+>)*( --[a-z-]+ <[a-z]+>)*/) != nil,
+            usage.wholeMatch(of: /USAGE: otaflash [a-z ]+ \[<options>\]( <[a-z]+>)*( --[a-z-]+ <[a-z]+>( \.\.\.)?)*/)
+                != nil,
             "\(usage)")
         let required = usage.split(separator: " ").filter { $0.hasPrefix("--") }.count
         let options =

@@ -14,7 +14,7 @@ import Testing
         ("the magic alone", Array("OTAF".utf8), "truncated"),
         ("a later version", Array("OTAF".utf8) + [9] + [UInt8](repeating: 0, count: 200), "unsupported-version"),
         (
-            "a huge manifest", Array("OTAF".utf8) + [1, 0, 0xFF, 0xFF] + [UInt8](repeating: 0xFF, count: 200),
+            "a huge manifest", Array("OTAF".utf8) + [2, 0, 0xFF, 0xFF] + [UInt8](repeating: 0xFF, count: 200),
             "bad-manifest-length"
         ),
     ]

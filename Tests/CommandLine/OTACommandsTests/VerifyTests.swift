@@ -11,7 +11,7 @@ import Testing
         let run = try await sandbox.run("verify", "fw.otaf", "--trust", "release.pub.pem", "--format", "json")
         #expect(run.exit == 0 && run.err.isEmpty)
         let json = try run.json()
-        #expect(json.members == ["bundle", "command", "exit", "ok", "schema"] && !json.holdsNull)
+        #expect(json.members == ["bundle", "command", "counted_signers", "exit", "ok", "schema"] && !json.holdsNull)
         let signature = try #require(json.bundle?.signatures?[0])
         #expect(signature.members == ["algorithm", "key_id", "trusted", "valid"])
         #expect(signature.trusted?.bool == true && signature.valid?.bool == true)

@@ -267,7 +267,7 @@ struct AttestAnswer: CommandAnswer {
     struct Attestation: Encodable {
         let predicateType: String
         /// The IDs of the keys.
-        let keyIDs: [String]
+        let signers: [String]
         let subjects: [Subject]
     }
     let attestation: Attestation
@@ -291,7 +291,7 @@ struct AttestAnswer: CommandAnswer {
 
     init(_ statement: Statement, signers: [KeyID], output: String, count: Int) {
         attestation = Attestation(
-            predicateType: statement.predicateType, keyIDs: signers.map(\.description),
+            predicateType: statement.predicateType, signers: signers.map(\.description),
             subjects: statement.subjects.map { Subject(name: $0.name, sha256: $0.digest?.description) })
         self.output = output
         self.count = count

@@ -11,7 +11,6 @@ struct Keygen: Command {
         commandName: name, abstract: "Create a key pair for signing.",
         discussion: """
             Example: otaflash keygen release
-                     otaflash keygen release --algorithm hybrid
                      otaflash keygen card --in 'pkcs11:token=release;object=fw'
                      otaflash keygen copy --from 'pkcs11:token=release;object=fw'
 
@@ -38,7 +37,7 @@ struct Keygen: Command {
 
     @Option(
         help: ArgumentHelp(
-            "The algorithm of the new key, or hybrid for a pair of Ed25519 and ML-DSA-65 keys.",
+            "Algorithm.", discussion: "hybrid: a pair of two keys, for Ed25519 and ML-DSA-65.",
             valueName: "name"))
     var algorithm: KeyAlgorithm = .ed25519
 
