@@ -1,4 +1,6 @@
 import Glibc
+import OTAFirmware
+import OTASigning
 import Testing
 
 @Suite("Commands status, discard, identify and simulate") struct DeviceTests {
@@ -47,11 +49,42 @@ import Testing
             ["kitchen", "--product", "demo", "--version", "1.0.0", "--hardware", "-1"],
             ["kitchen", "--product", "demo", "--version", "1.0.0", "--image-format", "elf"],
             ["kitchen", "--product", "demo", "--version", "1.0.0", "--trial", "-5"],
+            ["kitchen", "--product", "demo", "--version", "1.0.0", "--require-algorithm", "rsa"],
+            ["kitchen", "--product", "demo", "--version", "1.0.0", "--largest-envelope", "157"],
         ])
     func aVirtualDeviceHasToBePossible(words: [String]) async throws {
         let sandbox = try Sandbox()
         try await sandbox.release()
         #expect(try await sandbox.run(["simulate", "create", "--trust", "release.pub.pem"] + words).exit == 64)
+    }
+
+    @Test("a hybrid virtual device refuses a bundle without its ML-DSA signature")
+    func hybridDevice() async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release()
+        // This key has no private key, so the test needs no libcrypto with ML-DSA.
+        let key = try PublicKey(algorithm: .mlDSA65, bytes: [UInt8](repeating: 1, count: 1952))
+        try sandbox.write("pq.pub.pem", try key.pem().withUnsafeBytes { Array($0) })
+        try await sandbox.create(options: [
+            "--trust", "release.pub.pem", "--trust", "pq.pub.pem", "--require-algorithm", "ed25519",
+            "--require-algorithm", "ml-dsa-65",
+        ])
+        let run = try await sandbox.run(
+            "push", "fw.otaf", "--device", "sim:kitchen?pace=virtual", "--trust", "release.pub.pem", "--format", "json")
+        #expect(try run.exit == 77 && run.json().error?.code?.string == "untrusted-by-device", "\(run.out)")
+        let status = try await sandbox.run("status", "--device", "sim:kitchen?pace=virtual", "--format", "json")
+        #expect(try status.json().device?.keys?.array?.map(\.string).contains(key.id.description) == true)
+    }
+
+    @Test("a push refuses an envelope that does not fit in the device's buffer, and names the buffer's configuration")
+    func smallBuffer() async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release()
+        try await sandbox.create(options: ["--trust", "release.pub.pem", "--largest-envelope", "158"])
+        let push = ["push", "fw.otaf", "--device", "sim:kitchen?pace=virtual", "--trust", "release.pub.pem"]
+        let run = try await sandbox.run(push + ["--format", "json"])
+        #expect(try run.exit == 77 && run.json().error?.code?.string == "envelope-too-large", "\(run.out)")
+        #expect(try run.json().error?.hint?.string?.contains("ota_config.largest_envelope") == true)
     }
 
     @Test(

@@ -20,6 +20,8 @@ struct Fate: Sendable {
     var age = Duration.zero
     /// Nil: all pushes are plain, and the device does not decode encoded images.
     var encoding: EncodingFate?
+    /// The signatures of the releases; only with the profile.
+    var signing = SigningFate()
     /// The clients, in order. Each pushes one of the world's two releases. The last client is not killed.
     var clients: [ClientFate] = []
 
@@ -30,6 +32,18 @@ struct Fate: Sendable {
         /// The images that each client has as bases, in order: 0: the first image of the device, 1 and 2: the releases, 3: an image of the
         /// version of the first one with other bytes.
         var bases: [Int] = []
+    }
+    struct SigningFate: Sendable {
+        /// The number of Ed25519 signatures in addition to the first one. The device trusts all their keys.
+        var more = 0
+        /// The signatures by keys that no device trusts: the number of the algorithm, and the length.
+        var strangers: [(algorithm: UInt8, length: Int)] = []
+        /// The number of signatures that the device requires.
+        var required = 1
+        /// The releases also have an ML-DSA signature, and the device requires both algorithms.
+        var isHybrid = false
+        /// The device's buffer is exactly as long as the longest envelope that it receives. If false, it has the default length.
+        var hasTightBuffer = false
     }
     struct ClientFate: Sendable {
         /// The client encodes, if the world has encodings. If false, it is an older client.
@@ -65,6 +79,8 @@ struct Fate: Sendable {
         if !speaksSMP, queue.happens(0.2) {
             self.queue = (queue.number(1...40), .milliseconds(queue.one(of: [1, 5, 20])))
         }
+        var signing = Dice(seed: seed ^ 0x5349_474E)
+        if !speaksSMP, signing.happens(0.4) { sign(&signing) }
         if speaksSMP {
             var board = Dice(seed: seed ^ 0x534D50)
             makeBoard(&board)
@@ -83,6 +99,16 @@ struct Fate: Sendable {
         let first = ClientFate(release: release, resumes: true, death: dice.number(20...150))
         let second = ClientFate(release: release, resumes: false, powerCut: cut)
         clients.insert(contentsOf: [first, second], at: 0)
+    }
+
+    private mutating func sign(_ dice: inout Dice) {
+        signing.more = dice.number(0...6)
+        signing.required = dice.number(1...1 + signing.more)
+        signing.hasTightBuffer = dice.happens(0.5)
+        // One entry remains free for an ML-DSA signature.
+        for _ in 0..<dice.number(0...6 - signing.more) {
+            signing.strangers.append(dice.one(of: [(1, 64), (2, 2420), (3, 3309), (4, 4627), (0, 1), (200, 8000)]))
+        }
     }
 
     private mutating func encode(_ dice: inout Dice) {

@@ -30,10 +30,26 @@ struct ProfileDeviceOptions: ParsableArguments, OwnDeviceOptions {
 
     @Option(
         help: ArgumentHelp(
-            "The number of keys that must have signed a bundle, 1 to 4; default: 1. Only with --protocol ota.",
+            "The number of keys that must have signed a bundle, 1 to 8; default: 1. Only with --protocol ota.",
             valueName: "n"),
-        transform: WholeNumber.in(1...4))
+        transform: WholeNumber.in(1...Envelope.maximumSignatures))
     var signatures: Int?
+
+    @Option(
+        help: ArgumentHelp(
+            "Require signatures of this algorithm (example: ml-dsa-65); repeatable. Only with --protocol ota.",
+            discussion: "Each required algorithm needs --signatures signatures. Default: one algorithm is enough.",
+            valueName: "algorithm"),
+        completion: .list(SignatureAlgorithm.allCases.map(\.name)))
+    var requireAlgorithm: [String] = []
+
+    @Option(
+        help: ArgumentHelp(
+            "The longest envelope, 158 to 65124 bytes. Only with --protocol ota.",
+            discussion: "Default: 1332, which is enough for four Ed25519 signatures; 65124 if a trusted key is an ML-DSA key.",
+            valueName: "bytes"),
+        transform: WholeNumber.in(158...Envelope.maximumLength))
+    var largestEnvelope: Int?
 
     @Option(
         help: ArgumentHelp(
@@ -53,6 +69,7 @@ struct ProfileDeviceOptions: ParsableArguments, OwnDeviceOptions {
     var given: String? {
         [
             (hardware != nil, "--hardware"), (counter != nil, "--counter"), (signatures != nil, "--signatures"),
+            (!requireAlgorithm.isEmpty, "--require-algorithm"), (largestEnvelope != nil, "--largest-envelope"),
             (imageFormat != nil, "--image-format"), (trial != nil, "--trial"),
         ].first(where: \.0)?.1
     }
@@ -65,11 +82,18 @@ struct ProfileDeviceOptions: ParsableArguments, OwnDeviceOptions {
         }
         guard !wanted.trust.keys.isEmpty else {
             throw KeyError(
-                .noTrustedKey, "no trusted key is an Ed25519 key, and the GATT OTA profile accepts only bundles",
+                .noTrustedKey, "no trusted key is an Ed25519 or ML-DSA key, and the GATT OTA profile accepts only bundles",
                 hint: "create an Ed25519 key: otaflash keygen NAME; for MCUboot images: --protocol smp")
         }
         var configuration = VirtualDeviceConfiguration(wanted)
         configuration.requiredSignatures = signatures ?? configuration.requiredSignatures
+        for name in requireAlgorithm {
+            let algorithm = try SimulateCreate.read(
+                name, "require-algorithm", SignatureAlgorithm.allCases.map(\.name).joined(separator: ", ")
+            ) { text in SignatureAlgorithm.allCases.first { $0.name == text } }
+            configuration.requiredAlgorithms.insert(algorithm)
+        }
+        configuration.largestEnvelope = largestEnvelope ?? configuration.largestEnvelope
         configuration.hardware = hardware ?? configuration.hardware
         configuration.imageFormat = format
         configuration.trialSeconds = trial ?? configuration.trialSeconds

@@ -96,7 +96,7 @@ struct ota_config {
     /* The number of different trusted keys of one algorithm that must have signed a bundle, at most 8. 0 means 1. */
     uint8_t required_signatures;
     /* The algorithms that must each have `required_signatures` valid signatures, as a sum of OTA_REQUIRES(algorithm). 0
-     * means that one algorithm is enough, whichever it is. */
+     * means that any one algorithm is enough. */
     uint8_t required_algorithms;
     /* The maximum increase of the security counter by one update. 0 means no limit. Without a limit, one bundle that
      * was signed with a stolen key could raise the counter so far that the device refuses all genuine bundles. */

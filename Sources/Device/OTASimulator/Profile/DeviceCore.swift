@@ -87,10 +87,12 @@ public final class DeviceCore {
         config.pointee.product = text(configuration.product.text)
         config.pointee.version = text(booted.image.version)
         config.pointee.key_ids = UnsafePointer(keep(keys.flatMap(\.id.bytes)))
+        config.pointee.key_algorithms = UnsafePointer(keep(keys.map(\.algorithm.rawValue)))
         config.pointee.key_count = UInt8(clamping: keys.count)
         config.pointee.envelope = envelope
         config.pointee.largest_envelope = UInt16(clamping: configuration.largestEnvelope)
         config.pointee.required_signatures = UInt8(clamping: configuration.requiredSignatures)
+        config.pointee.required_algorithms = configuration.requiredAlgorithms.reduce(0) { $0 | 1 << $1.rawValue }
         config.pointee.running_digest = booted.image.manifestDigest.map { UnsafePointer(keep($0.bytes)) }
         config.pointee.security_counter = booted.permanentCounter
         config.pointee.trial_security_counter = booted.image.securityCounter

@@ -4,7 +4,7 @@ import OTASigning
 /// The trusted keys that an image contains, as text.
 ///
 /// A real device has its trusted keys in its firmware, so an update can replace them. The image of a virtual device can be any bytes. If it
-/// contains the line ``marker``, followed by Ed25519 public keys (PEM), a virtual device that runs this image trusts exactly these keys
+/// contains the line ``marker``, followed by public keys of Ed25519 or ML-DSA (PEM), a virtual device that runs this image trusts exactly these keys
 /// (docs/decisions/0035-keys-of-a-virtual-device.md).
 enum FirmwareKeys {
     static let marker = "otaflash-trusted-keys:\n"
@@ -12,11 +12,11 @@ enum FirmwareKeys {
     private static let mostKeys = 16
     private static let (begin, end) = ("-----BEGIN PUBLIC KEY-----\n", "-----END PUBLIC KEY-----\n")
 
-    /// Returns the Ed25519 keys after the first marker in an image, up to the first other text. Nil if the image has no such key.
+    /// Returns the keys after the first marker in an image, up to the first other text. Nil if the image has no such key.
     static func keys(in image: UnsafeRawBufferPointer) -> [PublicKey]? {
         guard let offset = end(ofMarkerIn: image) else { return nil }
-        // A key has 113 bytes.
-        let text = image[offset...].prefix(mostKeys * 128)
+        // A key has 113 bytes (Ed25519) to 3600 bytes (ML-DSA-87).
+        let text = image[offset...].prefix(mostKeys * 3600)
         var rest = String(decoding: text, as: UTF8.self)[...]
         var keys: [PublicKey] = []
         while keys.count < mostKeys, rest.hasPrefix(begin), let last = rest.firstRange(of: end) {

@@ -14,6 +14,10 @@ package struct ProfileDeviceFile: Codable {
     private let trustedKeys: [String]
     /// Nil means 1, because files of earlier releases do not contain this member.
     private let requiredSignatures: Int?
+    /// The names of the required algorithms; nil: none.
+    private let requiredAlgorithms: [String]?
+    /// Nil means the default for the device's keys.
+    private let largestEnvelope: Int?
     private let battery: Int?
     private let pageSize, slotSize, writeUnit: Int
     private let window, longestData: Int
@@ -28,6 +32,12 @@ package struct ProfileDeviceFile: Codable {
         imageFormat = configuration.imageFormat?.rawValue
         trustedKeys = configuration.trustedKeys.map { Hex.encode($0.bytes) }
         requiredSignatures = configuration.requiredSignatures == 1 ? nil : configuration.requiredSignatures
+        requiredAlgorithms =
+            configuration.requiredAlgorithms.isEmpty ? nil : configuration.requiredAlgorithms.map(\.name).sorted()
+        let ordinary = VirtualDeviceConfiguration(
+            product: configuration.product, trustedKeys: configuration.trustedKeys)
+        largestEnvelope =
+            configuration.largestEnvelope == ordinary.largestEnvelope ? nil : configuration.largestEnvelope
         battery = configuration.battery
         pageSize = configuration.layout.pageSize
         slotSize = configuration.layout.slotSize
@@ -64,6 +74,13 @@ package struct ProfileDeviceFile: Codable {
             configuration.hardware = hardware
             configuration.imageFormat = format
             configuration.requiredSignatures = requiredSignatures ?? 1
+            for name in requiredAlgorithms ?? [] {
+                guard let algorithm = SignatureAlgorithm.allCases.first(where: { $0.name == name }) else {
+                    throw VirtualDeviceError(.malformed, "unknown algorithm '\(name)'")
+                }
+                configuration.requiredAlgorithms.insert(algorithm)
+            }
+            configuration.largestEnvelope = largestEnvelope ?? configuration.largestEnvelope
             configuration.battery = battery
             configuration.layout = FlashLayout(pageSize: pageSize, slotSize: slotSize, writeUnit: writeUnit)
             configuration.window = window

@@ -13,11 +13,14 @@ public struct VirtualDeviceConfiguration: Sendable, Equatable {
     /// While the device runs an image that contains its own trusted keys, it trusts these in place of `trustedKeys`
     /// (docs/decisions/0035-keys-of-a-virtual-device.md).
     public var trustedKeys: [PublicKey]
-    /// The number of different trusted keys that must have signed a bundle: 1...8, and at most the number of trusted keys.
+    /// The number of different trusted keys of one algorithm that must have signed a bundle: 1...8.
     public var requiredSignatures = 1
-    /// The length of the longest envelope that the device can receive, in bytes: 158...65124. The default is enough for four Ed25519
-    /// signatures.
-    public var largestEnvelope = 1332
+    /// The algorithms that must each have `requiredSignatures` signatures. Empty means that any one algorithm is
+    /// enough.
+    public var requiredAlgorithms: Set<SignatureAlgorithm> = []
+    /// The length of the longest envelope that the device can receive, in bytes: 158...65124. The default is 1332, which is enough for four
+    /// Ed25519 signatures. For a device with an ML-DSA key, the default is the length of the longest envelope.
+    public var largestEnvelope: Int
     /// The battery level in per cent, 0...100. Nil for a device without a battery.
     public var battery: Int?
     public var layout = FlashLayout()
@@ -50,6 +53,7 @@ public struct VirtualDeviceConfiguration: Sendable, Equatable {
     public init(product: ProductName, trustedKeys: [PublicKey]) {
         self.product = product
         self.trustedKeys = trustedKeys
+        largestEnvelope = trustedKeys.allSatisfy { $0.algorithm == .ed25519 } ? 1332 : Envelope.maximumLength
     }
 
     /// Checks that all values are in range.
@@ -61,10 +65,7 @@ public struct VirtualDeviceConfiguration: Sendable, Equatable {
         }
         try demand(1...16 ~= trustedKeys.count, "the device has \(trustedKeys.count) trusted keys; expected 1 to 16")
         try demand(Set(trustedKeys.map(\.id)).count == trustedKeys.count, "two trusted keys have the same key ID")
-        try demand(
-            1...min(8, trustedKeys.count) ~= requiredSignatures,
-            "the device requires \(requiredSignatures) signatures; expected 1 to \(min(8, trustedKeys.count)), the number of its keys"
-        )
+        try validatePolicy()
         try demand(battery.map { 0...100 ~= $0 } ?? true, "the battery level is \(battery ?? 0) %; expected 0 to 100")
         try demand(1...2047 ~= window, "the window is \(window) chunks; expected 1 to 2047")
         try demand(20...512 ~= longestData, "the longest Data value is \(longestData) bytes; expected 20 to 512")
@@ -76,5 +77,37 @@ public struct VirtualDeviceConfiguration: Sendable, Equatable {
         try demand(
             queueLength.map { $0 >= 1 } ?? true, "the queue holds \(queueLength ?? 0) Data values; expected at least 1")
         try layout.validate()
+    }
+
+    /// Checks that some bundle can have the signatures that the device requires, and that they fit in an envelope.
+    private func validatePolicy() throws(VirtualDeviceError) {
+        func demand(_ holds: Bool, _ what: String) throws(VirtualDeviceError) {
+            guard holds else { throw VirtualDeviceError(.badConfiguration, what) }
+        }
+        let all = SignatureAlgorithm.allCases
+        try demand(
+            1...Envelope.maximumSignatures ~= requiredSignatures,
+            "the device requires \(requiredSignatures) signatures; expected 1 to \(Envelope.maximumSignatures)")
+        let enough = all.filter { algorithm in
+            trustedKeys.count { $0.algorithm == algorithm } >= requiredSignatures
+        }
+        for algorithm in all where requiredAlgorithms.contains(algorithm) {
+            try demand(
+                enough.contains(algorithm),
+                "the device requires \(requiredSignatures) \(algorithm) signatures, but has fewer \(algorithm) keys")
+        }
+        try demand(
+            !enough.isEmpty,
+            "the device requires \(requiredSignatures) signatures, but has fewer trusted keys of one algorithm")
+        // The algorithms have ascending lengths.
+        let algorithms = requiredAlgorithms.isEmpty ? Array(enough.prefix(1)) : Array(requiredAlgorithms)
+        let count = algorithms.count * requiredSignatures
+        try demand(
+            count <= Envelope.maximumSignatures,
+            "the device requires \(count) signatures; a bundle has at most \(Envelope.maximumSignatures)")
+        let least = algorithms.reduce(82) { $0 + requiredSignatures * (12 + $1.signatureLength) }
+        try demand(
+            least...Envelope.maximumLength ~= largestEnvelope,
+            "the longest envelope is \(largestEnvelope) bytes; expected \(least) to \(Envelope.maximumLength)")
     }
 }

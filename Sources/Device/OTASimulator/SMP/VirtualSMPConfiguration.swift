@@ -1,3 +1,4 @@
+import OTAFirmware
 public import OTASigning
 
 /// The configuration of a virtual SMP device. The configuration cannot change after the ``VirtualSMPDevice`` was created.
@@ -74,7 +75,8 @@ public struct VirtualSMPConfiguration: Sendable {
 
     /// Creates the configuration of a device that trusts the keys of `trust`.
     public init(trust: TrustStore) {
-        self.init(trustedKeys: trust.keys)
+        // MCUboot does not support ML-DSA.
+        self.init(trustedKeys: trust.keys.filter { $0.algorithm == .ed25519 })
         otherTrustedKeys = trust.imageKeys.filter { $0.bundleKey == nil }
     }
 

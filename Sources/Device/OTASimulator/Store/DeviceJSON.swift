@@ -3,7 +3,8 @@ import OTAFirmware
 import OTASigning
 
 /// Reads and writes `device.json`, the file with the configuration in the folder of a virtual device. Each protocol has a type of file of
-/// its own. The member names are in snake case. Sizes are in bytes. A key has 64 hex digits.
+/// its own. The member names are in snake case. Sizes are in bytes. A key has
+/// two hex digits for each of its bytes.
 package enum DeviceJSON {
     /// The newest schema that this release can read. The files of devices with the GATT OTA profile have schema 1, the other files schema 2.
     package static let newestSchema = 2
@@ -47,15 +48,19 @@ package enum DeviceJSON {
         return Array(try encoder.encode(file)) + [UInt8(ascii: "\n")]
     }
 
-    /// Parses trusted Ed25519 keys. Each key has 64 hex digits.
+    /// Parses trusted keys in hex digits. The length of a key shows its algorithm.
     ///
     /// - Throws: `malformed`.
     static func keys(_ texts: [String]) throws(VirtualDeviceError) -> [PublicKey] {
         var keys: [PublicKey] = []
         for text in texts {
-            guard let bytes = Hex.decode(text), let key = try? PublicKey(bytes: bytes) else {
+            let bytes = Hex.decode(text) ?? []
+            guard
+                let algorithm = SignatureAlgorithm.allCases.first(where: { $0.publicKeyLength == bytes.count }),
+                let key = try? PublicKey(algorithm: algorithm, bytes: bytes)
+            else {
                 throw VirtualDeviceError(
-                    .malformed, "trusted key \(keys.count + 1) is not an Ed25519 public key of 64 hex digits")
+                    .malformed, "trusted key \(keys.count + 1) is not a public key of Ed25519 or ML-DSA in hex digits")
             }
             keys.append(key)
         }

@@ -14,6 +14,9 @@ extension ProfileWire: GauntletWire {
             $0.offersEncodings = fate.encoding?.isOffered ?? false
             $0.offersBase = fate.encoding?.offersBase ?? false
             $0.window = fate.window
+            $0.requiredSignatures = fate.signing.required
+            if fate.signing.isHybrid { $0.requiredAlgorithms = Set(releases[0].keys.map(\.algorithm)) }
+            if fate.signing.hasTightBuffer { $0.largestEnvelope = releases.map(\.receivedLength).max() ?? 0 }
             if let queue = fate.queue { ($0.queueLength, $0.chunkTime) = (queue.length, queue.chunkTime) }
             $0.layout = FlashLayout(slotSize: largest.roundedUp(to: 4096), writeUnit: fate.writeUnit)
         }

@@ -26,7 +26,7 @@ extension World where Kind == ProfileWire {
         adjust: (inout VirtualDeviceConfiguration) -> Void = { _ in }
     ) throws {
         var configuration = VirtualDeviceConfiguration(
-            product: release.bundle.manifest.product, trustedKeys: [release.key])
+            product: release.bundle.manifest.product, trustedKeys: release.keys)
         configuration.layout = FlashLayout(slotSize: release.image.count.roundedUp(to: 4096))
         adjust(&configuration)
         let version = try factoryVersion.get()
