@@ -46,7 +46,8 @@ struct ProfileDeviceOptions: ParsableArguments, OwnDeviceOptions {
     @Option(
         help: ArgumentHelp(
             "The longest envelope, 158 to 65124 bytes. Only with --protocol ota.",
-            discussion: "Default: 1332, which is enough for four Ed25519 signatures; 65124 if a trusted key is an ML-DSA key.",
+            discussion:
+                "Default: 1332, which is enough for four Ed25519 signatures; 65124 if a trusted key is an ML-DSA key.",
             valueName: "bytes"),
         transform: WholeNumber.in(158...Envelope.maximumLength))
     var largestEnvelope: Int?
@@ -82,7 +83,8 @@ struct ProfileDeviceOptions: ParsableArguments, OwnDeviceOptions {
         }
         guard !wanted.trust.keys.isEmpty else {
             throw KeyError(
-                .noTrustedKey, "no trusted key is an Ed25519 or ML-DSA key, and the GATT OTA profile accepts only bundles",
+                .noTrustedKey,
+                "no trusted key is an Ed25519 or ML-DSA key, and the GATT OTA profile accepts only bundles",
                 hint: "create an Ed25519 key: otaflash keygen NAME; for MCUboot images: --protocol smp")
         }
         var configuration = VirtualDeviceConfiguration(wanted)
