@@ -199,10 +199,10 @@ import Testing
                 .run("otaflash keygen release --in", ["object=fw'": "object=fw' --pin-env PIN"]),
                 .run("otaflash keygen backup --from", ["object=fw'": "object=fw' --pin-env PIN"]),
                 .run("cat >kms-aws"), .run("cat >kms-gcp"), .run("cat >kms-vault"), .run("cat >kms-ssh"),
-                .run("cat >kms-ml-dsa"),
                 .run(
                     "chmod +x kms-aws",
                     ["otaflash verify kms.otaf --trust": signWithEachService + "otaflash verify kms.otaf --trust"]),
+                .run("cat >kms-ml-dsa"),
                 .run(
                     "ssh-keygen -t ed25519",
                     [
