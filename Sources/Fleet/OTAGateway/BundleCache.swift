@@ -89,9 +89,12 @@ struct BundleCache: Sendable {
         } catch {
             let verification = error as? VerificationError
             let hint =
-                verification?.code == .tooFewSignatures
-                ? FleetRelease.signaturesAdvice
-                : "add the signer's public key to the trusted keys of this gateway, and restart it"
+                switch verification?.code {
+                case .tooFewSignatures: FleetRelease.signaturesAdvice
+                case .unsupportedOpenSSL: "run this gateway on a system with OpenSSL 3.5, such as Debian 13"
+                case .cryptography: "restart this gateway"
+                default: "add the signer's public key to the trusted keys of this gateway, and restart it"
+                }
             throw .refused(
                 FleetError(
                     .badRelease,
