@@ -23,7 +23,8 @@ public struct Controller<C: Clock>: Sendable where C.Duration == Duration {
     /// - Parameters:
     ///   - signer: the key that signs the progress. The key can be outside this process, so a signature can take time.
     ///   - instance: the identifier of this run of the process.
-    ///   - earlierInstances: the identifiers of the earlier runs of the process with the same state folder. If one of them led, this run leads at
+    ///   - earlierInstances: the identifiers of the earlier runs of the process with the same state folder. If one of them led, this run
+    /// leads at
     ///     once.
     ///   - operators: the keys that verify rollouts.
     ///   - memory: the highest accepted serial numbers, read from the disk.

@@ -247,8 +247,9 @@ struct ControllerLoop<C: Clock> where C.Duration == Duration {
 
     // MARK: - Records
 
-    /// Discards what earlier records of a bucket have set, before a complete list of this bucket is accepted. The list counts even if it has
-    /// lower revisions or fewer records than before, because the store can lose its newest records. A signed record stays in `assignments`.
+    /// Discards what earlier records of a bucket have set, before a complete list of this bucket is accepted. The list counts even if it
+    /// has lower revisions or fewer records than before, because the store can lose its newest records. A signed record stays in
+    /// `assignments`.
     private mutating func forget(_ bucket: Bucket) {
         switch bucket {
         case .progress: (revisions, earlyProgress) = ([:], [:])

@@ -109,8 +109,8 @@ public struct Gateway<C: Clock, Devices: GatewayDevices>: Sendable where C.Durat
         DeviceMachine(device: device, holder: settings.holder, earlierInstances: settings.earlierInstances)
     }
 
-    /// Reads the record of a device, and returns what it shows. If another gateway performed the last update, the device may be out of range
-    /// of this gateway, so the record does not replace a request.
+    /// Reads the record of a device, and returns what it shows. If another gateway performed the last update, the device may be out of
+    /// range of this gateway, so the record does not replace a request.
     ///
     /// The method passes the record to the loop, so the loop does not read it again when it hears the device.
     private func recordedUse(
@@ -146,8 +146,8 @@ public enum GatewayNote: Sendable {
 }
 
 extension FleetError {
-    /// Returns this error with the place of the record that it is about: the bucket, the name and the revision. The bytes of a record do not
-    /// contain its place, and the contents of a forged record can name another rollout.
+    /// Returns this error with the place of the record that it is about: the bucket, the name and the revision. The bytes of a record do
+    /// not contain its place, and the contents of a forged record can name another rollout.
     public func naming(_ record: StoredRecord) -> FleetError {
         var error = self
         error.context = "the record \(record.key), revision \(record.revision): \(context)"

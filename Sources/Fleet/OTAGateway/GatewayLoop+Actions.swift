@@ -89,8 +89,8 @@ extension GatewayLoop {
         }
     }
 
-    /// Interrupts the push to a device if its rollout is aborted. The operator may have aborted the rollout before the push has shown that the
-    /// device is not on trial any more.
+    /// Interrupts the push to a device if its rollout is aborted. The operator may have aborted the rollout before the push has shown that
+    /// the device is not on trial any more.
     mutating func interruptIfAborted(_ device: DeviceID, _ group: inout DiscardingTaskGroup) {
         guard let machine = entries[device]?.machine,
             assignments.mustInterrupt(machine.record, isOnTrial: machine.isOnTrial)
@@ -141,7 +141,8 @@ extension GatewayLoop {
         }
     }
 
-    /// Handles the answer to a read that the machine of the device has requested. Only such an answer is newer than the machine's last write.
+    /// Handles the answer to a read that the machine of the device has requested. Only such an answer is newer than the machine's last
+    /// write.
     mutating func receivedBack(
         _ result: Result<StoredRecord?, StoreError>, of device: DeviceID, _ group: inout DiscardingTaskGroup
     ) {

@@ -22,8 +22,8 @@ struct GatewayLoop<C: Clock, Devices: GatewayDevices> where C.Duration == Durati
         /// The time at which the machine must be called again, and the time at which a failed read of the record is repeated. Each is nil
         /// if no such call or read is planned.
         var deadline, readTime: Duration?
-        /// If the device has not answered to the push by this time, the push ends in favour of a device that waits for a place. Nil if no push
-        /// is under way, after the first answer, and for a device with a radio: a connection over Bluetooth can take longer.
+        /// If the device has not answered to the push by this time, the push ends in favour of a device that waits for a place. Nil if no
+        /// push is under way, after the first answer, and for a device with a radio: a connection over Bluetooth can take longer.
         var answerTime: Duration?
         /// No attempt on the device starts before this time. The loop sets it when the store refuses a write of the device's record.
         var blocked = Duration.zero
@@ -34,8 +34,8 @@ struct GatewayLoop<C: Clock, Devices: GatewayDevices> where C.Duration == Durati
     var entries: [DeviceID: Entry] = [:]
     /// The number of attempts that are under way.
     var busyCount = 0
-    /// No deadline of an entry is earlier than this time; nil if no entry has a deadline. A gateway with many devices receives many messages
-    /// about other devices, so it must not search all entries after each message.
+    /// No deadline of an entry is earlier than this time; nil if no entry has a deadline. A gateway with many devices receives many
+    /// messages about other devices, so it must not search all entries after each message.
     private var entriesDeadline: Duration?
     var assignments: AssignmentList
     var saving = MemorySaving()

@@ -19,7 +19,8 @@ package struct FakeRelease: Sendable {
         let manifest = try Manifest(
             imageFormat: .raw, imageSize: UInt32(count), securityCounter: 2, created: 1_767_225_600,
             imageDigest: SHA256.digest(of: image), version: version, product: product)
-        let signature = BundleSignature(.ed25519, keyID: privateKey.publicKey.id, signature: try privateKey.sign(manifest.bytes))
+        let signature = BundleSignature(
+            .ed25519, keyID: privateKey.publicKey.id, signature: try privateKey.sign(manifest.bytes))
         let envelope = try Envelope(manifest: manifest, signatures: signature.map { [$0] } ?? [])
         key = privateKey.publicKey
         bundle = try Verifier(trust: try TrustStore([key])).verify(try SignedBundle(envelope: envelope, image: image))

@@ -289,8 +289,8 @@ import Testing
 
         """
 
-    /// Makes a token, and programs in place of the tools of cloud services. The programs accept only the documented arguments. Their answers
-    /// have the encodings of the real tools.
+    /// Makes a token, and programs in place of the tools of cloud services. The programs accept only the documented arguments. Their
+    /// answers have the encodings of the real tools.
     private static let tokenAndServices = #"""
         mkdir tokens bin
         echo "directories.tokendir = $PWD/tokens" >softhsm2.conf

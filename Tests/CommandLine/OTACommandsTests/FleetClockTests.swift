@@ -59,7 +59,8 @@ import Testing
             imageFormat: .raw, imageSize: 1, securityCounter: 1, created: 1_767_225_600,
             imageDigest: SHA256.digest(of: [1]), version: try #require(SemanticVersion("1.1.0")),
             product: try #require(ProductName(product)))
-        let signature = try #require(BundleSignature(.ed25519, keyID: key.publicKey.id, signature: key.sign(manifest.bytes)))
+        let signature = try #require(
+            BundleSignature(.ed25519, keyID: key.publicKey.id, signature: key.sign(manifest.bytes)))
         let bundle = try SignedBundle(envelope: Envelope(manifest: manifest, signatures: [signature]), image: [1])
         let verified = try Verifier(trust: TrustStore([key.publicKey])).verify(bundle)
         let release = try operators.release(operators.sign(FleetRelease(of: verified), with: key).encoded())

@@ -26,7 +26,8 @@ import Testing
             imageFormat: .raw, imageSize: 3, securityCounter: 0, created: 0, imageDigest: SHA256.digest(of: [1, 2, 3]),
             version: try #require(SemanticVersion("1.1.0")), product: try #require(ProductName("demo")),
             unknownFields: [ManifestField(type: 0x0010, value: [1, 2, 3])])
-        let signature = try #require(BundleSignature(.ed25519, keyID: key.publicKey.id, signature: try key.sign(manifest.bytes)))
+        let signature = try #require(
+            BundleSignature(.ed25519, keyID: key.publicKey.id, signature: try key.sign(manifest.bytes)))
         try sandbox.write("new.otaf", try Envelope(manifest: manifest, signatures: [signature]).bytes + [1, 2, 3])
         let inspected = try await sandbox.run("inspect", "new.otaf", "--format", "json")
         let field = try #require(try inspected.json().bundle?.unknown_fields?[0], "\(inspected.out)\(inspected.err)")

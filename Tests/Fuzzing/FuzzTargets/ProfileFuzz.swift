@@ -135,7 +135,8 @@ struct FuzzRelease {
         let manifest = try Manifest(
             imageFormat: .raw, imageSize: 600, securityCounter: 2, created: 0, imageDigest: SHA256.digest(of: image),
             version: version, product: product)
-        guard let signature = BundleSignature(.ed25519, keyID: key.id, signature: try privateKey.sign(manifest.bytes)) else {
+        guard let signature = BundleSignature(.ed25519, keyID: key.id, signature: try privateKey.sign(manifest.bytes))
+        else {
             throw KeyError(.notAKey, "the signature is malformed")
         }
         let envelope = try Envelope(manifest: manifest, signatures: [signature])

@@ -126,8 +126,8 @@ extension CommandLineReading {
     }
 
     /// The failure for the first option without a value. argument-parser reads a word that begins with `-` as an option, even if the word
-    /// is meant as a value, such as `-1` in `--counter -1`, unless the strategy of the option is `unconditional`. The failure is nil if there
-    /// is no such option, or if the next word begins with `--`.
+    /// is meant as a value, such as `-1` in `--counter -1`, unless the strategy of the option is `unconditional`. The failure is nil if
+    /// there is no such option, or if the next word begins with `--`.
     var absentValue: Failure? {
         guard let missingValue, !missingValue.word.hasPrefix("--") else { return nil }
         let (option, word) = missingValue

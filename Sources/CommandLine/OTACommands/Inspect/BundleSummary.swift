@@ -9,8 +9,8 @@ struct BundleSummary: Encodable, Sendable {
         let keyID: String
         let algorithm: String
         /// `trusted` is true if the key is in the trust store and the scope of the key allows this bundle. `valid` is true if the signature
-        /// is valid. Both are nil if the bundle was not verified. `valid` is also nil if the signature was not checked: because `trusted` is
-        /// false, or for the reason in `unchecked`.
+        /// is valid. Both are nil if the bundle was not verified. `valid` is also nil if the signature was not checked: because `trusted`
+        /// is false, or for the reason in `unchecked`.
         var trusted, valid: Bool?
         /// The reason why the signature of a trusted key could not be checked; otherwise nil.
         var unchecked: String?

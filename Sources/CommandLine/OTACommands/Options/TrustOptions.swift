@@ -18,10 +18,10 @@ package struct TrustOptions: ParsableArguments {
             discussion:
                 "The default is the paths in $OTAFLASH_TRUST, separated by ':'; if $OTAFLASH_TRUST is not set, the folder "
                 + "~/.config/otaflash/trust. A key is trusted for all bundles and MCUboot images, unless a text file "
-                + "KEY.pub.pem.scope is next to KEY.pub.pem. That file has at most one line of each kind: 'product = NAME, NAME' "
-                + "(only bundles of these products); 'format = bundle' or 'format = mcuboot' (only this format); 'with = KEYID' (only "
-                + "together with this other key of a pair). A text file \(FolderPolicy.name) in the folder is for all updates: 'signatures = N' (N trusted keys must have signed) and "
-                + "'downgrade = refuse'.",
+                + "KEY.pub.pem.scope is next to KEY.pub.pem. The lines of that file limit the key: 'product = NAME, NAME' (only "
+                + "bundles of these products), 'format = bundle' or 'format = mcuboot' (only this format), 'with = KEYID' (only "
+                + "together with this other key of a pair). Each kind of line occurs at most once. A text file \(FolderPolicy.name) "
+                + "in the folder applies to all updates: 'signatures = N' (N people must have signed), 'downgrade = refuse'.",
             valueName: "path"),
         completion: .file())
     var trust: [String] = []
@@ -34,7 +34,8 @@ package struct TrustOptions: ParsableArguments {
     /// The help of `--signatures`.
     static let signaturesHelp = "The number of trusted keys that must have signed, 1 to 4; default: 1."
     static let signaturesManual =
-        "The keys of each algorithm are counted, and the largest number counts: a pair is one signer. A file \(FolderPolicy.name) in the folder of the trusted keys can require more."
+        "The keys of each algorithm are counted, and the largest number counts: a pair is one signer. A file \(FolderPolicy.name) "
+        + "in the folder of the trusted keys can require more."
 
     /// The values of `--trust`. Hints repeat them in the command line that they show.
     package var given: [String] { trust }

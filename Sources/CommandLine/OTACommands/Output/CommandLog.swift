@@ -1,6 +1,6 @@
+import DescriptorIO
 import Logging
 import OTAClient
-import Synchronization
 
 /// The log of a command. `--verbose` writes the log to stderr. `output` gets the log and each frame.
 struct CommandLog: LogHandler {
@@ -18,7 +18,7 @@ struct CommandLog: LogHandler {
     static let deviceKey = "device"
 
     /// Held while an entry is written, so that the log and stderr have the entries of all devices in the same order.
-    private static let writing = Mutex(())
+    private static let writing = Lock()
 
     init(_ settings: OutputSettings, asEvents: Bool, output: (any LogOutput)?) {
         logLevel = output == nil ? .debug : .trace
@@ -39,7 +39,7 @@ struct CommandLog: LogHandler {
         let text = details.sorted { $0.key < $1.key }
             .reduce(event.message.description) { "\($0) \($1.key)=\($1.value)" }
         let entry = LogEntry(level: event.level.rawValue, device: named, text: text)
-        Self.writing.withLock { _ in write(entry, ofLevel: event.level) }
+        Self.writing.locked { write(entry, ofLevel: event.level) }
     }
 
     private func write(_ entry: LogEntry, ofLevel level: Logger.Level) {

@@ -15,8 +15,8 @@ struct Sign: Command {
 
             Bundle (default): a file with the image, 1 to 8 signatures, and a manifest. The manifest has the values of --product, \
             --version, --hardware, --counter, --requires, --minimum-battery and --source. <image> is a raw binary, an ESP-IDF \
-            application or an MCUboot image; also as Intel HEX or S-records. The key is an Ed25519 or ML-DSA key (ML-DSA: OpenSSL 3.5). --product and --version are required if <image> \
-            does not contain them. If <image> contains a product or version that differs from the option, sign fails (exit 65).
+            application or an MCUboot image; also as Intel HEX or S-records. The key is an Ed25519 or ML-DSA key (ML-DSA: OpenSSL \
+            3.5). --product and --version are required if <image> does not contain them. If <image> contains a product or version that differs from the option, sign fails (exit 65).
 
             Another signature: if <image> is a bundle, sign adds one signature for each key. Give -o FILE to write a new file, or \
             --force to replace the bundle.

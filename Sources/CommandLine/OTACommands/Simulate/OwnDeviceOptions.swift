@@ -37,17 +37,19 @@ struct ProfileDeviceOptions: ParsableArguments, OwnDeviceOptions {
 
     @Option(
         help: ArgumentHelp(
-            "Require signatures of this algorithm (example: ml-dsa-65); repeatable. Only with --protocol ota.",
-            discussion: "Each required algorithm needs --signatures signatures. Default: one algorithm is enough.",
+            "Require this algorithm; repeatable. Only with ota.",
+            discussion:
+                "Example: ml-dsa-65. Each required algorithm needs --signatures signatures. Default: one algorithm is enough.",
             valueName: "algorithm"),
         completion: .list(SignatureAlgorithm.allCases.map(\.name)))
     var requireAlgorithm: [String] = []
 
     @Option(
         help: ArgumentHelp(
-            "The longest envelope, 158 to 65124 bytes. Only with --protocol ota.",
+            "The longest envelope; only with --protocol ota.",
             discussion:
-                "Default: 1332, which is enough for four Ed25519 signatures; 65124 if a trusted key is an ML-DSA key.",
+                "158 to 65124 bytes. Default: 1332, which is enough for four Ed25519 signatures; 65124 if a trusted key is an "
+                + "ML-DSA key.",
             valueName: "bytes"),
         transform: WholeNumber.in(158...Envelope.maximumLength))
     var largestEnvelope: Int?

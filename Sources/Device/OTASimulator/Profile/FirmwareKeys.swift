@@ -4,8 +4,8 @@ import OTASigning
 /// The trusted keys that an image contains, as text.
 ///
 /// A real device has its trusted keys in its firmware, so an update can replace them. The image of a virtual device can be any bytes. If it
-/// contains the line ``marker``, followed by public keys of Ed25519 or ML-DSA (PEM), a virtual device that runs this image trusts exactly these keys
-/// (docs/decisions/0035-keys-of-a-virtual-device.md).
+/// contains the line ``marker``, followed by public keys of Ed25519 or ML-DSA (PEM), a virtual device that runs this image trusts exactly
+/// these keys (docs/decisions/0035-keys-of-a-virtual-device.md).
 enum FirmwareKeys {
     static let marker = "otaflash-trusted-keys:\n"
     /// The maximum number of keys of a device.

@@ -6,7 +6,8 @@ import OTASigning
 /// its own. The member names are in snake case. Sizes are in bytes. A key has
 /// two hex digits for each of its bytes.
 package enum DeviceJSON {
-    /// The newest schema that this release can read. The files of devices with the GATT OTA profile have schema 1, the other files schema 2.
+    /// The newest schema that this release can read. The files of devices with the GATT OTA profile have schema 1, the other files schema
+    /// 2.
     package static let newestSchema = 2
 
     /// The members that the store reads first. The store refuses a `schema` above `newestSchema`. `protocol` selects the type of the file.

@@ -1,7 +1,7 @@
 public import OTAFirmware
 
-/// A job for a device: a verified rollout, and the verified release of this rollout. Only ``AssignmentList`` creates a value of this type, after
-/// it has checked that the push may start.
+/// A job for a device: a verified rollout, and the verified release of this rollout. Only ``AssignmentList`` creates a value of this type,
+/// after it has checked that the push may start.
 public struct Assignment: Sendable, Hashable {
     public let rollout: Verified<Rollout>
     public let release: Verified<FleetRelease>
@@ -112,8 +112,8 @@ public struct AssignmentList: Sendable {
         return changes
     }
 
-    /// Starts no push of the rollouts that a complete list of the store does not contain, except to confirm an image on trial. The store can
-    /// have lost them, and with them a later change of an operator. A lost rollout starts pushes again after ``add(rollout:named:)``.
+    /// Starts no push of the rollouts that a complete list of the store does not contain, except to confirm an image on trial. The store
+    /// can have lost them, and with them a later change of an operator. A lost rollout starts pushes again after ``add(rollout:named:)``.
     ///
     /// - Parameter names: the names of all records of rollouts in the store.
     public mutating func suspend(except names: Set<RolloutName>) {
@@ -215,7 +215,8 @@ public struct AssignmentList: Sendable {
     /// confirm the image (``Assignment/onlyConfirms``).
     ///
     /// - Parameters:
-    ///   - record: the record of the device, with the product and version that the gateway last read from the device. Its job counts only as
+    ///   - record: the record of the device, with the product and version that the gateway last read from the device. Its job counts only
+    /// as
     ///     far as an operator has signed it (``SignedJob``).
     ///   - heard: the version that the gateway last read from the device; nil: not read.
     ///   - refusals: called with the reason if the clock or the expiry prevents a push.
@@ -291,9 +292,9 @@ public struct AssignmentList: Sendable {
         return nil
     }
 
-    /// Returns the job of a device whose lease was taken for `assignment`, as it may start now; nil if no push may start any more. The write of the
-    /// lease can last for seconds, in which an operator or the controller stops the rollout. A device that may be on trial gets a push that
-    /// only confirms.
+    /// Returns the job of a device whose lease was taken for `assignment`, as it may start now; nil if no push may start any more. The
+    /// write of the lease can last for seconds, in which an operator or the controller stops the rollout. A device that may be on trial
+    /// gets a push that only confirms.
     public func renewed(_ assignment: Assignment, for record: DeviceRecord, at moment: Moment) -> Assignment? {
         guard let own = entries[assignment.rollout.value.name] else { return nil }
         let newest = newestAssignment(of: [own], for: record, assignment.last, at: moment) { _ in }

@@ -10,8 +10,9 @@ public struct DeviceMachine: Sendable {
         case read
         /// Write the record by compare-and-set, and pass the result to `wrote(_:at:)`.
         case write(DeviceRecord, expecting: UInt64)
-        /// Push the bundle of the assignment, and pass the progress and the end of the push to the machine. The operator may have paused or aborted
-        /// the rollout since `start(_:at:)`, so first call `AssignmentList.renewed(_:for:at:)`. If it returns nil, only pass the end of the push.
+        /// Push the bundle of the assignment, and pass the progress and the end of the push to the machine. The operator may have paused or
+        /// aborted the rollout since `start(_:at:)`, so first call `AssignmentList.renewed(_:for:at:)`. If it returns nil, only pass the
+        /// end of the push.
         case push(Assignment)
         /// Interrupt the push. The caller then also passes the end of the push to the machine.
         case interrupt
@@ -181,8 +182,8 @@ public struct DeviceMachine: Sendable {
             && (other.instance == holder.instance || earlierInstances.contains(other.instance))
     }
 
-    /// Returns whether an attempt is left. An attempt that a gateway, the store or an operator ended does not count, but there are never more
-    /// than ten times the number of attempts: the update of a device could end its gateway each time.
+    /// Returns whether an attempt is left. An attempt that a gateway, the store or an operator ended does not count, but there are never
+    /// more than ten times the number of attempts: the update of a device could end its gateway each time.
     ///
     /// A device on trial gets up to as many further attempts, because the last step of its update is only to confirm the image. Without any
     /// maximum, a device that does not return would never be finished.
@@ -194,8 +195,8 @@ public struct DeviceMachine: Sendable {
         return counted < limit && record.attempt < limit * 10
     }
 
-    /// Starts an attempt: takes the lease. If the holder is gone, and `assignment` is nil or no attempt is left, this method instead ends the
-    /// holder's attempt. Call it only if `readiness(for:at:)` is `now`, and the gateway has fewer attempts under way than its maximum.
+    /// Starts an attempt: takes the lease. If the holder is gone, and `assignment` is nil or no attempt is left, this method instead ends
+    /// the holder's attempt. Call it only if `readiness(for:at:)` is `now`, and the gateway has fewer attempts under way than its maximum.
     public mutating func start(_ assignment: Assignment?, at moment: Moment) -> [Action] {
         guard readiness(for: assignment, at: moment) == .now else { return [] }
         lastEvent = moment.now
@@ -214,8 +215,8 @@ public struct DeviceMachine: Sendable {
 
     // MARK: - Store
 
-    /// Records the device's record that a watch of the store has reported, or that the caller has read without the action `read`. A watch may
-    /// report a record late or several times.
+    /// Records the device's record that a watch of the store has reported, or that the caller has read without the action `read`. A watch
+    /// may report a record late or several times.
     ///
     /// - Parameter afterLoss: true if the store may have lost its newest records, so that an older record counts.
     public mutating func observe(

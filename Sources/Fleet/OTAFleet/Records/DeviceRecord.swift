@@ -190,8 +190,8 @@ public struct DeviceRecord: Sendable, Hashable {
 }
 
 extension DeviceRecord {
-    /// The next step of an operator if the record of a device is not valid. A new record does not name the last rollout of the device, so an
-    /// older rollout could select the device.
+    /// The next step of an operator if the record of a device is not valid. A new record does not name the last rollout of the device, so
+    /// an older rollout could select the device.
     public static func replacementHint(_ device: String) -> String {
         "replace the record: otaflash device hold \(device); if no older rollout can select the device, then use "
             + "otaflash device release \(device)"

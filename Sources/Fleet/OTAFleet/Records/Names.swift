@@ -124,8 +124,8 @@ public struct Reason: FleetName {
     /// The gateway stops.
     public static let stopped = Reason(code: "gateway-stopped")
 
-    /// True if a gateway, the store or an operator ended the attempt, and not the device or the link to the device. The end of an unattended
-    /// trial counts as an attempt, because the image can be bad.
+    /// True if a gateway, the store or an operator ended the attempt, and not the device or the link to the device. The end of an
+    /// unattended trial counts as an attempt, because the image can be bad.
     public var isInterruption: Bool {
         [.leaseLost, .holderGone, .stopped, .aborted, .notRunning].contains(self)
     }
@@ -134,8 +134,8 @@ public struct Reason: FleetName {
     public enum Blame: Sendable, Hashable {
         /// Radio problems and refusals do not count.
         case neither
-        /// The device did not accept the image correctly. This is a fault of the device, until ``DeviceTotals/severalDevices`` enrolled devices of
-        /// the rollout have the same reason. Then the image can be the cause.
+        /// The device did not accept the image correctly. This is a fault of the device, until ``DeviceTotals/severalDevices`` enrolled
+        /// devices of the rollout have the same reason. Then the image can be the cause.
         case device
         /// The image can be the cause. Each device counts.
         case image

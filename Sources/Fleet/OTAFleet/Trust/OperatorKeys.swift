@@ -54,7 +54,8 @@ public struct OperatorKeys: Sendable {
 
     /// Verifies the progress of a rollout. The progress must be signed with a key of a controller that the rollout names.
     ///
-    /// - Throws: `record-untrusted`, also for the progress of another rollout; `record-malformed` for a stage that the rollout does not have;
+    /// - Throws: `record-untrusted`, also for the progress of another rollout; `record-malformed` for a stage that the rollout does not
+    ///   have;
     ///   the errors of ``SignedRecord`` and of the payload.
     public static func progress(
         _ bytes: [UInt8], of rollout: Verified<Rollout>

@@ -46,7 +46,8 @@ struct InstancesFile {
 
     /// Adds the instance of this process. Returns the earlier instances.
     ///
-    /// A line that is not an instance, or a file that cannot be read, is ignored. For the records of an unknown instance, a gateway waits as for the records of another gateway.
+    /// A line that is not an instance, or a file that cannot be read, is ignored. For the records of an unknown instance, a gateway waits
+    /// as for the records of another gateway.
     func begin(_ instance: GatewayInstance) throws -> Set<GatewayInstance> {
         let earlier = ((try? text()) ?? []).split(separator: UInt8(ascii: "\n")).compactMap {
             GatewayInstance(String(decoding: $0, as: UTF8.self))

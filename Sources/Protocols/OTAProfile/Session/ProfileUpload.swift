@@ -12,8 +12,8 @@ struct ProfileUpload {
     /// True after the device accepted BEGIN of the image in this session. From then on, each new link resumes the transfer, even with
     /// `UpdateOptions.Resume.never`.
     var beganImage = false
-    /// The window at the end of the last transfer of the image; nil before. The next transfer starts with it: a device whose queue is short,
-    /// or a slow link, is the same after a reconnection.
+    /// The window at the end of the last transfer of the image; nil before. The next transfer starts with it: a device whose queue is
+    /// short, or a slow link, is the same after a reconnection.
     var window: WindowSize?
     /// The parts that this session has sent.
     var parts = SentParts()

@@ -108,8 +108,8 @@ extension KeyID {
     }
 }
 
-/// The identifier of a public key: the first 8 bytes of a SHA-256. For an Ed25519 or ML-DSA key, the SHA-256 covers the raw key bytes. ECDSA
-/// and RSA keys can only sign MCUboot images. For these keys, `OTASigning.ImagePublicKey.id` documents the covered bytes.
+/// The identifier of a public key: the first 8 bytes of a SHA-256. For an Ed25519 or ML-DSA key, the SHA-256 covers the raw key bytes.
+/// ECDSA and RSA keys can only sign MCUboot images. For these keys, `OTASigning.ImagePublicKey.id` documents the covered bytes.
 ///
 /// A verifier uses the identifier to find the public key of a signature. Only a verified signature shows that the owner of the key signed.
 /// The identifier alone does not show this.

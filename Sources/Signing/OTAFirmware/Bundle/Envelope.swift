@@ -16,7 +16,8 @@ public struct Envelope: Sendable, Hashable {
 
     /// Creates an envelope and sorts the signatures.
     ///
-    /// - Throws: `bad-signature-count` if the number of signatures is not 1 to `maximumSignatures`; `signature-order` if two signatures have the same key id.
+    /// - Throws: `bad-signature-count` if the number of signatures is not 1 to `maximumSignatures`; `signature-order` if two signatures
+    ///   have the same key id.
     public init(manifest: Manifest, signatures: [BundleSignature]) throws(BundleError) {
         let sorted = signatures.sorted { $0.keyID < $1.keyID }
         let start = manifest.bytes.count
@@ -67,7 +68,8 @@ public struct Envelope: Sendable, Hashable {
 
     /// Returns this envelope with an additional signature.
     ///
-    /// - Throws: `bad-signature-count` if this envelope already has `maximumSignatures` signatures; `signature-order` if this envelope already has a
+    /// - Throws: `bad-signature-count` if this envelope already has `maximumSignatures` signatures; `signature-order` if this envelope
+    ///   already has a
     ///   signature with the same key id as `signature`.
     public func adding(_ signature: BundleSignature) throws(BundleError) -> Envelope {
         try Envelope(manifest: manifest, signatures: signatures + [signature])

@@ -1,8 +1,8 @@
 internal import OTAFirmware
 public import OTASigning
 
-/// An Ed25519 or ML-DSA signer that calls a program of the user for each signature. The program can be, for example, a script that calls a cloud
-/// service.
+/// An Ed25519 or ML-DSA signer that calls a program of the user for each signature. The program can be, for example, a script that calls a
+/// cloud service.
 ///
 /// The program is called with one argument and the environment variable `OTAFLASH_SIGNER=1`:
 ///

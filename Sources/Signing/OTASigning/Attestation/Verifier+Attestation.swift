@@ -56,8 +56,9 @@ extension Verifier {
             "the attestation is about other files, with other contents: \(names.joined(separator: ", "))\(more)")
     }
 
-    /// Returns the IDs of the trusted keys that have signed the envelope. A key does not count if its scope does not cover the bundle, if its
-    /// partner did not sign the envelope, or if it is the demo key and the policy does not allow it. Throws the reason if no key is left.
+    /// Returns the IDs of the trusted keys that have signed the envelope. A key does not count if its scope does not cover the bundle, if
+    /// its partner did not sign the envelope, or if it is the demo key and the policy does not allow it. Throws the reason if no key is
+    /// left.
     private func signers(
         of envelope: AttestationEnvelope, for manifest: Manifest
     ) throws(AttestationError) -> [KeyID] {

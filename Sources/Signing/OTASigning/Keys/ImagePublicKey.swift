@@ -57,8 +57,8 @@ public struct ImagePublicKey: Sendable {
     public let algorithm: Algorithm
     /// The ID of the key: the first 8 bytes of a SHA-256.
     ///
-    /// For Ed25519 and ML-DSA, the SHA-256 covers the raw bytes of the key, as in bundles. For other algorithms, the SHA-256 covers `encoded`. The
-    /// ID of an ECDSA or RSA key is therefore equal to the first 8 bytes of the KEYHASH TLV in images that the key signed.
+    /// For Ed25519 and ML-DSA, the SHA-256 covers the raw bytes of the key, as in bundles. For other algorithms, the SHA-256 covers
+    /// `encoded`. The ID of an ECDSA or RSA key is therefore equal to the first 8 bytes of the KEYHASH TLV in images that the key signed.
     public let id: KeyID
     /// The key as a SubjectPublicKeyInfo in DER (RFC 5280, section 4.1).
     public let subjectPublicKeyInfo: [UInt8]

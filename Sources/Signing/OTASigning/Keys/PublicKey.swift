@@ -88,7 +88,8 @@ extension PublicKey {
     /// Returns this key as a PEM text. The text is identical to the output of `openssl pkey -pubout`.
     public func pem() throws(KeyError) -> SecretBytes { try ImagePublicKey(self).pem() }
 
-    /// Returns the error for a SubjectPublicKeyInfo without an Ed25519 or ML-DSA key: `wrong-algorithm`, or `not-a-key` if `info` is malformed.
+    /// Returns the error for a SubjectPublicKeyInfo without an Ed25519 or ML-DSA key: `wrong-algorithm`, or `not-a-key` if `info` is
+    /// malformed.
     private static func refusal(of info: [UInt8]) -> KeyError {
         let name = AlgorithmName.of(subjectPublicKeyInfo: info)
         guard let name else { return KeyError(.notAKey, "malformed SubjectPublicKeyInfo") }

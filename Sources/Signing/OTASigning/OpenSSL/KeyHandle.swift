@@ -61,8 +61,8 @@ final class KeyHandle: @unchecked Sendable {  // libcrypto counts references ato
         return Array(signature.prefix(count))
     }
 
-    /// The error that EVP_DigestVerify of OpenSSL 3.5 adds for each invalid signature: EVP_R_PROVIDER_SIGNATURE_FAILURE. OpenSSL 3.0 adds no
-    /// error, and its headers do not define the number.
+    /// The error that EVP_DigestVerify of OpenSSL 3.5 adds for each invalid signature: EVP_R_PROVIDER_SIGNATURE_FAILURE. OpenSSL 3.0 adds
+    /// no error, and its headers do not define the number.
     private static let invalidSignature = OpenSSLFailure.Entry(library: ERR_LIB_EVP, reason: 234)
 
     /// Returns whether an Ed25519 or ML-DSA signature is valid.

@@ -48,7 +48,8 @@ package struct DetachedSigner: Signer {
     /// Finds the signature of each key and returns one signer for each key. `signatures` and `keys` may be in different orders.
     ///
     /// - Parameter message: the signed bytes: a manifest.
-    /// - Throws: `unsupported-openssl` for an ML-DSA key, if libcrypto does not support ML-DSA; `signature-unmatched` if a signature is not valid for any of the keys, if two signatures are by the same key, or if a key
+    /// - Throws: `unsupported-openssl` for an ML-DSA key, if libcrypto does not support ML-DSA; `signature-unmatched` if a signature is not
+    ///   valid for any of the keys, if two signatures are by the same key, or if a key
     ///   has no signature.
     package static func signers(
         _ signatures: [DetachedSignature], keys: [PublicKey], message: [UInt8]

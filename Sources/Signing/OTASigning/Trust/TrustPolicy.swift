@@ -57,7 +57,8 @@ public struct TrustPolicy: Sendable, Equatable {
     /// therefore refuses every MCUboot image. This method ignores `runningVersion`, because an MCUboot image cannot require a minimum
     /// version.
     ///
-    /// - Parameter signer: the trusted key that signed the image, and its count. The value is nil if no trusted key signed the image, but the user
+    /// - Parameter signer: the trusted key that signed the image, and its count. The value is nil if no trusted key signed the image, but
+    ///   the user
     ///   consented to the transfer (``Consent``). The conditions for signers are then not checked.
     /// - Throws: `demo-key`, `too-few-signatures`, `wrong-product`, `wrong-hardware`, `counter-too-low`.
     func check(_ image: MCUbootImage, signer: (KeyID, SignerCount)?) throws(VerificationError) {

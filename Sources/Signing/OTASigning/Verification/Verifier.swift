@@ -62,8 +62,8 @@ public struct Verifier: Sendable {
             isOutOfScope: key != nil && !isCovered, valid: try? valid?.get(), failure: valid?.failure)
     }
 
-    /// Returns whether a signature of a manifest is valid. An entry with another algorithm than that of the key is invalid, because an entry
-    /// with the key's ID claims to be a signature by this key.
+    /// Returns whether a signature of a manifest is valid. An entry with another algorithm than that of the key is invalid, because an
+    /// entry with the key's ID claims to be a signature by this key.
     ///
     /// - Throws: `unsupported-openssl`, `crypto-failed` if the signature could not be checked.
     private static func isValid(

@@ -18,7 +18,8 @@ struct SimulatorRelease: Sendable {
             imageFormat: .raw, imageSize: UInt32(imageSize), securityCounter: counter, created: 0,
             imageDigest: SHA256.digest(of: image), version: Example.version(version),
             product: try Example.unwrap(ProductName("demo")))
-        let signature = try BundleSignature(.ed25519, keyID: signer.publicKey.id, signature: signer.sign(manifest.bytes))
+        let signature = try BundleSignature(
+            .ed25519, keyID: signer.publicKey.id, signature: signer.sign(manifest.bytes))
         envelope = try Envelope(manifest: manifest, signatures: [Example.unwrap(signature)]).bytes
         self.image = image
         self.key = signer.publicKey

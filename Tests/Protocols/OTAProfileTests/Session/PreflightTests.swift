@@ -83,7 +83,8 @@ import Testing
             imageFormat: format, imageSize: 3, securityCounter: 8, created: 0, imageDigest: SHA256.digest(of: image),
             version: try #require(SemanticVersion("1.1.0")), product: try #require(ProductName("demo")),
             minimumBattery: minimumBattery)
-        let signature = try #require(BundleSignature(.ed25519, keyID: key.publicKey.id, signature: try key.sign(manifest.bytes)))
+        let signature = try #require(
+            BundleSignature(.ed25519, keyID: key.publicKey.id, signature: try key.sign(manifest.bytes)))
         let bundle = try Verifier(trust: try TrustStore([key.publicKey])).verify(
             try SignedBundle(envelope: try Envelope(manifest: manifest, signatures: [signature]), image: image))
         var talk = try Conversation(.push(bundle, UpdateOptions()))

@@ -29,7 +29,8 @@ struct PushTargets: ParsableArguments {
         try devices.check(finder: selection.all ? "--all" : failedFrom == nil ? nil : "--failed-from")
     }
 
-    /// True for a push to several devices. This includes every push with `--all`, `--device-file` or `--failed-from`, even to only one device.
+    /// True for a push to several devices. This includes every push with `--all`, `--device-file` or `--failed-from`, even to only one
+    /// device.
     var areMany: Bool { selection.all || failedFrom != nil || devices.areMany }
 
     /// The words of the command line that select the devices. Hints repeat them in the command line that they show.
