@@ -125,10 +125,10 @@ def processes():
     print("## Signing, starting, size\n\nThe values are medians of whole processes, with files in memory. The commands ran in turn.\n")
     rows = []
     for size in (1, 16):
-        name = image("large.bin", size * MIB)
-        run(*sign(name, "large.otaf"))
+        name, bundle = image(f"large-{size}.bin", size * MIB), f"large-{size}.otaf"
+        run(*sign(name, bundle))
         signing, verifying, copying, digest = alternated(
-            15, sign(name, "again.otaf"), (binary, "verify", "large.otaf", "--trust", "bench.pub.pem", "--quiet"),
+            15, sign(name, "again.otaf"), (binary, "verify", bundle, "--trust", "bench.pub.pem", "--quiet"),
             ("cp", name, "copy.bin"), ("openssl", "dgst", "-sha256", name), output="again.otaf",
         )
         usual = copying + digest
