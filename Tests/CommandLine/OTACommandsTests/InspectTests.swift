@@ -1,3 +1,5 @@
+import OTAFirmware
+import OTASigning
 import Testing
 
 @Suite("Command inspect") struct InspectTests {
@@ -112,6 +114,25 @@ import Testing
         #expect(run.exit == 0 && run.err.contains("the base oven.otaf is for the product oven, the bundle is for demo"))
         #expect(try await !sandbox.run("inspect", "fw.otaf", "--base", "fw.otaf").err.contains("product"))
         #expect(try await !sandbox.run("inspect", "fw.otaf", "--base", "fw.bin").err.contains("product"))
+    }
+
+    /// The public ML-DSA key has no private key, so this test needs no libcrypto with ML-DSA.
+    @Test("a bundle with only one signature of a pair is refused, and inspect names the missing signature")
+    func onlyOneOfAPair() async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release()
+        let other = try PublicKey(algorithm: .mlDSA65, bytes: [UInt8](repeating: 1, count: 1952))
+        let own = try PublicKey(pem: SecretBytes(copying: sandbox.read("release.pub.pem")))
+        try sandbox.write("other.pub.pem", other.pem().withUnsafeBytes { Array($0) })
+        try sandbox.write("release.pub.pem.scope", Array("with = \(other.id)\n".utf8))
+        try sandbox.write("other.pub.pem.scope", Array("with = \(own.id)\n".utf8))
+        let trust = ["--trust", "release.pub.pem", "--trust", "other.pub.pem", "--format", "json"]
+        let verified = try await sandbox.run(["verify", "fw.otaf"] + trust)
+        #expect(try verified.exit == 77 && verified.json().error?.code?.string == "partner-missing", "\(verified.out)")
+        let inspected = try await sandbox.run(["inspect", "fw.otaf"] + trust)
+        let signature = try inspected.json().bundle?.signatures?[0]
+        #expect(
+            signature?.missing_partner?.string == "\(other.id)" && signature?.valid?.bool == true, "\(inspected.out)")
     }
 
     @Test("inspect reports that a bundle is not verified, with the reason")

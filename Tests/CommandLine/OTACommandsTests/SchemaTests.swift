@@ -28,10 +28,15 @@ import Testing
             unknownFields: [ManifestField(type: 0x0010, value: [1, 2, 3])])
         let signature = try #require(
             BundleSignature(.ed25519, keyID: key.publicKey.id, signature: try key.sign(manifest.bytes)))
-        try sandbox.write("new.otaf", try Envelope(manifest: manifest, signatures: [signature]).bytes + [1, 2, 3])
+        // Two signatures: the second one has an algorithm of a later format.
+        var envelope = try Envelope(manifest: manifest, signatures: [signature]).bytes
+        envelope[manifest.bytes.count] = 2
+        envelope += [9, 0, 1, 0] + [UInt8](repeating: 0xFF, count: 8) + [7]
+        try sandbox.write("new.otaf", envelope + [1, 2, 3])
         let inspected = try await sandbox.run("inspect", "new.otaf", "--format", "json")
         let field = try #require(try inspected.json().bundle?.unknown_fields?[0], "\(inspected.out)\(inspected.err)")
         #expect(field.type?.string == "0010" && field.value?.string == "010203" && field.critical?.bool == false)
+        #expect(try inspected.json().bundle?.signatures?[1]?.algorithm?.string == "unknown")
 
         try await World.run { world in
             let words = [world.device, "--format", "json"]

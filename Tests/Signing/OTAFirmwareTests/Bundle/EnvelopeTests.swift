@@ -49,6 +49,22 @@ import Testing
         #expect(error?.offset == found)
     }
 
+    @Test(
+        "a signature of an unknown algorithm is kept if it has 1 to 8000 bytes",
+        arguments: [(0, false), (1, true), (64, true), (8000, true), (8001, false), (65_535, false)])
+    func unknownAlgorithm(length: Int, isAccepted: Bool) throws {
+        let entry: [UInt8] = [9, 0, UInt8(length & 0xFF), UInt8(length >> 8)] + [UInt8](repeating: 0xFF, count: 8)
+        var bytes = try envelope([1]).bytes + entry + [UInt8](repeating: 7, count: length)
+        bytes[89] = 2
+        guard isAccepted else {
+            let error = #expect(throws: BundleError.self) { try Envelope(parsing: bytes) }
+            #expect(error?.code == .badSignatureLength && error?.offset == 171)
+            return
+        }
+        let parsed = try Envelope(parsing: bytes)
+        #expect(parsed.bytes == bytes && parsed.signatures.map(\.algorithm) == [.ed25519, nil])
+    }
+
     @Test("an envelope is parsed from the first bytes of a file")
     func aPrefixOfTheFileIsEnough() throws {
         let bytes = try ExampleBundle.bytes()
