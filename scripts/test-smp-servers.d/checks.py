@@ -104,6 +104,11 @@ def with_recovery(description):
     return description.has_recovery
 
 
+def with_each_framing(description):
+    """A server with serial recovery for each framing."""
+    return description.has_recovery and "buf" not in description.config
+
+
 RUNNING_OLD = (0, OLD, True, True)
 
 
@@ -236,5 +241,17 @@ def recovery(bench):
     require([slot["sha256"] for slot in result["slots"]] == [old], f"the digest is {result['slots']}, expected {old}")
     bench.succeeds(bench.push(), outcome="uploaded")
     bench.lists((0, NEW, False, False))
+    client.restart(bench.server)
+    bench.lists((0, NEW, True, True))
+
+
+@test(with_each_framing)
+def lossy(bench):
+    """A push over a line that loses bytes in the middle of packets does not damage the image: the bootloader starts it."""
+    client.restart(bench.server, into_recovery=True)
+    bench.server.console.loss_interval = 50_021
+    result = bench.succeeds(bench.push(), outcome="uploaded")
+    bench.server.console.loss_interval = None
+    require(result["transfer"]["gaps"] > 0, f"the line has lost no chunk: {result['transfer']}")
     client.restart(bench.server)
     bench.lists((0, NEW, True, True))

@@ -63,12 +63,21 @@ def is_ready(server):
 
 def restart(server, into_recovery=False):
     """Restarts the server, and waits until it answers again."""
-    try:
-        asyncio.run(ask(server, ResetWrite(boot_mode=BootMode.BOOTLOADER) if into_recovery else ResetWrite()))
-    except TimeoutError:
-        # Some servers restart before they answer.
-        pass
-    server.framing = server.description.recovery_framing if into_recovery else server.description.framing
-    # For about 250 ms, the old program still answers.
-    time.sleep(1)
-    is_ready(server)
+    request = ResetWrite(boot_mode=BootMode.BOOTLOADER) if into_recovery else ResetWrite()
+    old, new = server.framing, server.description.recovery_framing if into_recovery else server.description.framing
+    # The line can lose the request. Then the server still has the old framing, and answers a second request.
+    for _ in range(3):
+        server.framing = old
+        try:
+            asyncio.run(ask(server, request))
+        except TimeoutError:
+            # Some servers restart before they answer.
+            pass
+        server.framing = new
+        # For about 250 ms, the old program still answers.
+        time.sleep(1)
+        try:
+            return answer(server, ImageStatesRead())
+        except Silent as silent:
+            trouble = silent
+    raise trouble

@@ -7,6 +7,9 @@ import threading
 import time
 import tty
 
+# A number that divides no length of a packet, so that the losses are at different places of the packets.
+LOST_BYTES = 7
+
 
 class Console:
     """Copies bytes between a pseudo-terminal and QEMU's socket, and counts the bytes that the device receives.
@@ -22,6 +25,8 @@ class Console:
             self.socket.close()
             raise
         self.received = 0
+        # The line loses LOST_BYTES of each `loss_interval` bytes to the device; None: it loses nothing.
+        self.loss_interval = None
         self.ends = False
         self.old = []
         self.plug()
@@ -45,8 +50,7 @@ class Console:
             events = dict(poll.poll(50))
             if events.get(master, 0) & select.POLLIN:
                 data = os.read(master, 4096)
-                self.received += len(data)
-                self.socket.sendall(data)
+                self.socket.sendall(bytes(self.arriving(data)))
             elif master in events:
                 # No program has the terminal open.
                 time.sleep(0.005)
@@ -55,6 +59,13 @@ class Console:
                 if not data:
                     return
                 os.write(master, data)
+
+    def arriving(self, data):
+        """Yields the bytes that the line does not lose."""
+        for byte in data:
+            self.received += 1
+            if not self.loss_interval or self.received % self.loss_interval >= LOST_BYTES:
+                yield byte
 
     def close(self):
         self.ends = True

@@ -19,14 +19,16 @@ public final class SingleChannelLink<Pipe: ValuePipe>: Sendable {
     ///   - channel: the only channel of the link. All values of the pipe belong to it.
     ///   - maximumValueLength: the maximum length of a value, in bytes.
     ///   - framingOverhead: the number of bytes that the framing adds to each value in the device's receive buffer.
+    ///   - discardTime: the time after which the device discards an incomplete value.
     ///   - receive: receives the events of the link.
     public init(
-        _ pipe: Pipe, channel: Channel, maximumValueLength: Int, framingOverhead: Int = 0, receive: @escaping LinkSink
+        _ pipe: Pipe, channel: Channel, maximumValueLength: Int, framingOverhead: Int = 0,
+        discardTime: Duration = .zero, receive: @escaping LinkSink
     ) {
         link = QueuedLink(
             LinkProperties(
                 channels: [channel], maximumValueLength: maximumValueLength, preservesMessageBoundaries: true,
-                framingOverhead: framingOverhead))
+                framingOverhead: framingOverhead, discardTime: discardTime))
         self.pipe = pipe
         self.channel = channel
         self.receive = receive

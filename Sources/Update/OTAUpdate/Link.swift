@@ -9,18 +9,23 @@ public struct LinkProperties: Sendable, Equatable {
     /// The number of bytes that the transport's framing adds to each value in the device's receive buffer. A value must be shorter than
     /// this buffer by this number. It is 4 on a serial console, whose frames contain a length and a CRC, and 0 on other transports.
     public var framingOverhead: Int
+    /// The time after which the device discards an incomplete message, if no further byte arrives. Until then, the device takes the next
+    /// message for the rest of the incomplete one. So a message is repeated only after this time. It is zero if the transport marks the
+    /// start of each message.
+    public var discardTime: Duration
     /// The address of the device if it is a candidate: another device that may be the restarted device with a new address. Nil if the link
     /// is to the device of the session.
     public var candidate: String?
 
     public init(
         channels: Set<Channel>, maximumValueLength: Int, preservesMessageBoundaries: Bool = false,
-        framingOverhead: Int = 0, candidate: String? = nil
+        framingOverhead: Int = 0, discardTime: Duration = .zero, candidate: String? = nil
     ) {
         self.channels = channels
         self.maximumValueLength = maximumValueLength
         self.preservesMessageBoundaries = preservesMessageBoundaries
         self.framingOverhead = framingOverhead
+        self.discardTime = discardTime
         self.candidate = candidate
     }
 }

@@ -13,6 +13,11 @@ public enum SerialFraming: String, Sendable, CaseIterable {
     /// MCUboot).
     public var bufferOverhead: Int { self == .console ? ConsoleFraming.bufferOverhead : 0 }
 
+    /// The time after which the device discards an incomplete packet, if no further byte arrives.
+    ///
+    /// Only packets without a frame need it. It is 0.5 s more than the default of MCUboot's `BOOT_SERIAL_RAW_PROTOCOL_INPUT_TIMEOUT_MS`.
+    public var discardTime: Duration { self == .raw ? .milliseconds(3500) : .zero }
+
     /// Returns the frame of a packet; nil if the packet is longer than `ConsoleFraming.longestPacket`.
     public func frame(carrying packet: [UInt8]) -> [UInt8]? {
         guard packet.count <= ConsoleFraming.longestPacket else { return nil }

@@ -26,14 +26,15 @@ public struct SerialTransport: Transport {
     /// - Throws: `noSuchDevice` if the port does not exist, `inUse` if another program uses the port, `unavailable` if the path is not a
     ///   serial port or the port cannot be opened.
     public func runLink(opened: (any Link) -> Void, receive: @escaping LinkSink) async throws(LinkError) -> LinkError {
+        let expected = detected.with { $0 }
         let line = try SerialLine(
-            SerialPort.open(address), name: address.path, framing: address.framing, expected: detected.with { $0 },
+            SerialPort.open(address), name: address.path, framing: address.framing, expected: expected,
             release: SerialPort.release)
         // While the framing is unknown, the longest packet must fit in the device's buffer in every framing.
         let overhead = (address.framing ?? .console).bufferOverhead
         let link = SingleChannelLink(
             line, channel: channel, maximumValueLength: ConsoleFraming.longestPacket, framingOverhead: overhead,
-            receive: receive)
+            discardTime: (address.framing ?? expected)?.discardTime ?? .zero, receive: receive)
         let end = await link.run(opened: opened)
         if let framing = await line.framing { detected.with { $0 = framing } }
         return end

@@ -50,10 +50,13 @@ package struct CBORError: Error, Equatable {
     package var context: String
 }
 
-/// Encodes a CBOR value in the canonical form of RFC 7049, section 3.9. Other published SMP clients use this form, too.
+/// Encodes a CBOR value. Every length is definite, and every integer is as short as possible.
 ///
-/// Every length is definite, and every integer is as short as possible. The keys of a map are sorted by length. Keys of equal length are
-/// sorted by their bytes.
+/// In a map, the byte strings come first, so that the offset of a chunk follows its data. A serial line without a CRC can lose bytes of the
+/// data. The device then completes the packet with the first bytes of the next packet. The offset is then not in its place, and the device
+/// refuses the packet. If the data came last, as in the canonical form of RFC 7049, the device would store wrong bytes (observed with
+/// MCUboot's serial recovery and `BOOT_SERIAL_RAW_PROTOCOL`). Otherwise the keys are sorted by length, and keys of equal length by their
+/// bytes.
 package struct CBOREncoder {
     /// The maximum length of an item's head in bytes: one byte for the type, and eight bytes for the number or the length.
     private static let longestHead = 9
@@ -80,7 +83,7 @@ package struct CBOREncoder {
             for item in items { write(item) }
         case .map(let entries):
             head { cbor_encode_map_start(entries.count, $0, $1) }
-            for (key, value) in entries.sorted(by: { Self.precedes($0.key, $1.key) }) {
+            for (key, value) in entries.sorted(by: Self.precedes) {
                 write(key)
                 write(value)
             }
@@ -101,8 +104,11 @@ package struct CBOREncoder {
         }
     }
 
-    private static func precedes(_ left: String, _ right: String) -> Bool {
-        let (left, right) = (left.utf8, right.utf8)
+    private typealias Entry = (key: String, value: CBORValue)
+
+    private static func precedes(_ left: Entry, _ right: Entry) -> Bool {
+        if (left.value.bytes == nil) != (right.value.bytes == nil) { return right.value.bytes == nil }
+        let (left, right) = (left.key.utf8, right.key.utf8)
         return left.count == right.count ? left.lexicographicallyPrecedes(right) : left.count < right.count
     }
 }

@@ -135,6 +135,9 @@ extension SMPError {
     /// answers with 1 if its image list does not have the digest, and also if its flash fails.
     private var isUnexplained: Bool { code == 1 || words[code] == nil }
 
+    /// True if the server refuses the fields of a request: they are malformed, or a chunk has no offset or no data.
+    package var isMalformedRequest: Bool { [(nil, 3), (1, 20), (1, 21)].contains { $0 == (group, code) } }
+
     private var updateCode: UpdateError.Code {
         switch (group, code) {
         case (nil, 2), (nil, 4), (nil, 10), (1, 15): .deviceBusy

@@ -40,6 +40,10 @@ extension SMPConversation {
         case .bad(.noMemory), .bad(.busy):
             let verdict = upload.bufferFull(frame.sequence, at: shared.now)
             continueUpload(upload, after: verdict, before: before)
+        // The device has completed a chunk that lost bytes with the first bytes of the next packet, and takes the rest of this packet for
+        // the start of another one. The timeout of the chunk handles this: the chunk is sent again when the device has discarded these
+        // bytes.
+        case .bad(let error) where upload.isOpen && upload.losesBytes && error.isMalformedRequest: return
         case .bad(let error): fail(refusal(error, of: upload))
         }
     }
@@ -90,8 +94,8 @@ extension SMPConversation {
         shared.ledger?.statistics.chunkSize = bytes
         report(
             .note(
-                "the device answers short packets, but no packet of \(before.oldestLength) bytes; the upload continues with packets of "
-                    + "\(bytes) bytes at most"))
+                "a packet of \(before.oldestLength) bytes got no answer; the upload continues with packets of \(bytes) bytes "
+                    + "at most"))
     }
 
     /// Continues the upload after an answer or a timeout.

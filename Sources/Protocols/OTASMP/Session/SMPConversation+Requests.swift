@@ -47,7 +47,7 @@ extension SMPConversation {
         let isLooking =
             shared.link.preservesMessageBoundaries && shared.restartDeadline != nil && exchange.request == .imageState
         let attempt = exchange.probe == .reassembly ? device.probes : exchange.attempt
-        return isLooking ? .seconds(1) : exchange.request.timeLimit(attempt: attempt)
+        return max(isLooking ? .seconds(1) : exchange.request.timeLimit(attempt: attempt), shared.link.discardTime)
     }
 
     /// Returns an error if the request must fit in one value and does not fit; nil if the request may be sent.

@@ -88,7 +88,9 @@ extension SMPConversation {
             shared.ledger?.statistics.mtu = shared.link.maximumValueLength + 3
         }
         let delivery: SMPUpload.Delivery =
-            longest > valueLength ? .fragmented : shared.link.preservesMessageBoundaries ? .lossy : .whole
+            longest > valueLength
+            ? .fragmented
+            : shared.link.preservesMessageBoundaries ? .lossy(discardTime: shared.link.discardTime) : .whole
         pump(
             SMPUpload(
                 image.bytes, digest: image.fileDigest, image: image.number, longestFrame: longest,

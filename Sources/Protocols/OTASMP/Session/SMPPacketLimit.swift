@@ -69,6 +69,10 @@ package struct SMPPacketLimit: Sendable, Equatable {
         return true
     }
 
+    /// Halves the length, because a packet of this length lost bytes on a line without frames. The bytes are lost if they arrive faster than
+    /// the device processes them. A shorter packet fits in the device's buffers.
+    mutating func lostBytes(_ length: Int) { bytes = max(Self.shortest, length / 2) }
+
     /// Records that the upload closes the link because packets got no answer. The path of the next link can have a smaller limit.
     package mutating func linkFailed() { answered = 0 }
 }

@@ -109,6 +109,8 @@ package struct SMPUpload {
     /// The number of consecutive rewinds to the acknowledged offset.
     package var rewindsHere: Int { rewinds.offset == acknowledgedOffset ? rewinds.count : 0 }
 
+    /// True if the link can lose a part of a chunk.
+    var losesBytes: Bool { delivery == .fragmented || delivery.discardTime > .zero }
     /// The time at which the oldest chunk in flight times out; nil if no chunk is in flight.
     package var deadline: Duration? { inFlight.first?.due }
     /// The pause between an answer and the next chunk.
@@ -154,10 +156,11 @@ package struct SMPUpload {
 
     /// The timeout of the next attempt to send the first chunk.
     ///
-    /// On a lossy link, the first attempt has a timeout of 1 s. The timeout doubles for each further attempt, up to the maximum. On other
-    /// links, the timeout is always the maximum.
+    /// On a lossy link, the first attempt has a timeout of 1 s, or of the time after which the device discards an incomplete packet. The
+    /// timeout doubles for each further attempt, up to the maximum. On other links, the timeout is always the maximum.
     private var openingLimit: Duration {
-        delivery == .lossy ? min(.seconds(1) * (1 << timeouts), Self.openingLimit) : Self.openingLimit
+        delivery.isLossy
+            ? min(max(.seconds(1), delivery.discardTime) * (1 << timeouts), Self.openingLimit) : Self.openingLimit
     }
 
     /// The timeout of each chunk except the first one. It depends on the slowest answer so far.
@@ -217,6 +220,7 @@ package struct SMPUpload {
     /// - Returns: nil after too many timeouts in a row. The caller must then end the upload on this link.
     package mutating func timedOut() -> Verdict? {
         timeouts += 1
+        if isOpen, delivery.discardTime > .zero { packetLimit.lostBytes(oldestLength) }
         let isTest = isOpen && (packetLimit.timedOut(oldestLength) || packetLimit.isTesting)
         guard timeouts < (isOpen ? delivery.maxTimeouts : delivery.maxFirstTimeouts) else { return nil }
         inFlight = []
@@ -257,9 +261,10 @@ package struct SMPUpload {
 
 extension SMPUpload {
     /// The way in which the link delivers chunks. It determines the timeouts of the chunks.
-    package enum Delivery: Sendable {
-        /// Over UDP or a serial port, each packet is one message, and the link can lose messages.
-        case lossy
+    package enum Delivery: Sendable, Equatable {
+        /// Over UDP or a serial port, each packet is one message, and the link can lose messages. A chunk is sent again only after
+        /// `discardTime` (see `LinkProperties`).
+        case lossy(discardTime: Duration)
         /// Over Bluetooth LE, each packet is one value, and the link does not lose values.
         case whole
         /// Over Bluetooth LE, a packet is split into several values. A slow link needs a long time for all values of a packet.
@@ -276,14 +281,17 @@ extension SMPUpload {
         /// during an erase. The second chunk has no effect.
         package var shortestWait: Duration {
             switch self {
-            case .lossy: .milliseconds(500)
+            case .lossy: max(.milliseconds(500), discardTime)
             case .whole: .seconds(4)
             case .fragmented: .seconds(5)
             }
         }
         /// After this number of timeouts in a row, the upload on this link ends.
-        var maxTimeouts: Int { self == .lossy ? 5 : 3 }
+        var maxTimeouts: Int { isLossy ? 5 : 3 }
         /// After this number of timeouts of the first chunk, the upload on this link ends. These timeouts together last about one minute.
-        var maxFirstTimeouts: Int { self == .lossy ? 9 : 6 }
+        var maxFirstTimeouts: Int { isLossy ? 9 : 6 }
+
+        var isLossy: Bool { if case .lossy = self { true } else { false } }
+        var discardTime: Duration { if case .lossy(let time) = self { time } else { .zero } }
     }
 }

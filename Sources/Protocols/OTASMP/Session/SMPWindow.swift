@@ -61,7 +61,7 @@ package struct SMPWindow: Sendable, Equatable {
     /// Halves the size after a gap of one or more lost chunks.
     package mutating func shrink() {
         // A lossy link can lose a chunk before it arrives at the device. So a gap on this link does not show that the device needs a pause.
-        if size == 1, delivery != .lossy { pause = min(max(Self.shortestPause, pause * 2), Self.longestPause) }
+        if size == 1, !delivery.isLossy { pause = min(max(Self.shortestPause, pause * 2), Self.longestPause) }
         failures = size == overflow ? min(failures + 1, Self.mostDoublings) : 0
         overflow = max(2, size)
         size = max(1, size / 2)
@@ -69,5 +69,5 @@ package struct SMPWindow: Sendable, Equatable {
     }
 
     /// Returns how many chunks must be answered without a gap before the window may return to `size`, a size at which a gap occurred.
-    private func trial(of size: Int) -> Int { size * ((delivery == .lossy ? 8 : 100) << failures) }
+    private func trial(of size: Int) -> Int { size * ((delivery.isLossy ? 8 : 100) << failures) }
 }

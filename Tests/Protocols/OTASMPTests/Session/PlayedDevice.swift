@@ -43,12 +43,14 @@ struct PlayedDevice {
     ///   - shorterLinks: The longest value in bytes, by the number of the link. Links are numbered from 1.
     ///   - framingOverhead: The bytes of the device's buffer that the framing of each value needs.
     ///   - isDatagram: Whether each packet is one message, as over UDP.
+    ///   - line: The serial line without frames that carries the packets; nil: each value arrives complete.
     ///   - refusal: The error with which the device refuses each write with response; nil: the device accepts them.
     ///   - candidate: The address of the candidate for the next link, by the rejected candidates. If it is given, the device does not answer
     ///     at its address after its restart. Nil: it answers at its address on each link.
     init(
         _ task: UpdateTask<[SMPImage]>, valueLength: Int = 4096, shorterLinks: [Int: Int] = [:],
-        framingOverhead: Int = 0, isDatagram: Bool = false, seed: UInt64 = 1, refusal: LinkError? = nil,
+        framingOverhead: Int = 0, isDatagram: Bool = false, line: RawLine? = nil, seed: UInt64 = 1,
+        refusal: LinkError? = nil,
         candidate: ((Set<String>) -> String?)? = nil, answering: (SMPFrame, Int) -> Reply
     ) {
         var session: UpdateSession
@@ -60,6 +62,7 @@ struct PlayedDevice {
         }
         var events: [UpdateEvent] = [.started]
         var assembler = SMPFrameAssembler()
+        var line = line
         var isUp = false
         for _ in 0..<Self.mostEvents {
             guard outcome == nil else { return }
@@ -92,7 +95,7 @@ struct PlayedDevice {
                             LinkProperties(
                                 channels: [SMPChannel.value], maximumValueLength: length,
                                 preservesMessageBoundaries: isDatagram, framingOverhead: framingOverhead,
-                                candidate: address)))
+                                discardTime: line == nil ? .zero : .milliseconds(3500), candidate: address)))
                 case .disconnect:
                     events = isUp ? [.linkDown(LinkError(.lost, "closed"))] : []
                     isUp = false
@@ -110,7 +113,7 @@ struct PlayedDevice {
                         events.append(.link(.written(channel)))
                     default: break
                     }
-                    for value in values {
+                    for value in values.flatMap({ line?.deliver($0, at: now) ?? [$0] }) {
                         for frame in (try? assembler.take(value)) ?? [] {
                             frames.append(frame)
                             switch answering(frame, links) {

@@ -140,7 +140,8 @@ import Testing
         arguments: [0, 120])
     func ignoresDuplicatedAnswers(late: Int) throws {
         let parameters = SMPParameters(["buf_size": CBORValue(600), "buf_count": CBORValue(1024)])
-        var upload = Flight(window: try #require(parameters.window), longestFrame: 60, delivery: .lossy).upload
+        let window = try #require(parameters.window)
+        var upload = Flight(window: window, longestFrame: 60, delivery: .lossy(discardTime: .zero)).upload
         var sent: [(sequence: UInt8, end: Int)] = []
         var answered = 0
         repeat {
@@ -250,7 +251,7 @@ import Testing
 
     @Test("a lost datagram is resent after 500 ms, and then after doubled waits up to 4 s")
     func sendsALostDatagramAgainSoon() {
-        var flight = Flight(window: 1, delivery: .lossy)
+        var flight = Flight(window: 1, delivery: .lossy(discardTime: .zero))
         _ = flight.send()
         #expect(flight.upload.deadline == .seconds(1))
         #expect(flight.upload.answered(1, offset: 32, match: nil, at: .zero) == .agreed)

@@ -73,7 +73,7 @@ import Testing
 
     @Test("a size with a gap is tried again early over a lossy link")
     func triesAgainSoonOverALossyLink() {
-        var window = SMPWindow(limit: 3, size: 3, delivery: .lossy)
+        var window = SMPWindow(limit: 3, size: 3, delivery: .lossy(discardTime: .zero))
         window.shrink()
         let again = sizes(&window, answers: 100).firstIndex(of: 3)
         #expect(again == 24)
@@ -100,7 +100,7 @@ import Testing
         #expect(pauses == [20, 40, 80, 160, 320, 640, 640].map { .milliseconds($0) })
         _ = sizes(&window, answers: 200)
         #expect(window.size == 2 && window.pause == .zero)
-        var lossy = SMPWindow(limit: 3, size: 1, delivery: .lossy)
+        var lossy = SMPWindow(limit: 3, size: 1, delivery: .lossy(discardTime: .zero))
         lossy.shrink()
         #expect(lossy.pause == .zero, "a lossy link loses packets without an overflow")
     }
