@@ -11,9 +11,6 @@ public import SystemPackage
 public struct BaseImages: Sendable {
     /// The images in the order of the paths. `BaseImage.id` is the position in this array.
     public private(set) var images: [BaseImage] = []
-    /// The ids of the images whose files the user named in the command. The other images are from folders or from the default paths. If a
-    /// push does not offer a named image to the device, the push can report the reason in a note.
-    package private(set) var named: Set<Int> = []
     private var files: [FilePath] = []
     /// The id of the image in each file.
     private var ids: [FilePath: Int] = [:]
@@ -37,7 +34,7 @@ public struct BaseImages: Sendable {
             do throws(BaseError) {
                 guard let names = try Self.names(in: path) else {
                     let id = add(try Self.image(at: path), path)
-                    if areChosen { named.insert(id) }
+                    if areChosen { images[id].isNamed = true }
                     continue
                 }
                 add(names, in: path, isStopped, note)

@@ -7,8 +7,6 @@ struct ProtocolChoice: Sendable {
     let task: UpdateTask<VerifiedUpdate>
     /// The protocol that the user requires; nil: any protocol.
     let forced: UpdateProtocol?
-    /// The ids of the bases whose files the user named (`BaseImages.named`).
-    var namedBases: Set<Int> = []
     let definitions = Protocols.all.map(\.definition)
 
     /// Creates a session that chooses the protocol when the first link opens. The choice depends on the services of the device.
@@ -16,7 +14,7 @@ struct ProtocolChoice: Sendable {
     /// - Parameter seed: the seed of the session's random numbers.
     func session(seed: UInt64) -> UpdateSession {
         UpdateSession(seed: seed) { link throws(UpdateError) in
-            try definition(on: link).conversation(task, namedBases: namedBases)
+            try definition(on: link).conversation(task)
         }
     }
 
@@ -29,7 +27,7 @@ struct ProtocolChoice: Sendable {
         guard let definition = usable, let channel = definition.onlyChannel else {
             throw UpdateError(.unsupportedDevice, "\(forced?.title ?? "the update protocol") needs Bluetooth")
         }
-        return (UpdateSession(try definition.conversation(task, namedBases: namedBases), seed: seed), channel)
+        return (UpdateSession(try definition.conversation(task), seed: seed), channel)
     }
 
     /// Returns the protocol for a device.

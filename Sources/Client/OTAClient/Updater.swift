@@ -149,8 +149,7 @@ public struct Updater: Sendable {
         report: @escaping @Sendable (UpdateProgress, Duration) -> Void
     ) async throws -> UpdateResult {
         let run = Run(
-            choice: ProtocolChoice(
-                task: task, forced: options.updateProtocol, namedBases: options.bases?.named ?? []),
+            choice: ProtocolChoice(task: task, forced: options.updateProtocol),
             options: options, text: address.text, interrupts: interrupts, report: report)
         switch address.transport {
         case .simulated(let address): return try await run.perform(on: address)

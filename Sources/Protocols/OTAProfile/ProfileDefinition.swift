@@ -26,10 +26,8 @@ package struct ProfileDefinition: ProtocolDefinition {
 
     package func accepts(_ update: VerifiedUpdate) -> Bool { if case .bundle = update { true } else { false } }
 
-    package func conversation(
-        _ task: UpdateTask<VerifiedUpdate>, namedBases: Set<Int>
-    ) throws(UpdateError) -> any Conversation {
-        try ProfileConversation(task.with(bundle(of:)), namedBases: namedBases)
+    package func conversation(_ task: UpdateTask<VerifiedUpdate>) throws(UpdateError) -> any Conversation {
+        try ProfileConversation(task.with(bundle(of:)))
     }
 
     package func identification() -> any Conversation { ProfileIdentification() }

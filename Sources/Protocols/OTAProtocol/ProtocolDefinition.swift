@@ -24,11 +24,8 @@ package protocol ProtocolDefinition: Sendable {
     func accepts(_ update: VerifiedUpdate) -> Bool
     /// Creates the conversation of a task.
     ///
-    /// - Parameter namedBases: the ids of the bases whose files the user named.
     /// - Throws: `wrongImageFormat` or `unsupportedDevice` if the protocol does not support the task.
-    func conversation(
-        _ task: UpdateTask<VerifiedUpdate>, namedBases: Set<Int>
-    ) throws(UpdateError) -> any Conversation
+    func conversation(_ task: UpdateTask<VerifiedUpdate>) throws(UpdateError) -> any Conversation
     /// Creates the conversation of a scan, which reads the product and the version of a device. It changes nothing on the device, and ends
     /// soon, because a scan asks all devices in range.
     func identification() throws(UpdateError) -> any Conversation
@@ -41,7 +38,7 @@ extension ProtocolDefinition {
     package var pairsToIdentify: Bool { false }
 
     package func identification() throws(UpdateError) -> any Conversation {
-        try conversation(.status, namedBases: [])
+        try conversation(.status)
     }
 
     /// True if the device of the link has one of the services.

@@ -33,10 +33,8 @@ package struct SMPDefinition: ProtocolDefinition {
 
     package func accepts(_ update: VerifiedUpdate) -> Bool { (try? images(of: update)) != nil }
 
-    package func conversation(
-        _ task: UpdateTask<VerifiedUpdate>, namedBases: Set<Int>
-    ) throws(UpdateError) -> any Conversation {
-        try SMPConversation(task.with(images(of:)), namedBases: namedBases)
+    package func conversation(_ task: UpdateTask<VerifiedUpdate>) throws(UpdateError) -> any Conversation {
+        try SMPConversation(task.with(images(of:)))
     }
 
     package func identification() -> any Conversation { SMPIdentification() }

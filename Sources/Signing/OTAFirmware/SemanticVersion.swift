@@ -125,3 +125,48 @@ public struct RequiredVersion: Sendable, Hashable, CustomStringConvertible {
 
     public var description: String { "\(major).\(minor).\(patch)" }
 }
+
+/// A condition for a version, such as `<1.4.0`. Versions are compared by SemVer precedence. Build metadata has no effect.
+public struct VersionCondition: Sendable, Hashable, CustomStringConvertible {
+    public enum Comparison: String, Sendable, CaseIterable {
+        case below = "<", atMost = "<=", equal = "=", atLeast = ">=", above = ">"
+    }
+
+    public static let rule = "one of < <= = >= > and a version, such as <1.4.0"
+    public let comparison: Comparison
+    public let version: SemanticVersion
+
+    /// Returns nil if `text` does not follow the `rule`.
+    public init?(_ text: some StringProtocol) {
+        let sign = text.prefix { "<=>".contains($0) }
+        guard let comparison = Comparison(rawValue: String(sign)),
+            let version = SemanticVersion(text.dropFirst(sign.count))
+        else { return nil }
+        self.comparison = comparison
+        self.version = version
+    }
+
+    public var description: String { comparison.rawValue + version.text }
+
+    /// Returns whether only versions above another version meet the condition.
+    public func isOnly(above other: SemanticVersion) -> Bool {
+        switch comparison {
+        case .above: !other.takesPrecedence(over: version)
+        case .atLeast, .equal: version.takesPrecedence(over: other)
+        case .below, .atMost: false
+        }
+    }
+
+    /// Returns whether a version meets the condition.
+    public func includes(_ other: SemanticVersion) -> Bool {
+        let isAbove = other.takesPrecedence(over: version)
+        let isBelow = version.takesPrecedence(over: other)
+        return switch comparison {
+        case .below: isBelow
+        case .atMost: !isAbove
+        case .equal: !isAbove && !isBelow
+        case .atLeast: !isBelow
+        case .above: isAbove
+        }
+    }
+}

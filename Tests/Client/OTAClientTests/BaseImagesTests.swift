@@ -75,7 +75,7 @@ import Testing
         #expect(fixture.notes.count == 2, "\(fixture.notes)")
         let paths = ["bundles", "bundles/lamp-1.0.0.otaf"].map { fixture.folder.appending($0) }
         let bases = BaseImages(in: paths)
-        #expect(bases.images.count == 2 && bases.named == [0], "a file of a folder that is also named is a named base")
+        #expect(bases.images.map(\.isNamed) == [true, false], "a file of a folder that is also named is a named base")
     }
 
     @Test("an Intel HEX file is a base with the bytes of its image")

@@ -48,9 +48,7 @@ struct ToyDefinition: ProtocolDefinition {
 
     func accepts(_ update: VerifiedUpdate) -> Bool { if case .bundle = update { true } else { false } }
 
-    func conversation(
-        _ task: UpdateTask<VerifiedUpdate>, namedBases: Set<Int>
-    ) throws(UpdateError) -> any Conversation {
+    func conversation(_ task: UpdateTask<VerifiedUpdate>) throws(UpdateError) -> any Conversation {
         switch task {
         case .push(.bundle(let bundle), _): return ToyConversation(pushing: bundle)
         case .status: return ToyConversation(pushing: nil)

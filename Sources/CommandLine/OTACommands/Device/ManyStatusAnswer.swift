@@ -83,22 +83,3 @@ struct ManyStatusAnswer: TableAnswer {
                 + invocation.line())
     }
 }
-
-/// The result of the command `status`.
-enum StatusResult: CommandAnswer {
-    case one(StatusAnswer)
-    case many(ManyStatusAnswer)
-
-    private var answer: any CommandAnswer {
-        switch self {
-        case .one(let answer): answer
-        case .many(let answer): answer
-        }
-    }
-    var lines: [TerminalLine] { answer.lines }
-    func lines(fitting width: Int) -> [TerminalLine] { answer.lines(fitting: width) }
-    var failure: Failure? { answer.failure }
-    var describesDevice: Bool { answer.describesDevice }
-
-    func encode(to encoder: any Encoder) throws { try answer.encode(to: encoder) }
-}

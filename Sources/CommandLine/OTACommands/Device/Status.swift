@@ -45,10 +45,10 @@ struct Status: DeviceCommand {
 
     func validate() throws { try targets.check(finder: all ? "--all" : nil) }
 
-    func answer(_ console: Console) async throws -> StatusResult {
+    func answer(_ console: Console) async throws -> AnyAnswer {
         guard areMany else {
             let outcome = try await console.perform(.status, on: target)
-            return .one(StatusAnswer(outcome, target))
+            return AnyAnswer(StatusAnswer(outcome, target))
         }
         try DeviceLock.prepareFolder()
         var client = Updater.Options()
@@ -63,7 +63,7 @@ struct Status: DeviceCommand {
             let answer = StatusAnswer(result, targets.options(for: device))
             return "\(answer.device.version), \(answer.state)"
         }
-        return .many(ManyStatusAnswer(outcomes, targets, invocation, interrupted: Interrupts.exitStatus))
+        return AnyAnswer(ManyStatusAnswer(outcomes, targets, invocation, interrupted: Interrupts.exitStatus))
     }
 
     /// Returns the devices of the command line, or the devices in range.

@@ -24,6 +24,21 @@ extension CommandAnswer {
     package var testCases: [JUnitReport.Case]? { nil }
 }
 
+/// The result of a command whose results have several types.
+struct AnyAnswer: CommandAnswer {
+    let answer: any CommandAnswer
+
+    init(_ answer: any CommandAnswer) { self.answer = answer }
+
+    var lines: [TerminalLine] { answer.lines }
+    func lines(fitting width: Int) -> [TerminalLine] { answer.lines(fitting: width) }
+    var failure: Failure? { answer.failure }
+    var describesDevice: Bool { answer.describesDevice }
+    var testCases: [JUnitReport.Case]? { answer.testCases }
+
+    func encode(to encoder: any Encoder) throws { try answer.encode(to: encoder) }
+}
+
 /// A result with a table.
 package protocol TableAnswer: CommandAnswer {
     /// Returns the result as text.

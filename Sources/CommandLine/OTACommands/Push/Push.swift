@@ -97,7 +97,7 @@ struct Push: DeviceCommand {
         return invocation
     }
 
-    func answer(_ console: Console) async throws -> PushResult {
+    func answer(_ console: Console) async throws -> AnyAnswer {
         var console = console
         if logData { console.loggedData = .bytes }
         let begun = ContinuousClock.now
@@ -123,7 +123,7 @@ struct Push: DeviceCommand {
         do {
             let outcome = try await console.perform(
                 .push(update, updateOptions), on: target, client(store, console, usedTime))
-            return .one(PushAnswer(update, outcome, invocation, isUpload: flags.contains(.uploadOnly)))
+            return AnyAnswer(PushAnswer(update, outcome, invocation, isUpload: flags.contains(.uploadOnly)))
         } catch let error as UpdateError {
             throw Failure(error, in: invocation)
         }
@@ -135,10 +135,10 @@ struct Push: DeviceCommand {
     private func answer(
         _ addresses: [DeviceAddress], _ update: VerifiedUpdate, _ store: TrustStore, _ console: Console,
         _ usedTime: @escaping @Sendable () -> Duration
-    ) async throws -> PushResult {
+    ) async throws -> AnyAnswer {
         guard !addresses.isEmpty || targets.selection.all else {
             try targets.checkReport(is: update)
-            return .many(ManyPushAnswer(update, [], seconds: 0, invocation, retry: nil, interrupted: nil))
+            return AnyAnswer(ManyPushAnswer(update, [], seconds: 0, invocation, retry: nil, interrupted: nil))
         }
         let push = try ManyPush(
             update: update, options: updateOptions, targets: targets, client: client(store, console, usedTime),
@@ -153,13 +153,13 @@ struct Push: DeviceCommand {
             single.targets.failedFrom = nil
             return single.invocation(for: update, store)
         }
-        guard targets.selection.all else { return .many(try await push.run(addresses.map { .init($0) })) }
+        guard targets.selection.all else { return AnyAnswer(try await push.run(addresses.map { .init($0) })) }
         let selection = PushSelection(targets: targets, console: console, invocation: invocation)
         try selection.checkConsent()
         let found = try await selection.find(for: update)
-        if targets.selection.list { return .list(ScanAnswer(devices: found, isForAll: false)) }
+        if targets.selection.list { return AnyAnswer(ScanAnswer(devices: found, isForAll: false)) }
         try await selection.ask(about: found)
-        return .many(try await push.run(found.map { try .init($0) }))
+        return AnyAnswer(try await push.run(found.map { try .init($0) }))
     }
 
     /// The user's arguments for a push to the devices that this push does not update; nil if no file has the result of this push.

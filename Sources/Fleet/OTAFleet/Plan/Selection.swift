@@ -2,51 +2,6 @@ public import OTAFirmware
 
 /// The devices that a rollout can update: their product, their running version, and optionally their groups.
 public struct Selection: Sendable, Hashable {
-    /// A condition for the running version, such as `<1.4.0`.
-    public struct VersionCondition: Sendable, Hashable, CustomStringConvertible {
-        public enum Comparison: String, Sendable, CaseIterable {
-            case below = "<", atMost = "<=", equal = "=", atLeast = ">=", above = ">"
-        }
-
-        public static let rule = "one of < <= = >= > and a version, such as <1.4.0"
-        public let comparison: Comparison
-        public let version: SemanticVersion
-
-        /// Returns nil if `text` does not follow the `rule`.
-        public init?(_ text: some StringProtocol) {
-            let sign = text.prefix { "<=>".contains($0) }
-            guard let comparison = Comparison(rawValue: String(sign)),
-                let version = SemanticVersion(text.dropFirst(sign.count))
-            else { return nil }
-            self.comparison = comparison
-            self.version = version
-        }
-
-        public var description: String { comparison.rawValue + version.text }
-
-        /// Returns whether only versions above another version meet the condition.
-        public func isOnly(above other: SemanticVersion) -> Bool {
-            switch comparison {
-            case .above: !other.takesPrecedence(over: version)
-            case .atLeast, .equal: version.takesPrecedence(over: other)
-            case .below, .atMost: false
-            }
-        }
-
-        /// Returns whether the running version meets the condition, by SemVer precedence. Build metadata has no effect.
-        func isSatisfied(by running: SemanticVersion) -> Bool {
-            let isAbove = running.takesPrecedence(over: version)
-            let isBelow = version.takesPrecedence(over: running)
-            return switch comparison {
-            case .below: isBelow
-            case .atMost: !isAbove
-            case .equal: !isAbove && !isBelow
-            case .atLeast: !isBelow
-            case .above: isAbove
-            }
-        }
-    }
-
     public let product: ProductName
     public let running: VersionCondition?
     /// A device that runs a newer version than this one is not selected. It is the version of the release, so that the rollout installs no
@@ -84,7 +39,7 @@ public struct Selection: Sendable, Hashable {
     ) -> Bool {
         guard product == self.product else { return false }
         if let running, !ignoringVersion {
-            guard let version, running.isSatisfied(by: version) else { return false }
+            guard let version, running.includes(version) else { return false }
         }
         if !ignoringVersion, isNewer(version) { return false }
         return self.groups.isEmpty || !Set(self.groups).isDisjoint(with: groups)

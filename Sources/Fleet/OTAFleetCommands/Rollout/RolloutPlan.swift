@@ -8,15 +8,15 @@ enum RolloutPlan {
     static func selection(_ text: String) throws(Failure) -> Selection {
         let rule = "product=NAME, and optionally running='<1.4.0' and group=NAME, separated by commas"
         var product: ProductName?
-        var running: Selection.VersionCondition?
+        var running: VersionCondition?
         var groups: [GroupName] = []
         for item in text.split(separator: ",", omittingEmptySubsequences: false) {
             let (name, value) = pair(item)
             switch name {
             case "product" where product == nil: product = try parsed(value, "--select", rule) { ProductName($0) }
             case "running" where running == nil:
-                running = try parsed(value, "--select", Selection.VersionCondition.rule) {
-                    Selection.VersionCondition($0)
+                running = try parsed(value, "--select", VersionCondition.rule) {
+                    VersionCondition($0)
                 }
             case "group": groups.append(try parsed(value, "--select", rule) { GroupName($0) })
             default:

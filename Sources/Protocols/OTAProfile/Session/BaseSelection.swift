@@ -19,11 +19,10 @@ struct BaseSelection {
     /// Selects from `bases`. A base that the user did not name causes a note only if it is larger than `largest`.
     ///
     /// - Parameters:
-    ///   - namedBases: the ids of the bases whose files the user named.
     ///   - largest: the size in bytes of the largest base that the device can use; 0: the device cannot use a base.
-    init(from bases: [BaseImage], named namedBases: Set<Int>, for device: DeviceSnapshot, largest: UInt32) {
+    init(from bases: [BaseImage], for device: DeviceSnapshot, largest: UInt32) {
         let candidates = Self.candidates(bases, device)
-        let named = bases.filter { namedBases.contains($0.id) }
+        let named = bases.filter(\.isNamed)
         guard largest > 0 else {
             if let base = candidates.first ?? named.first {
                 notes = [Self.note(base, "the device cannot use a base, so it gets no delta")]
@@ -48,15 +47,15 @@ struct BaseSelection {
     }
 
     /// Returns the notes for a device that accepts no encoded image.
-    static func notesWithoutEncodings(_ bases: [BaseImage], named namedBases: Set<Int>) -> [String] {
-        let named = bases.first { namedBases.contains($0.id) }
+    static func notesWithoutEncodings(_ bases: [BaseImage]) -> [String] {
+        let named = bases.first(where: \.isNamed)
         return named.map { [note($0, "the device does not accept encoded images")] } ?? []
     }
 
     /// Returns the notes about the bases of `bases` that the user named. A push does not offer these bases, because the device has refused
     /// the maximum number of bases.
-    static func notesAfterRefusals(_ bases: [BaseImage], named namedBases: Set<Int>) -> [String] {
-        notes(bases.filter { namedBases.contains($0.id) }) { _ in "a push offers at most \(mostBases) bases" }
+    static func notesAfterRefusals(_ bases: [BaseImage]) -> [String] {
+        notes(bases.filter(\.isNamed)) { _ in "a push offers at most \(mostBases) bases" }
     }
 
     private mutating func add(_ bases: [BaseImage], _ reason: (BaseImage) -> String) {

@@ -45,8 +45,6 @@ struct EncodingChoice {
     private var unreadableFiles = 0
     private var isChosen = false
     private let imageSize: Int
-    /// The ids of the bases whose files the user named.
-    private let namedBases: Set<Int>
     /// The reason why no encoded form is left; nil if a form is left, or before the first call of `choose(for:_:)`.
     private(set) var plainBecause: TransferReport.PlainReason?
     /// The request that the encoder works on; nil if the encoder has no request.
@@ -54,10 +52,7 @@ struct EncodingChoice {
     private var ready: (request: EncodingRequest, stream: Stream)?
     private var requests = 0
 
-    init(imageSize: Int, namedBases: Set<Int>) {
-        self.imageSize = imageSize
-        self.namedBases = namedBases
-    }
+    init(imageSize: Int) { self.imageSize = imageSize }
 
     /// The encoded form that the next BEGIN uses; nil if the next BEGIN uses the plain form.
     var form: Form? { forms.first }
@@ -72,7 +67,7 @@ struct EncodingChoice {
         if let reason = reasonForPlain(device, options) {
             giveUp(reason)
             return isFirst && reason == .notOffered
-                ? BaseSelection.notesWithoutEncodings(options.bases, named: namedBases) : []
+                ? BaseSelection.notesWithoutEncodings(options.bases) : []
         }
         guard let largest = device.info.largestBase else { return [] }
         guard isFirst else {
@@ -81,7 +76,7 @@ struct EncodingChoice {
             reserve.removeAll { $0.size > largest }
             return []
         }
-        let selection = BaseSelection(from: options.bases, named: namedBases, for: device, largest: largest)
+        let selection = BaseSelection(from: options.bases, for: device, largest: largest)
         forms = selection.offered.map { Form(base: $0) } + [Form(base: nil)]
         (reserve, copies) = (selection.reserve, selection.copies)
         return selection.notes
@@ -198,7 +193,7 @@ struct EncodingChoice {
         guard refusedBases >= BaseSelection.mostBases else { return [] }
         forms.removeAll { $0.base != nil }
         defer { reserve = [] }
-        return BaseSelection.notesAfterRefusals(reserve, named: namedBases)
+        return BaseSelection.notesAfterRefusals(reserve)
     }
 
     /// Removes all encoded forms. The image, or the rest of the image, is then sent plain.

@@ -65,10 +65,8 @@ package struct ProfileConversation: Conversation {
 
     /// Creates a conversation that performs an `UpdateTask`.
     ///
-    /// - Parameter namedBases: the ids of the bases whose files the user named. If such a base is not offered, a note can report the
-    ///   reason.
     /// - Throws: `unsupportedDevice` for `UpdateTask.restart` and `UpdateOptions.Ending.uploadOnly`, which the profile does not support.
-    package init(_ task: UpdateTask<VerifiedBundle>, namedBases: Set<Int> = []) throws(UpdateError) {
+    package init(_ task: UpdateTask<VerifiedBundle>) throws(UpdateError) {
         self.task = task
         switch task {
         case .push(let bundle, let options):
@@ -76,7 +74,7 @@ package struct ProfileConversation: Conversation {
                 throw UpdateError(
                     .unsupportedDevice, "the GATT OTA profile does not support an upload without a restart")
             }
-            upload = ProfileUpload(bundle, options, namedBases: namedBases)
+            upload = ProfileUpload(bundle, options)
             shared = ConversationState(pushOf: bundle.image.count)
             shared.ledger?.open(bytes: bundle.image.count)
         case .restart:

@@ -46,10 +46,10 @@ struct ProfileUpload {
     /// How many open links in a row were lost after BEGIN of an encoded image, without progress on any of them.
     var fruitlessLinks = 0
 
-    init(_ bundle: VerifiedBundle, _ options: UpdateOptions, namedBases: Set<Int>) {
+    init(_ bundle: VerifiedBundle, _ options: UpdateOptions) {
         self.bundle = bundle
         self.options = options
-        encoding = EncodingChoice(imageSize: bundle.image.count, namedBases: namedBases)
+        encoding = EncodingChoice(imageSize: bundle.image.count)
     }
 
     var image: [UInt8] { bundle.image }

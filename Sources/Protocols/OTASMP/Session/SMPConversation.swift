@@ -92,14 +92,12 @@ package struct SMPConversation: Conversation {
     /// The image numbers of the push whose running image the device does not list.
     var unlistedImages: [Int] = []
 
-    /// - Parameter namedBases: the ids of the bases that the user named. For the first of these bases, a note reports that SMP does not
-    ///   use bases.
     /// - Throws: `unsupportedDevice` for `UpdateTask.identify`, which SMP does not support.
-    package init(_ task: UpdateTask<[SMPImage]>, namedBases: Set<Int> = []) throws(UpdateError) {
+    package init(_ task: UpdateTask<[SMPImage]>) throws(UpdateError) {
         self.task = task
         switch task {
         case .push(let images, let options):
-            push = SMPPush(images, options, unusedBase: options.bases.first { namedBases.contains($0.id) })
+            push = SMPPush(images, options)
             shared = ConversationState(pushOf: images.reduce(0) { $0 + $1.bytes.count })
         case .status, .confirm, .discard, .restart: shared = ConversationState()
         case .identify: throw UpdateError(.unsupportedDevice, "SMP has no command that makes a device blink")

@@ -33,7 +33,7 @@ struct SMPPush {
     let images: [SMPImage]
     let options: UpdateOptions
     /// A base that the user named; nil if the user named no base. A note reports that SMP does not use the base.
-    let unusedBase: BaseImage?
+    var unusedBase: BaseImage? { options.bases.first(where: \.isNamed) }
 
     /// The last check that was passed.
     var check = Check.none
@@ -56,10 +56,9 @@ struct SMPPush {
     /// True after this session began an upload, or requested a mark, a restart or a confirmation.
     var hasActed = false
 
-    init(_ images: [SMPImage], _ options: UpdateOptions, unusedBase: BaseImage?) {
+    init(_ images: [SMPImage], _ options: UpdateOptions) {
         self.images = images
         self.options = options
-        self.unusedBase = unusedBase
     }
 
     /// The history of an image.

@@ -66,6 +66,9 @@ public struct BaseImage: Sendable, Equatable {
     public var version: SemanticVersion?
     /// The name of the file that contains the image, for messages.
     public var name: String
+    /// True if the user named the file of the image in the command. If a push does not offer such an image to the device, the push can
+    /// report the reason in a note.
+    package var isNamed = false
 
     public init(
         id: Int, size: Int, digest: SHA256Digest, manifestDigest: SHA256Digest? = nil, product: ProductName? = nil,

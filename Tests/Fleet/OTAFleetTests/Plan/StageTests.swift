@@ -101,7 +101,7 @@ import Testing
         ])
     func versions(condition: String, version: String, isSelected: Bool) throws {
         let fixtures = try Fixtures()
-        let running: Selection.VersionCondition = try #require(Selection.VersionCondition(condition))
+        let running: VersionCondition = try #require(VersionCondition(condition))
         let selection = Selection(product: fixtures.product, running: running)
         #expect(
             selection.includes(product: fixtures.product, version: SemanticVersion(version), groups: []) == isSelected)
@@ -116,7 +116,7 @@ import Testing
             ("=1.4.1", true), ("<9.0.0", false), ("<=9.0.0", false),
         ])
     func onlyNewer(condition: String, isOnlyNewer: Bool) throws {
-        let running: Selection.VersionCondition = try #require(Selection.VersionCondition(condition))
+        let running: VersionCondition = try #require(VersionCondition(condition))
         #expect(running.isOnly(above: try #require(SemanticVersion("1.4.0"))) == isOnlyNewer)
     }
 

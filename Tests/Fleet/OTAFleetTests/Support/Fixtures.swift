@@ -65,7 +65,7 @@ struct Fixtures {
     ) throws -> Rollout {
         try Rollout(
             name: #require(RolloutName(name)), release: release(),
-            selection: Selection(product: product, running: running.flatMap { Selection.VersionCondition($0) }),
+            selection: Selection(product: product, running: running.flatMap { VersionCondition($0) }),
             stages: stages
                 ?? [1, 10, 100].map { try #require(Stage(.percent($0), minimum: 2, soakSeconds: 60)) },
             halt: #require(Rollout.Halt(failedPercent: 5, minimum: haltMinimum)), attempts: attempts,

@@ -148,9 +148,9 @@ import Testing
 
     @Test("a damaged base does not take one of the three places, and the device still gets at most three bases")
     func damagedBases() throws {
-        let bases = (1...8).map { PlayedWorld.base($0) }
+        let bases = (1...8).map { PlayedWorld.base($0, isNamed: true) }
         for running in [6, 7] as [UInt8] {
-            var world = try PlayedWorld(UpdateOptions(bases: bases), named: Set(bases.map(\.id)))
+            var world = try PlayedWorld(UpdateOptions(bases: bases))
             world.device.base = PlayedWorld.base(running).digest.prefix
             world.encode = { request in
                 guard let id = request.base?.id, id <= 3 else {

@@ -25,9 +25,8 @@ struct PlayedWorld {
     private var events: [UpdateEvent] = [.started]
     private var stream: EncodedImage?
 
-    init(_ options: UpdateOptions = UpdateOptions(), named: Set<Int> = []) throws {
-        session = UpdateSession(
-            try ProfileConversation(.push(try ExampleUpdate.bundle(), options), namedBases: named), seed: 1)
+    init(_ options: UpdateOptions = UpdateOptions()) throws {
+        session = UpdateSession(try ProfileConversation(.push(try ExampleUpdate.bundle(), options)), seed: 1)
     }
 
     /// Returns a stream of the example image from `offset`, `ratio` times smaller, in chunks of `length` image bytes.
@@ -44,13 +43,15 @@ struct PlayedWorld {
         return encoded
     }
 
-    static func base(_ number: UInt8, size: Int = 500, manifest: SHA256Digest? = nil, version: String? = nil)
-        -> BaseImage
-    {
-        BaseImage(
+    static func base(
+        _ number: UInt8, size: Int = 500, manifest: SHA256Digest? = nil, version: String? = nil, isNamed: Bool = false
+    ) -> BaseImage {
+        var base = BaseImage(
             id: Int(number), size: size, digest: SHA256.digest(of: [number]), manifestDigest: manifest,
             product: version == nil ? nil : ProductName("demo"), version: version.flatMap { SemanticVersion($0) },
             name: "base-\(number)")
+        base.isNamed = isNamed
+        return base
     }
 
     var report: UpdateReport? { try? outcome?.get() }

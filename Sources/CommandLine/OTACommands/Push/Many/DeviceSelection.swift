@@ -1,7 +1,7 @@
 import ArgumentParser
 import Glibc
 import OTAClient
-package import OTAFirmware
+import OTAFirmware
 import OTAUpdate
 
 /// The options of `push --all`: they select devices that a scan finds.
@@ -67,7 +67,7 @@ struct DeviceSelection: ParsableArguments {
         var words = ["--all"]
         if let product { words += ["--product", product] }
         if let rssi = signal.rssi { words += ["--rssi", "\(rssi)"] }
-        if let running { words += ["--running", running.text] }
+        if let running { words += ["--running", running.description] }
         if let name { words += ["--name", name] }
         if let limit { words += ["--limit", "\(limit)"] }
         return words + (yes ? ["--yes"] : [])
@@ -95,48 +95,12 @@ struct DeviceSelection: ParsableArguments {
     }
 }
 
-/// A condition for a version, such as `<1.4.0`.
-package struct VersionCondition: Sendable {
-    private enum Comparison: String, CaseIterable {
-        // The parser selects the first operator in this order with which the text begins. So `<=` is before `<`, and `>=` is before `>`.
-        case atMost = "<="
-        case atLeast = ">="
-        case below = "<"
-        case above = ">"
-        case equal = "="
-    }
-
-    /// The condition as the user gave it.
-    package let text: String
-    private let comparison: Comparison
-    private let version: SemanticVersion
-
-    /// Parses a condition: a comparison operator, followed by a SemVer version. Returns nil for any other text.
-    package init?(_ text: String) {
-        guard let comparison = Comparison.allCases.first(where: { text.hasPrefix($0.rawValue) }),
-            let version = SemanticVersion(text.dropFirst(comparison.rawValue.count))
-        else { return nil }
-        (self.text, self.comparison, self.version) = (text, comparison, version)
-    }
-
-    init(option text: String) throws {
+extension VersionCondition {
+    fileprivate init(option text: String) throws {
         guard let condition = VersionCondition(text) else {
             throw ValidationError(
-                "'\(text)' is not a condition for a version: expected <, <=, =, >= or >, and a version (example: --running '<1.4.0')."
-            )
+                "'\(text)' is not a condition for a version: expected \(Self.rule) (example: --running '<1.4.0').")
         }
         self = condition
-    }
-
-    package func includes(_ other: SemanticVersion) -> Bool {
-        let isAbove = other.takesPrecedence(over: version)
-        let isBelow = version.takesPrecedence(over: other)
-        return switch comparison {
-        case .atMost: !isAbove
-        case .atLeast: !isBelow
-        case .below: isBelow
-        case .above: isAbove
-        case .equal: !isAbove && !isBelow
-        }
     }
 }

@@ -173,26 +173,3 @@ struct ManyPushAnswer: TableAnswer {
             hint: begin + again)
     }
 }
-
-/// The result of the command `push`.
-enum PushResult: CommandAnswer {
-    case one(PushAnswer)
-    case many(ManyPushAnswer)
-    /// The devices of `--all --list`.
-    case list(ScanAnswer)
-
-    private var answer: any CommandAnswer {
-        switch self {
-        case .one(let answer): answer
-        case .many(let answer): answer
-        case .list(let answer): answer
-        }
-    }
-    var lines: [TerminalLine] { answer.lines }
-    func lines(fitting width: Int) -> [TerminalLine] { answer.lines(fitting: width) }
-    var failure: Failure? { answer.failure }
-    var describesDevice: Bool { answer.describesDevice }
-    var testCases: [JUnitReport.Case]? { answer.testCases }
-
-    func encode(to encoder: any Encoder) throws { try answer.encode(to: encoder) }
-}
