@@ -86,7 +86,7 @@ let package = Package(
         .library(name: "DBus", targets: ["DBus"]),
         // The interface of OTASigning uses the types of OTAFirmware.
         .library(name: "OTASigning", targets: ["OTASigning", "OTAFirmware"]),
-        .library(name: "COTADevice", targets: ["COTADevice"]),
+        .library(name: "COTADevice", targets: ["COTADevice", "COTAEd25519"]),
         .library(name: "NATS", targets: ["NATS"]),
         // Not for users: only the package in Fuzz/ uses this product.
         .library(name: "_FuzzTargets", targets: ["FuzzTargets"]),
@@ -122,8 +122,10 @@ let package = Package(
         // Links: the transports over BlueZ, UDP and serial lines.
         library("Sources/Links/OTALinks", imports: "BlueZ DBus DescriptorIO OTAEngine OTAFirmware OTAUpdate Logging"),
 
-        // Device: the device core for real firmware, and the virtual device that runs the same code.
+        // Device: the device core for real firmware, and the virtual device that runs the same code; an Ed25519 verifier for firmware that
+        // has none.
         libraryInC("Sources/Device/COTADevice"),
+        libraryInC("Sources/Device/COTAEd25519"),
         library(
             "Sources/Device/OTASimulator",
             imports: "COTADevice DescriptorIO OTAEngine OTAFirmware OTASigning OTASMP OTAUpdate SystemPackage"),
@@ -188,7 +190,7 @@ let package = Package(
             "Tests/Fuzzing/FuzzTargets",
             imports: "BlueZ DBus Gauntlet NATS OTAArchive OTAClient OTAFirmware OTAFleet OTALinks OTAProfile "
                 + "OTASigners OTASigning OTASimulator OTASMP OTAUpdate SystemPackage"),
-        libraryInC("Tests/Device/DeviceFuzz", imports: "COTADevice"),
+        libraryInC("Tests/Device/DeviceFuzz", imports: "COTADevice COTAEd25519"),
         // Programs for tests: any number of generated worlds; a program that writes to a store and that a test can kill; thousands of virtual
         // devices in one process; an example that a test runs on FakeBlueZ.
         program("Tests/Update/otaflash-gauntlet", imports: "Gauntlet OTATestSupport OTAUpdate ArgumentParser"),
@@ -242,6 +244,10 @@ let package = Package(
         tests(
             "Tests/Device/COTADeviceTests",
             imports: "COpenSSL COTADevice OTAEncoding OTAFirmware OTATestSupport OTAUpdate SystemPackage"),
+        tests(
+            "Tests/Device/COTAEd25519Tests",
+            imports: "COpenSSL COTAEd25519 OTAFirmware OTASigning OTATestSupport OTAUpdate SystemPackage",
+            exclude: ["ed25519-vectors.txt"]),
         tests(
             "Tests/Device/OTASimulatorTests",
             imports: "COTADevice OTAEngine OTAFirmware OTASigning OTASimulator OTATestSupport OTAUpdate "
@@ -309,8 +315,8 @@ if Context.environment["OTAFLASH_SANITIZED_LIBRARIES"] != nil {
 if sanitizer == "thread" {
     // These tests use no threads.
     let sequential = [
-        "COTADeviceTests", "FuzzTargetsTests", "OTAArchiveTests", "OTAEncodingTests", "OTAFirmwareTests",
-        "OTAFleetTests", "OTAProfileTests", "OTASMPTests",
+        "COTADeviceTests", "COTAEd25519Tests", "FuzzTargetsTests", "OTAArchiveTests", "OTAEncodingTests",
+        "OTAFirmwareTests", "OTAFleetTests", "OTAProfileTests", "OTASMPTests",
         "OTASignersTests", "OTASigningTests", "OTAUpdateTests",
     ]
     package.targets.removeAll { sequential.contains($0.name) }

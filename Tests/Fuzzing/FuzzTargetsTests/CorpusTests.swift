@@ -7,7 +7,7 @@ import Testing
 
 /// Runs the corpus: the first inputs of the fuzzers, and the inputs of all crashes that they found.
 @Suite("Fuzz corpus") struct CorpusTests {
-    private static let deviceTargets = ["device", "decoder", "envelope"]
+    private static let deviceTargets = ["device", "decoder", "envelope", "ed25519"]
     private static let corpus = URL(filePath: Repository.root.string).appending(path: "Fuzz/Corpus")
 
     private func inputs(of target: String) throws -> [(name: String, bytes: [UInt8])] {
@@ -33,13 +33,19 @@ import Testing
     }
 
     @Test(
-        "no input of the corpora for the device core, its decoder and its envelopes violates their conditions or traps",
+        "no input of the corpora for the device's C code violates the conditions of its target or traps",
         arguments: deviceTargets)
     func everyInputOfTheDeviceCore(_ target: String) throws {
         let inputs = try inputs(of: target)
         #expect(!inputs.isEmpty)
         for (name, bytes) in inputs {
-            let run = target == "device" ? device_fuzz : target == "decoder" ? decoder_fuzz : envelope_fuzz
+            let run =
+                switch target {
+                case "device": device_fuzz
+                case "decoder": decoder_fuzz
+                case "envelope": envelope_fuzz
+                default: ed25519_fuzz
+                }
             let finding = run(bytes, bytes.count).map { String(cString: $0) }
             #expect(finding == nil, "\(name)")
         }

@@ -1,4 +1,5 @@
-/* Fuzz targets: the device core with arbitrary hosts, flash failures and power cuts, its decoder, and its check of an envelope. */
+/* Fuzz targets: the device core with arbitrary hosts, flash failures and power cuts, its decoder, its check of an envelope,
+ * and the Ed25519 verifier. */
 #ifndef DEVICE_FUZZ_H
 #define DEVICE_FUZZ_H
 
@@ -30,5 +31,11 @@ const char *decoder_fuzz(const uint8_t *bytes, size_t count);
  * and changes no flash.
  */
 const char *envelope_fuzz(const uint8_t *bytes, size_t count);
+
+/*
+ * Verifies a signature: the bytes are a public key, a signature and a message. It checks that a valid signature is invalid
+ * with S + L, and that no other signature than the known one is valid for a key of RFC 8032.
+ */
+const char *ed25519_fuzz(const uint8_t *bytes, size_t count);
 
 #endif
