@@ -116,8 +116,7 @@ import Testing
             name: "docs/key-rotation.md",
             blocks: [
                 .run("otaflash keygen old"),
-                .run(
-                    "head -c 20000 /dev/urandom", ["sim:$name": "sim:$name?pace=virtual", "sim:kitchen": runs("old")]),
+                .run("seq 3000 | tr 0", ["sim:$name": "sim:$name?pace=virtual", "sim:kitchen": runs("old")]),
                 .run("otaflash keygen new"), .run("firmware new.pub.pem > app-1.1.0.bin"), .run("mkdir retired"),
                 .run(
                     "otaflash push lamp-1.1.0.otaf --device sim:kitchen",
