@@ -1,0 +1,20 @@
+#include <zephyr/bluetooth/bluetooth.h>
+#include <zephyr/bluetooth/uuid.h>
+
+#include "ota_profile.h"
+
+#define CONNECTABLE (1u << 0) /* BT_LE_ADV_OPT_CONN; in Zephyr 3.5 BT_LE_ADV_OPT_CONNECTABLE */
+
+static const struct bt_data advertisement[] = {
+    BT_DATA_BYTES(BT_DATA_FLAGS, BT_LE_AD_GENERAL | BT_LE_AD_NO_BREDR),
+    BT_DATA_BYTES(BT_DATA_UUID128_ALL, OTA_UUID128_SERVICE),
+};
+static const struct bt_data answer[] = {
+    BT_DATA(BT_DATA_NAME_COMPLETE, CONFIG_BT_DEVICE_NAME, sizeof CONFIG_BT_DEVICE_NAME - 1)};
+
+int main(void) {
+    int error = bt_enable(NULL);
+    if (error) return error;
+    return bt_le_adv_start(BT_LE_ADV_PARAM(CONNECTABLE, 160, 240, NULL), advertisement, ARRAY_SIZE(advertisement),
+                           answer, ARRAY_SIZE(answer));
+}

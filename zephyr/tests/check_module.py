@@ -1,0 +1,111 @@
+"""Checks the Zephyr module without a Zephyr tree: check_module.py. scripts/test-zephyr runs it.
+
+The options with a stub of Zephyr's Kconfig, the files that module.yml and sample.yaml name, and the header of keys.py.
+"""
+
+import glob
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+import kconfiglib
+import yaml
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+MODULE = ROOT / "zephyr"
+# What the sample must get without a line of its own.
+EXPECTED = {
+    "FLASH": "y", "FLASH_MAP": "y", "STREAM_FLASH": "y", "IMG_MANAGER": "y", "REBOOT": "y", "SETTINGS": "y", "NVS": "y",
+    "BT_USER_DATA_LEN_UPDATE": "y", "BT_USER_PHY_UPDATE": "y", "MBEDTLS": "y", "MBEDTLS_PSA_CRYPTO_C": "y",
+    "ENTROPY_GENERATOR": "y", "BT_L2CAP_TX_MTU": "498", "BT_BUF_ACL_RX_SIZE": "502", "BT_CONN_PARAM_UPDATE_TIMEOUT": "1",
+    "BT_PERIPHERAL_PREF_MIN_INT": "12", "BT_PERIPHERAL_PREF_MAX_INT": "12", "BT_PERIPHERAL_PREF_TIMEOUT": "400",
+    "OTAFLASH": "y", "OTAFLASH_ED25519_OWN": "y", "OTAFLASH_STACK_SIZE": "4096", "OTAFLASH_WINDOW": "16",
+}
+
+
+def fail(text):
+    sys.exit(f"check_module: {text}")
+
+
+def options(lines=""):
+    """Returns the configuration of the sample, with additional lines."""
+    config = kconfiglib.Kconfig("Kconfig", warn_to_stderr=False)
+    config.warn_assign_override = False
+    with tempfile.NamedTemporaryFile("w", suffix=".conf") as file:
+        file.write((MODULE / "sample/prj.conf").read_text() + lines)
+        file.flush()
+        config.load_config(file.name)
+    if config.warnings:
+        fail("\n".join(config.warnings))
+    return config
+
+
+def check_options():
+    os.environ.update(srctree=str(MODULE / "tests/kconfig"), ZEPHYR_MODULE=str(MODULE))
+    text = (MODULE / "Kconfig").read_text()
+    if re.search(r"^\s*configdefault\b", text, re.M):
+        fail("Kconfig: 'configdefault' is a syntax error in Zephyr 3.5")
+    config = options()
+    for name, value in EXPECTED.items():
+        if config.syms[name].str_value != value:
+            fail(f"CONFIG_{name} is {config.syms[name].str_value}, not {value}")
+    if options("CONFIG_OTAFLASH_ED25519_MCUBOOT=y\n").syms["OTAFLASH_STACK_SIZE"].str_value != "8192":
+        fail("MCUboot's verifier needs a stack of 8192 bytes")
+    if options("CONFIG_OTAFLASH=n\n").syms["BT_L2CAP_TX_MTU"].str_value != "23":
+        fail("without CONFIG_OTAFLASH, the module changes other options")
+    sources = "".join(path.read_text() for path in [*MODULE.glob("src/*"), MODULE / "CMakeLists.txt"])
+    for name in set(re.findall(r"CONFIG_(OTAFLASH\w*)", sources)):
+        if not config.syms.get(name) or not config.syms[name].nodes:
+            fail(f"CONFIG_{name} is used, but not in Kconfig")
+    for node in config.node_iter():
+        if node.item in config.unique_defined_syms and node.item.name.startswith("OTAFLASH_") and not node.prompt:
+            fail(f"{node.item.name} has no prompt")
+
+
+def check_files():
+    module = yaml.safe_load((MODULE / "module.yml").read_text())
+    unknown = set(module) - {"name", "build", "samples"} or set(module["build"]) - {"cmake", "kconfig"}
+    if unknown:
+        fail(f"module.yml: unknown keys: {unknown}")
+    for path in [module["build"]["cmake"] + "/CMakeLists.txt", module["build"]["kconfig"], *module["samples"]]:
+        if not (ROOT / path).exists():
+            fail(f"module.yml: {path} does not exist")
+    cmake = (MODULE / "CMakeLists.txt").read_text()
+    named = set(re.findall(r"src/\w+\.c", cmake))
+    if named != {os.path.relpath(path, MODULE) for path in glob.glob(str(MODULE / "src/*.c"))}:
+        fail("CMakeLists.txt does not name all files of src/")
+    sample = yaml.safe_load((MODULE / "sample/sample.yaml").read_text())
+    for test in sample["tests"].values():
+        for platform in test["platform_allow"]:
+            if not (MODULE / "sample/boards" / (platform.replace("/", "_") + ".overlay")).exists():
+                fail(f"sample.yaml: {platform} has no overlay")
+    if len((MODULE / "sample/src/main.c").read_text().splitlines()) > 20:
+        fail("main.c of the sample has more than 20 lines")
+
+
+def run_keys(*paths):
+    with tempfile.TemporaryDirectory() as folder:
+        header = pathlib.Path(folder) / "keys.h"
+        done = subprocess.run([sys.executable, MODULE / "keys.py", header, *paths], capture_output=True, text=True)
+        return done, header.read_text() if header.exists() else ""
+
+
+def check_keys():
+    # The key of RFC 8032, section 7.1, test 1. docs/device-integration.md has its id.
+    pem = MODULE / "tests/rfc8032.pub.pem"
+    done, header = run_keys(pem)
+    if done.returncode != 0 or "0x21, 0xfe, 0x31, 0xdf, 0xa1, 0x54, 0xa2, 0x61" not in header:
+        fail(f"keys.py: {done.stderr}")
+    for paths in ([pem, pem], ["missing.pem"], [MODULE / "keys.py"]):
+        done, header = run_keys(*paths)
+        if done.returncode == 0 or header or "Traceback" in done.stderr or not done.stderr.strip():
+            fail(f"keys.py does not refuse {paths}: {done.stderr}")
+
+
+check_options()
+check_files()
+check_keys()
+print("ok      Kconfig, module.yml, sample.yaml, keys.py")

@@ -1,0 +1,3 @@
+#ifndef ZEPHYR_DRIVERS_FLASH_H
+#define ZEPHYR_DRIVERS_FLASH_H
+#endif
