@@ -3,6 +3,7 @@
 The options with a stub of Zephyr's Kconfig, the files that module.yml and sample.yaml name, and the header of keys.py.
 """
 
+import base64
 import glob
 import os
 import pathlib
@@ -93,6 +94,10 @@ def run_keys(*paths):
         return done, header.read_text() if header.exists() else ""
 
 
+def block(der):
+    return f"-----BEGIN PUBLIC KEY-----\n{base64.b64encode(der).decode()}\n-----END PUBLIC KEY-----\n"
+
+
 def check_keys():
     # The key of RFC 8032, section 7.1, test 1. docs/device-integration.md has its id.
     pem = MODULE / "tests/rfc8032.pub.pem"
@@ -103,6 +108,17 @@ def check_keys():
         done, header = run_keys(*paths)
         if done.returncode == 0 or header or "Traceback" in done.stderr or not done.stderr.strip():
             fail(f"keys.py does not refuse {paths}: {done.stderr}")
+    prefix, text = bytes.fromhex("302a300506032b6570032100"), pem.read_text()
+    # Points of small order (y 1, and a point of order 8 with the sign of x), y that is not below p, two keys, and wrong base64.
+    small = "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac03fa"
+    keys = [bytes([1]) + bytes(31), bytes.fromhex(small), b"\xff" * 32, b"\xed" + b"\xff" * 30 + b"\x7f"]
+    for text in [text + text, text.replace("MCow", "MC!ow"), *(block(prefix + key) for key in keys)]:
+        with tempfile.NamedTemporaryFile("w", suffix=".pem") as file:
+            file.write(text)
+            file.flush()
+            done, header = run_keys(file.name)
+            if done.returncode == 0 or header or "Traceback" in done.stderr or not done.stderr.strip():
+                fail(f"keys.py does not refuse {text}: {done.stderr}")
 
 
 check_options()
