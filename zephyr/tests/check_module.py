@@ -78,6 +78,8 @@ def check_files():
     named = set(re.findall(r"src/\w+\.c", cmake))
     if named != {os.path.relpath(path, MODULE) for path in glob.glob(str(MODULE / "src/*.c"))}:
         fail("CMakeLists.txt does not name all files of src/")
+    if "SB_CONFIG_MCUBOOT_MODE_SWAP_USING_MOVE=y\n" not in (MODULE / "sample/sysbuild.conf").read_text():
+        fail("sysbuild.conf does not set the mode of MCUboot")
     sample = yaml.safe_load((MODULE / "sample/sample.yaml").read_text())
     for test in sample["tests"].values():
         for platform in test["platform_allow"]:

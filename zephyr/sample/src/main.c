@@ -3,18 +3,18 @@
 
 #include "ota_profile.h"
 
-#define CONNECTABLE (1u << 0) /* BT_LE_ADV_OPT_CONN; in Zephyr 3.5 BT_LE_ADV_OPT_CONNECTABLE */
+#define CONNECTABLE 3u /* BT_LE_ADV_OPT_CONN; in Zephyr 3.5 BT_LE_ADV_OPT_CONNECTABLE | BT_LE_ADV_OPT_ONE_TIME */
 
 static const struct bt_data advertisement[] = {
     BT_DATA_BYTES(BT_DATA_FLAGS, BT_LE_AD_GENERAL | BT_LE_AD_NO_BREDR),
     BT_DATA_BYTES(BT_DATA_UUID128_ALL, OTA_UUID128_SERVICE),
 };
-static const struct bt_data answer[] = {
-    BT_DATA(BT_DATA_NAME_COMPLETE, CONFIG_BT_DEVICE_NAME, sizeof CONFIG_BT_DEVICE_NAME - 1)};
+static const struct bt_data name =
+    BT_DATA(BT_DATA_NAME_COMPLETE, CONFIG_BT_DEVICE_NAME, sizeof CONFIG_BT_DEVICE_NAME - 1);
 
 int main(void) {
     int error = bt_enable(NULL);
-    if (error) return error;
-    return bt_le_adv_start(BT_LE_ADV_PARAM(CONNECTABLE, 160, 240, NULL), advertisement, ARRAY_SIZE(advertisement),
-                           answer, ARRAY_SIZE(answer));
+    for (; !error; k_sleep(K_SECONDS(1))) /* the stack does not resume advertising after a connection */
+        (void)bt_le_adv_start(BT_LE_ADV_PARAM(CONNECTABLE, 160, 240, NULL), advertisement, 2, &name, 1);
+    return error;
 }
