@@ -16,6 +16,8 @@ enum { OTAFLASH_LONGEST = 495 };
 
 /* The image that `mark` marked, or that runs. */
 struct otaflash_image {
+    /* OTAFLASH_TRIAL: APPLY on trial. OTAFLASH_PERMANENT: permanent APPLY, or CONFIRM. */
+    enum { OTAFLASH_TRIAL, OTAFLASH_PERMANENT } step;
     uint8_t digest[OTA_DIGEST_SIZE];       /* of the manifest */
     uint8_t image_digest[OTA_DIGEST_SIZE]; /* of the first `image_size` bytes of the slot */
     uint32_t image_size, counter;
@@ -26,7 +28,9 @@ struct otaflash_image {
  * the members of the configuration that depend on the boot. Returns 0 or a negative errno. */
 int otaflash_store_load(struct ota_config *config, bool on_trial);
 /* Stores the marked image, before the bootloader's mark. */
-bool otaflash_store_marked(const struct ota_manifest *manifest);
+bool otaflash_store_marked(const struct ota_manifest *manifest, enum ota_boot boot);
+/* Stores that the image on trial is being confirmed, before the bootloader's mark. */
+bool otaflash_store_confirming(void);
 /* Raises the counter of the permanent image. */
 bool otaflash_store_counter(uint32_t counter);
 /* Stores that the marked image is permanent, after the bootloader's mark. */
@@ -46,8 +50,10 @@ bool otaflash_slot_has(const struct otaflash_image *image);
 /* Sends the notifications and the requests that the core made, without the core's lock: the stack's functions can wait.
  * Returns false if the stack had no buffer. */
 bool otaflash_port_send(void);
-/* Called when the connection was added or removed. The port keeps the reference. NULL: releases it. */
-void otaflash_port_connection(uint16_t index, struct bt_conn *connection);
+/* Called when the connection was added or removed. The port keeps the reference. NULL: no connection. Returns the
+ * previous reference of this index or NULL. The caller releases it without the core's lock, because the stack's
+ * function can wait. */
+struct bt_conn *otaflash_port_connection(uint16_t index, struct bt_conn *connection);
 
 /* ---- queue.c ---- */
 
@@ -57,14 +63,17 @@ struct otaflash_event {
     struct bt_conn *reference; /* OTAFLASH_CONNECTED: a reference that the receiver releases */
     uint16_t connection, count;
     bool on;
-    uint8_t bytes[OTAFLASH_LONGEST];
 };
 
-/* Starts the core and the thread. Returns 0 or a negative errno. */
+/* Starts the thread. It calls `start`, and then the core. Waits until `start` has returned, and returns its result: 0
+ * or a negative errno. PSA, the settings and the hash of the slot need the thread's stack: the caller's is small. */
+int otaflash_queue_run(int (*start)(void));
+/* Starts the core. Returns 0 or a negative errno. */
 int otaflash_queue_start(const struct ota_config *config);
 bool otaflash_is_running(void);
-/* Adds an event. Never waits. Returns false if the queue is full for events of this kind. */
-bool otaflash_queue_put(const struct otaflash_event *event);
+/* Adds an event and its `count` bytes. Waits for no other event. Returns false if the queue is full for events of this
+ * kind. It needs little stack, because the stack's threads call it. */
+bool otaflash_queue_put(const struct otaflash_event *event, const void *bytes);
 /* Reads a value from the core, under its lock. Returns the number of bytes, or a negative ATT error. */
 ssize_t otaflash_read(uint16_t connection, enum ota_characteristic characteristic, void *bytes, uint16_t size,
                       uint16_t offset);

@@ -61,7 +61,8 @@ static bool finish_hash(void *context, uint8_t digest[OTA_DIGEST_SIZE]) {
 }
 
 bool otaflash_slot_has(const struct otaflash_image *image) {
-    uint8_t bytes[256], digest[OTA_DIGEST_SIZE];
+    static uint8_t bytes[256];
+    uint8_t digest[OTA_DIGEST_SIZE];
     if (image->image_size > areas[OTA_AREA_BASE]->fa_size) return false;
     start_hash(NULL);
     for (uint32_t offset = 0; offset < image->image_size;) {
@@ -92,7 +93,7 @@ static bool verify(void *context, uint8_t key, enum ota_algorithm algorithm, con
  * event "disconnected" was handled, so that the stack does not use its index again. */
 static struct bt_conn *connections[CONFIG_BT_MAX_CONN];
 static bool has_begun[CONFIG_BT_MAX_CONN];
-/* The core keeps one answer and one Progress for each connection. */
+/* One answer and one Progress of each connection. */
 static struct {
     uint16_t connection, count;
     enum ota_characteristic characteristic;
@@ -100,16 +101,19 @@ static struct {
 } outbox[2 * CONFIG_BT_MAX_CONN];
 static uint32_t outbox_count;
 
-void otaflash_port_connection(uint16_t index, struct bt_conn *connection) {
-    if (connections[index]) bt_conn_unref(connections[index]);
+struct bt_conn *otaflash_port_connection(uint16_t index, struct bt_conn *connection) {
+    struct bt_conn *old = connections[index];
     connections[index] = connection;
     has_begun[index] = false;
+    return old;
 }
 
 static bool notify(void *context, uint16_t connection, enum ota_characteristic characteristic, const uint8_t *bytes,
                    uint16_t count) {
     ARG_UNUSED(context);
-    if (outbox_count == ARRAY_SIZE(outbox)) return false;
+    for (uint32_t i = 0; i < outbox_count; i++) {
+        if (outbox[i].connection == connection && outbox[i].characteristic == characteristic) return false;
+    }
     outbox[outbox_count].connection = connection;
     outbox[outbox_count].characteristic = characteristic;
     outbox[outbox_count].count = count;
@@ -125,35 +129,39 @@ static void begun(void *context, uint16_t connection) {
 
 /* Requests full-length packets, 2M PHY, an interval of 15 ms and a supervision timeout of 4 s. */
 static void request_speed(struct bt_conn *connection) {
-    int length = bt_conn_le_data_len_update(connection, BT_LE_DATA_LEN_PARAM_MAX);
-    int phy = bt_conn_le_phy_update(connection, BT_CONN_LE_PHY_PARAM_2M);
+    int length = 0, phy = 0;
+    if (IS_ENABLED(CONFIG_BT_USER_DATA_LEN_UPDATE))
+        length = bt_conn_le_data_len_update(connection, BT_LE_DATA_LEN_PARAM_MAX);
+    if (IS_ENABLED(CONFIG_BT_USER_PHY_UPDATE)) phy = bt_conn_le_phy_update(connection, BT_CONN_LE_PHY_PARAM_2M);
     int interval = bt_conn_le_param_update(connection, BT_LE_CONN_PARAM(12, 12, 0, 400));
     LOG_DBG("data length %d, PHY %d, interval %d", length, phy, interval);
 }
 
 bool otaflash_port_send(void) {
-    while (outbox_count > 0) {
-        struct bt_conn *connection = connections[outbox[0].connection];
-        int error = connection ? bt_gatt_notify(connection, otaflash_attribute(outbox[0].characteristic), outbox[0].bytes,
-                                                outbox[0].count)
-                               : -ENOTCONN;
-        /* After any other error, the connection has ended or the host has unsubscribed. */
-        if (error == -ENOMEM) return false;
-        outbox_count--;
-        memmove(&outbox[0], &outbox[1], outbox_count * sizeof outbox[0]);
+    uint32_t kept = 0;
+    bool waits[CONFIG_BT_MAX_CONN] = {false};
+    /* The notifications of a connection that has ended are discarded here, before the next event can use its index. */
+    for (uint32_t i = 0; i < outbox_count; i++) {
+        uint16_t index = outbox[i].connection;
+        /* After any error except -ENOMEM, the connection has ended or the host has unsubscribed. */
+        if (!waits[index] && connections[index])
+            waits[index] = bt_gatt_notify(connections[index], otaflash_attribute(outbox[i].characteristic),
+                                          outbox[i].bytes, outbox[i].count) == -ENOMEM;
+        if (waits[index]) outbox[kept++] = outbox[i];
     }
+    outbox_count = kept;
     for (uint16_t i = 0; i < CONFIG_BT_MAX_CONN; i++) {
         if (has_begun[i] && connections[i]) request_speed(connections[i]);
         has_begun[i] = false;
     }
-    return true;
+    return kept == 0;
 }
 
 /* ---- Bootloader ---- */
 
 static bool mark(void *context, enum ota_boot boot, const struct ota_manifest *manifest) {
     ARG_UNUSED(context);
-    if (!otaflash_store_marked(manifest)) return false;
+    if (!otaflash_store_marked(manifest, boot)) return false;
     int error = boot_request_upgrade(boot == OTA_BOOT_PERMANENT ? BOOT_UPGRADE_PERMANENT : BOOT_UPGRADE_TEST);
     if (error) {
         LOG_ERR("boot_request_upgrade: %d", error);
@@ -168,6 +176,7 @@ static bool confirm(void *context, uint32_t counter, const uint8_t *digest) {
     ARG_UNUSED(context);
     ARG_UNUSED(digest);
     /* Never raise the counter before the bootloader's mark: without the mark, the old image must stay bootable. */
+    if (!otaflash_store_confirming()) return false;
     if (boot_write_img_confirmed() != 0 || !otaflash_store_counter(counter)) return false;
     otaflash_store_confirmed();
     return true;
@@ -228,10 +237,14 @@ const struct ota_port otaflash_port = {
     .begun = begun,
 };
 
+#ifndef PARTITION_ID /* Zephyr before 4.4 */
+#define PARTITION_ID(label) FIXED_PARTITION_ID(label)
+#endif
+
 int otaflash_port_init(void) {
-    if (flash_area_open(FIXED_PARTITION_ID(slot1_partition), &areas[OTA_AREA_SLOT]) != 0 ||
-        flash_area_open(FIXED_PARTITION_ID(otaflash_partition), &areas[OTA_AREA_RECORD]) != 0 ||
-        flash_area_open(FIXED_PARTITION_ID(slot0_partition), &areas[OTA_AREA_BASE]) != 0)
+    if (flash_area_open(PARTITION_ID(slot1_partition), &areas[OTA_AREA_SLOT]) != 0 ||
+        flash_area_open(PARTITION_ID(otaflash_partition), &areas[OTA_AREA_RECORD]) != 0 ||
+        flash_area_open(PARTITION_ID(slot0_partition), &areas[OTA_AREA_BASE]) != 0)
         return -ENODEV;
     return psa_crypto_init() == PSA_SUCCESS ? 0 : -EIO;
 }

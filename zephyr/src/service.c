@@ -5,8 +5,9 @@
 
 #include "glue.h"
 
-#ifdef CONFIG_OTAFLASH_BOND
-#define WRITE_PERMISSION BT_GATT_PERM_WRITE_ENCRYPT
+#ifdef CONFIG_OTAFLASH_AUTHENTICATED
+/* An authenticated key of LE Secure Connections: Just Works is not enough. */
+#define WRITE_PERMISSION (BT_GATT_PERM_WRITE_AUTHEN | BT_GATT_PERM_WRITE_LESC)
 #else
 #define WRITE_PERMISSION BT_GATT_PERM_WRITE
 #endif
@@ -21,25 +22,8 @@ static ssize_t read_value(struct bt_conn *connection, const struct bt_gatt_attr 
     return otaflash_read(bt_conn_index(connection), characteristic_of(attribute), bytes, size, offset);
 }
 
-static ssize_t write_value(struct bt_conn *connection, const struct bt_gatt_attr *attribute, const void *bytes,
-                           uint16_t size, uint16_t offset, uint8_t flags) {
-    static struct otaflash_event event; /* the stack writes values on one thread */
-    bool is_control = characteristic_of(attribute) == OTA_CONTROL;
-    ARG_UNUSED(flags);
-    if (!otaflash_is_running()) return BT_GATT_ERR(BT_ATT_ERR_UNLIKELY);
-    if (offset != 0) return BT_GATT_ERR(BT_ATT_ERR_INVALID_OFFSET);
-    if (size > OTAFLASH_LONGEST) return BT_GATT_ERR(BT_ATT_ERR_INVALID_ATTRIBUTE_LEN);
-    if (is_control && !bt_gatt_is_subscribed(connection, attribute, BT_GATT_CCC_NOTIFY))
-        return BT_GATT_ERR(OTA_ATT_NOT_SUBSCRIBED);
-    if (is_control && size < 2) return BT_GATT_ERR(OTA_ATT_INVALID_LENGTH);
-    event.kind = is_control ? OTAFLASH_CONTROL : OTAFLASH_DATA;
-    event.connection = bt_conn_index(connection);
-    event.count = size;
-    memcpy(event.bytes, bytes, size);
-    /* A dropped Data value is no error: the host sends it again. */
-    if (!otaflash_queue_put(&event) && is_control) return BT_GATT_ERR(OTA_ATT_INSUFFICIENT_RESOURCES);
-    return size;
-}
+/* The subscriptions that the core knows, by the index of the connection. Only the stack's threads use it. */
+static bool known[CONFIG_BT_MAX_CONN][2];
 
 static bool put_subscription(struct bt_conn *connection, enum ota_characteristic characteristic, bool on) {
     struct otaflash_event event = {
@@ -48,7 +32,40 @@ static bool put_subscription(struct bt_conn *connection, enum ota_characteristic
         .connection = bt_conn_index(connection),
         .on = on,
     };
-    return otaflash_is_running() && otaflash_queue_put(&event);
+    if (!otaflash_is_running() || !otaflash_queue_put(&event, NULL)) return false;
+    known[event.connection][characteristic == OTA_CONTROL ? 0 : 1] = on;
+    return true;
+}
+
+/* A bonded host does not have to subscribe again: the stack restores its subscriptions without a call of write_ccc, and
+ * before the link is encrypted. Returns false if the queue is full. */
+static bool put_restored_subscriptions(struct bt_conn *connection) {
+    static const enum ota_characteristic both[] = {OTA_CONTROL, OTA_PROGRESS};
+    for (size_t i = 0; i < ARRAY_SIZE(both); i++) {
+        if (known[bt_conn_index(connection)][i] ||
+            !bt_gatt_is_subscribed(connection, otaflash_attribute(both[i]), BT_GATT_CCC_NOTIFY))
+            continue;
+        if (!put_subscription(connection, both[i], true)) return false;
+    }
+    return true;
+}
+
+static ssize_t write_value(struct bt_conn *connection, const struct bt_gatt_attr *attribute, const void *bytes,
+                           uint16_t size, uint16_t offset, uint8_t flags) {
+    bool is_control = characteristic_of(attribute) == OTA_CONTROL;
+    ARG_UNUSED(flags);
+    if (!otaflash_is_running()) return BT_GATT_ERR(BT_ATT_ERR_UNLIKELY);
+    if (offset != 0) return BT_GATT_ERR(BT_ATT_ERR_INVALID_OFFSET);
+    if (size > OTAFLASH_LONGEST) return BT_GATT_ERR(BT_ATT_ERR_INVALID_ATTRIBUTE_LEN);
+    if (is_control && !bt_gatt_is_subscribed(connection, attribute, BT_GATT_CCC_NOTIFY))
+        return BT_GATT_ERR(OTA_ATT_NOT_SUBSCRIBED);
+    if (is_control && size < 2) return BT_GATT_ERR(OTA_ATT_INVALID_LENGTH);
+    if (is_control && !put_restored_subscriptions(connection)) return BT_GATT_ERR(OTA_ATT_INSUFFICIENT_RESOURCES);
+    struct otaflash_event event = {
+        .kind = is_control ? OTAFLASH_CONTROL : OTAFLASH_DATA, .connection = bt_conn_index(connection), .count = size};
+    /* A dropped Data value is no error: the host sends it again. */
+    if (!otaflash_queue_put(&event, bytes) && is_control) return BT_GATT_ERR(OTA_ATT_INSUFFICIENT_RESOURCES);
+    return size;
 }
 
 static ssize_t write_ccc(struct bt_conn *connection, enum ota_characteristic characteristic, uint16_t value) {
@@ -103,25 +120,25 @@ static void connected(struct bt_conn *connection, uint8_t error) {
     if (error != 0 || !otaflash_is_running()) return;
     struct otaflash_event event = {
         .kind = OTAFLASH_CONNECTED, .connection = bt_conn_index(connection), .reference = bt_conn_ref(connection)};
-    if (!otaflash_queue_put(&event)) bt_conn_unref(event.reference);
+    memset(known[event.connection], 0, sizeof known[event.connection]);
+    if (!otaflash_queue_put(&event, NULL)) {
+        bt_conn_unref(event.reference);
+        return;
+    }
+    (void)put_restored_subscriptions(connection);
 }
 
 static void disconnected(struct bt_conn *connection, uint8_t reason) {
     ARG_UNUSED(reason);
     if (!otaflash_is_running()) return;
     struct otaflash_event event = {.kind = OTAFLASH_DISCONNECTED, .connection = bt_conn_index(connection)};
-    (void)otaflash_queue_put(&event);
+    (void)otaflash_queue_put(&event, NULL);
 }
 
 #ifdef CONFIG_BT_SMP
-/* A bonded host does not have to subscribe again: the stack restores its subscriptions without a call of write_ccc. */
 static void security_changed(struct bt_conn *connection, bt_security_t level, enum bt_security_err error) {
     ARG_UNUSED(level);
-    static const enum ota_characteristic both[] = {OTA_CONTROL, OTA_PROGRESS};
-    for (size_t i = 0; error == BT_SECURITY_ERR_SUCCESS && i < ARRAY_SIZE(both); i++) {
-        if (bt_gatt_is_subscribed(connection, otaflash_attribute(both[i]), BT_GATT_CCC_NOTIFY))
-            (void)put_subscription(connection, both[i], true);
-    }
+    if (error == BT_SECURITY_ERR_SUCCESS && otaflash_is_running()) (void)put_restored_subscriptions(connection);
 }
 #endif
 

@@ -1,10 +1,10 @@
 /* The configuration of the core, and its start before the Bluetooth stack. */
 #include <errno.h>
+#include <zephyr/devicetree.h>
 #include <zephyr/dfu/mcuboot.h>
 #include <zephyr/drivers/flash.h>
 #include <zephyr/init.h>
 #include <zephyr/logging/log.h>
-#include <zephyr/storage/flash_map.h>
 #include <zephyr/sys/reboot.h>
 #include <zephyr/sys/util.h>
 
@@ -22,13 +22,16 @@
 
 LOG_MODULE_REGISTER(otaflash, CONFIG_OTAFLASH_LOG_LEVEL);
 
-#if !FIXED_PARTITION_EXISTS(slot0_partition) || !FIXED_PARTITION_EXISTS(slot1_partition)
+/* Zephyr 4.4 renamed FIXED_PARTITION_EXISTS and FIXED_PARTITION_SIZE. */
+#define HAS_PARTITION(label) DT_NODE_EXISTS(DT_NODELABEL(label))
+#define BYTES_OF(label) DT_REG_SIZE(DT_NODELABEL(label))
+#if !HAS_PARTITION(slot0_partition) || !HAS_PARTITION(slot1_partition)
 #error "otaflash: the devicetree needs slot0_partition and slot1_partition, as MCUboot does"
 #endif
-#if !FIXED_PARTITION_EXISTS(storage_partition)
+#if !HAS_PARTITION(storage_partition)
 #error "otaflash: the devicetree needs a storage_partition for the settings (zephyr/sample/boards has examples)"
 #endif
-#if !FIXED_PARTITION_EXISTS(otaflash_partition)
+#if !HAS_PARTITION(otaflash_partition)
 #error "otaflash: the devicetree needs an otaflash_partition of two erase pages (zephyr/sample/boards has examples)"
 #endif
 
@@ -39,14 +42,19 @@ LOG_MODULE_REGISTER(otaflash, CONFIG_OTAFLASH_LOG_LEVEL);
 enum {
     PAGE_SIZE = DT_PROP(FLASH_NODE, erase_block_size),
     WRITE_UNIT = DT_PROP(FLASH_NODE, write_block_size),
-    SLOT_SIZE = FIXED_PARTITION_SIZE(slot1_partition),
+    SLOT_SIZE = BYTES_OF(slot1_partition),
     PAGES = SLOT_SIZE / PAGE_SIZE,
     /* MCUboot's default is 128, or the number of pages with CONFIG_BOOT_MAX_IMG_SECTORS_AUTO. */
     AUTOMATIC_SECTORS = PAGES > 128 ? PAGES : 128,
     SECTORS = CONFIG_OTAFLASH_BOOTLOADER_SECTORS > 0 ? CONFIG_OTAFLASH_BOOTLOADER_SECTORS : AUTOMATIC_SECTORS,
     LARGEST = OTA_MCUBOOT_LARGEST_IMAGE(SLOT_SIZE, PAGE_SIZE, WRITE_UNIT, SECTORS)
 };
-BUILD_ASSERT(FIXED_PARTITION_SIZE(otaflash_partition) == OTA_RECORD_PAGES * PAGE_SIZE,
+/* The size of a page and the write unit come from the chosen flash. Between it and a partition is the node of the
+ * partitions. DT_MTD_FROM_FIXED_PARTITION would be the controller of an internal flash. */
+#define IS_ON_CHOSEN_FLASH(label) DT_SAME_NODE(DT_GPARENT(DT_NODELABEL(label)), FLASH_NODE)
+BUILD_ASSERT(IS_ON_CHOSEN_FLASH(slot1_partition) && IS_ON_CHOSEN_FLASH(otaflash_partition),
+             "otaflash: slot1_partition and otaflash_partition must be on the chosen flash, zephyr,flash");
+BUILD_ASSERT(BYTES_OF(otaflash_partition) == OTA_RECORD_PAGES * PAGE_SIZE,
              "otaflash: otaflash_partition must have exactly two erase pages");
 BUILD_ASSERT(CONFIG_BT_MAX_CONN <= 8, "otaflash: CONFIG_BT_MAX_CONN is at most 8");
 BUILD_ASSERT(CONFIG_BT_L2CAP_TX_MTU >= OTAFLASH_LONGEST + 3, "otaflash: CONFIG_BT_L2CAP_TX_MTU is at least 498");
@@ -83,19 +91,25 @@ static struct ota_config config = {
 
 __weak void otaflash_trial_started(void) {}
 
-static int start(void) {
-    bool on_trial = !boot_is_img_confirmed();
-    if (on_trial) otaflash_trial_started();
+/* Runs on the update thread. */
+static int start_on_thread(void) {
     int error = otaflash_port_init();
-    if (!error) error = otaflash_store_load(&config, on_trial);
+    if (!error) error = otaflash_store_load(&config, config.on_trial);
     if (!error) error = otaflash_queue_start(&config);
     LOG_INF("version %s, on trial: %d, counter %u, error %d", config.version, config.on_trial, config.security_counter, error);
-    /* Without a running core, only this code can end the trial: MCUboot starts the old image after any reboot. */
-    if (error && on_trial) sys_reboot(SYS_REBOOT_COLD);
     return error;
 }
 
-/* At this level the drivers run, and main() has not started the Bluetooth stack yet. */
+static int start(void) {
+    config.on_trial = !boot_is_img_confirmed();
+    if (config.on_trial) otaflash_trial_started();
+    int error = otaflash_queue_run(start_on_thread);
+    /* Without a running core, only this code can end the trial: MCUboot starts the old image after any reboot. */
+    if (error && config.on_trial) sys_reboot(SYS_REBOOT_COLD);
+    return error;
+}
+
+/* At this level the drivers and the scheduler run, and main() has not started the Bluetooth stack yet. */
 SYS_INIT(start, APPLICATION, CONFIG_APPLICATION_INIT_PRIORITY);
 
 const uint8_t *otaflash_key(uint8_t index) { return public_keys[index]; }

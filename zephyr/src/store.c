@@ -1,10 +1,13 @@
 /*
  * The records, in the settings: the counter of the permanent image, the marked image and the permanent image.
  *
- * Power can fail between two writes. Therefore no record is trusted alone: the marked image runs exactly if the primary
+ * Power can fail between two writes. Therefore no record is trusted alone: the marked image runs only if the primary
  * slot has its digest. `marked` is written before the bootloader's mark and removed when it became `running`, or when
  * another image runs. `running` counts only if its version is the version of this image, because a programmer can have
  * written another image.
+ *
+ * A new release can have the bytes of the old image. The primary slot then has the digest before the bootloader's mark
+ * and after a rollback, too. Therefore `marked` also has a step, and `became_permanent` compares the records.
  */
 #include <errno.h>
 #include <string.h>
@@ -43,16 +46,31 @@ bool otaflash_store_counter(uint32_t counter) {
     return true;
 }
 
-bool otaflash_store_marked(const struct ota_manifest *manifest) {
+static bool save_marked(void) {
+    store.has_marked = settings_save_one(MARKED, &store.marked, sizeof store.marked) == 0;
+    return store.has_marked;
+}
+
+bool otaflash_store_marked(const struct ota_manifest *manifest, enum ota_boot boot) {
     struct otaflash_image *image = &store.marked;
     memset(image, 0, sizeof *image);
+    image->step = boot == OTA_BOOT_PERMANENT ? OTAFLASH_PERMANENT : OTAFLASH_TRIAL;
     memcpy(image->digest, manifest->digest, sizeof image->digest);
     memcpy(image->image_digest, manifest->image_digest, sizeof image->image_digest);
     image->image_size = manifest->image_size;
     image->counter = manifest->security_counter;
     memcpy(image->version, manifest->version, MIN(manifest->version_size, OTA_TEXT_LARGEST));
-    store.has_marked = settings_save_one(MARKED, image, sizeof *image) == 0;
-    return store.has_marked;
+    return save_marked();
+}
+
+bool otaflash_store_confirming(void) {
+    if (!store.has_marked) return true;
+    store.marked.step = OTAFLASH_PERMANENT;
+    if (save_marked()) return true;
+    /* The record in the settings is still the one of the trial. */
+    store.marked.step = OTAFLASH_TRIAL;
+    store.has_marked = true;
+    return false;
 }
 
 static void remove_marked(void) {
@@ -67,6 +85,15 @@ void otaflash_store_confirmed(void) {
     store.running = store.marked;
     store.has_running = true;
     remove_marked();
+}
+
+/* Returns whether the marked image became the permanent image. It is in the primary slot, and no image is on trial. */
+static bool became_permanent(void) {
+    bool has_same_bytes = store.has_running && store.running.image_size == store.marked.image_size &&
+                          memcmp(store.running.image_digest, store.marked.image_digest, OTA_DIGEST_SIZE) == 0;
+    if (store.marked.step != OTAFLASH_PERMANENT) return false;
+    /* Without different bytes, only the counter proves the bootloader's mark, because it is raised after the mark. */
+    return !has_same_bytes || (store.has_counter && store.counter >= store.marked.counter);
 }
 
 int otaflash_store_load(struct ota_config *config, bool on_trial) {
@@ -84,6 +111,7 @@ int otaflash_store_load(struct ota_config *config, bool on_trial) {
         config->trial_security_counter = store.marked.counter;
     }
     if (!on_trial) {
+        if (store.has_marked && !became_permanent()) remove_marked();
         /* Power can have failed after the bootloader's mark and before these writes. */
         if (store.has_marked) (void)otaflash_store_counter(store.marked.counter);
         (void)otaflash_store_counter(CONFIG_OTAFLASH_COUNTER);

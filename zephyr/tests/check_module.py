@@ -22,8 +22,9 @@ EXPECTED = {
     "FLASH": "y", "FLASH_MAP": "y", "STREAM_FLASH": "y", "IMG_MANAGER": "y", "REBOOT": "y", "SETTINGS": "y", "NVS": "y",
     "BT_USER_DATA_LEN_UPDATE": "y", "BT_USER_PHY_UPDATE": "y", "MBEDTLS": "y", "MBEDTLS_PSA_CRYPTO_C": "y",
     "ENTROPY_GENERATOR": "y", "BT_L2CAP_TX_MTU": "498", "BT_BUF_ACL_RX_SIZE": "502", "BT_CONN_PARAM_UPDATE_TIMEOUT": "1",
+    "BT_RX_STACK_SIZE": "2200",
     "BT_PERIPHERAL_PREF_MIN_INT": "12", "BT_PERIPHERAL_PREF_MAX_INT": "12", "BT_PERIPHERAL_PREF_TIMEOUT": "400",
-    "OTAFLASH": "y", "OTAFLASH_ED25519_OWN": "y", "OTAFLASH_STACK_SIZE": "4096", "OTAFLASH_WINDOW": "16",
+    "OTAFLASH": "y", "OTAFLASH_ED25519_OWN": "y", "OTAFLASH_STACK_SIZE": "8192", "OTAFLASH_WINDOW": "16",
 }
 
 
@@ -53,8 +54,9 @@ def check_options():
     for name, value in EXPECTED.items():
         if config.syms[name].str_value != value:
             fail(f"CONFIG_{name} is {config.syms[name].str_value}, not {value}")
-    if options("CONFIG_OTAFLASH_ED25519_MCUBOOT=y\n").syms["OTAFLASH_STACK_SIZE"].str_value != "8192":
-        fail("MCUboot's verifier needs a stack of 8192 bytes")
+    for line in ("CONFIG_BT_PHY_UPDATE=n\n", "CONFIG_BT_DATA_LEN_UPDATE=n\n", "CONFIG_MBEDTLS_PROMPTLESS=y\n"):
+        if options(line).syms["OTAFLASH"].str_value != "y":
+            fail(f"the module does not accept {line}")
     if options("CONFIG_OTAFLASH=n\n").syms["BT_L2CAP_TX_MTU"].str_value != "23":
         fail("without CONFIG_OTAFLASH, the module changes other options")
     sources = "".join(path.read_text() for path in [*MODULE.glob("src/*"), MODULE / "CMakeLists.txt"])

@@ -29,9 +29,15 @@ struct world {
     int writes_left;
     jmp_buf power;
 
-    int locks, reboots, trials;
+    /* The name of the function whose next call fails, or NULL. */
+    const char *fails;
+
+    int locks, locked, reboots, trials; /* locks that are held, calls of k_mutex_lock */
+    bool starts; /* the update thread starts, so the core needs no lock */
     uint32_t now;
     bool has_buffer, self_test;
+    const struct bt_conn *blocked; /* the stack has no buffer for this connection */
+    bool has_permanent; /* the bootloader's permanent mark or confirmation was written */
     int requests; /* of connection parameters */
     /* The last notification. */
     int notifications;

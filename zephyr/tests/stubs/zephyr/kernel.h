@@ -37,6 +37,13 @@ struct k_mutex {
 int k_mutex_lock(struct k_mutex *mutex, k_timeout_t timeout);
 int k_mutex_unlock(struct k_mutex *mutex);
 
+struct k_sem {
+    unsigned int count;
+};
+#define K_SEM_DEFINE(name, initial_count, count_limit) struct k_sem name = {initial_count}
+int k_sem_take(struct k_sem *sem, k_timeout_t timeout);
+void k_sem_give(struct k_sem *sem);
+
 struct k_thread {
     int unused;
 };

@@ -33,7 +33,8 @@ struct STUB_CCC {
 #define BT_GATT_CHRC_NOTIFY 0x10
 #define BT_GATT_PERM_READ 0x01
 #define BT_GATT_PERM_WRITE 0x02
-#define BT_GATT_PERM_WRITE_ENCRYPT 0x08
+#define BT_GATT_PERM_WRITE_AUTHEN 0x20
+#define BT_GATT_PERM_WRITE_LESC 0x100
 #define BT_GATT_CCC_NOTIFY 0x0001
 #define BT_GATT_ERR(_att_err) (-(_att_err))
 #define BT_GATT_PRIMARY_SERVICE(_service) {_service, 0, 0, 0, 0, 1}

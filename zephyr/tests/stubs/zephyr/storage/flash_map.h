@@ -8,14 +8,11 @@ struct flash_area {
     size_t fa_size;
 };
 enum { STUB_slot0_partition, STUB_slot1_partition, STUB_otaflash_partition, STUB_storage_partition };
-enum {
-    STUB_slot0_partition_SIZE = 0x20000,
-    STUB_slot1_partition_SIZE = 0x20000,
-    STUB_otaflash_partition_SIZE = 0x2000,
-};
-#define FIXED_PARTITION_EXISTS(label) 1
+#ifdef STUB_ZEPHYR_4
+#define PARTITION_ID(label) STUB_##label
+#else
 #define FIXED_PARTITION_ID(label) STUB_##label
-#define FIXED_PARTITION_SIZE(label) STUB_##label##_SIZE
+#endif
 int flash_area_open(uint8_t id, const struct flash_area **fa);
 int flash_area_read(const struct flash_area *fa, off_t off, void *dst, size_t len);
 int flash_area_write(const struct flash_area *fa, off_t off, const void *src, size_t len);
