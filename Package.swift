@@ -309,8 +309,8 @@ if sanitizer != nil {
         target.swiftSettings = (target.swiftSettings ?? []) + [.unsafeFlags(["-Onone"])]
     }
 }
-if Context.environment["OTAFLASH_SANITIZED_LIBRARIES"] != nil {
-    package.targets.removeAll { $0.name == "OTACommandsTests" }
+if let tests = Context.environment["OTAFLASH_SANITIZED_TESTS"] {
+    package.targets.removeAll { $0.type == .test && ($0.name == "OTACommandsTests") != (tests == "commands") }
 }
 if sanitizer == "thread" {
     // These tests use no threads.
