@@ -1,3 +1,4 @@
+import Glibc
 import OTASigning
 import SystemPackage
 
@@ -60,6 +61,7 @@ package enum FileReader {
     /// - Parameter size: the size of the file in bytes; 0 for a pipe.
     private static func read(_ file: FileDescriptor, expecting size: Int, as name: String) throws -> [UInt8] {
         var bytes = try [UInt8](unsafeUninitializedCapacity: size) { buffer, count in
+            askForLargePages(UnsafeMutableRawBufferPointer(buffer))
             while count < size {
                 let read = try file.readWaiting(
                     into: UnsafeMutableRawBufferPointer(rebasing: UnsafeMutableRawBufferPointer(buffer)[count...]))
@@ -76,6 +78,17 @@ package enum FileReader {
             bytes.append(contentsOf: piece[..<count])
             guard bytes.count <= limit else { throw tooLarge(name) }
         }
+    }
+
+    /// Asks the kernel for pages of 2 MiB. Without them, each 4 KiB that are read cost a page fault, which takes a fifth of the time to
+    /// verify 16 MiB. If the kernel has none, the reading only takes longer.
+    private static func askForLargePages(_ buffer: UnsafeMutableRawBufferPointer) {
+        let pageSize = 4096
+        guard let base = buffer.baseAddress else { return }
+        let start = base.alignedUp(toMultipleOf: pageSize)
+        let length = base + buffer.count - start
+        guard length > 0 else { return }
+        _ = madvise(start, length, MADV_HUGEPAGE)
     }
 
     private static func isFolder(_ name: String) -> Failure {
