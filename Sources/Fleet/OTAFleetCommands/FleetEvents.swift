@@ -29,6 +29,8 @@ struct FleetHistoryEvent: Encodable, Sendable {
         at = json?["at"]?.string
     }
 
+    static let titles = TerminalLine("time  rollout  device  gateway  attempt  kind  text")
+
     var line: TerminalLine {
         let words = [
             at ?? "-", rollout, device ?? "-", gateway, attempt.map { "attempt \($0)" } ?? "-", kind, text ?? "",
@@ -45,8 +47,7 @@ struct FleetEvents: Command {
         discussion: """
             Example: otaflash fleet events --rollout spring --follow
 
-            Each line has the time, the rollout, the device, the gateway, the number of the attempt, and the kind of the event. The \
-            kind is 'updated', or the error code of the attempt or of the refused record, such as link-lost or record-untrusted. A \
+            The first line has the titles of the columns. The kind is 'updated', or the error code of the attempt or of the refused record, such as link-lost or record-untrusted. A \
             word that does not apply is a '-'. The store keeps events for 90 days. The gateways write them without a signature.
 
             With --follow and --format json, events prints all events together when it ends. If the store loses its newest events, for \
@@ -150,12 +151,15 @@ struct FleetEvents: Command {
 
         func add(_ stored: [StoredEvent], where matches: (FleetEvent) -> Bool) throws {
             let events = stored.filter { matches($0.event) }.map { FleetHistoryEvent($0) }
-            state.with {
+            let isFirst = state.with {
+                let isFirst = $0.isEmpty
                 $0.last = stored.last ?? $0.last
-                $0.isEmpty = $0.isEmpty && events.isEmpty
+                $0.isEmpty = isFirst && events.isEmpty
                 if !console.isText { $0.events += events }
+                return isFirst
             }
-            if console.isText { try console.printLines(events.map(\.line)) }
+            guard console.isText, !events.isEmpty else { return }
+            try console.printLines((isFirst ? [FleetHistoryEvent.titles] : []) + events.map(\.line))
         }
 
         /// Records that a read did not find the last event. Returns the number of such reads in a row.

@@ -54,6 +54,7 @@ struct FleetGateways: Command {
             A gateway writes its record every 30 s. A gateway that has not written its record for 90 s is not in the list. The records \
             are not signed. The list has these columns, among others:
 
+              last seen  the age of the record
               instance     identifies one run of the gateway; it changes at each start
               updates  the updates under way, and the maximum ('gateway run --at-once')
               devices  the number of devices in range
@@ -62,28 +63,39 @@ struct FleetGateways: Command {
     @OptionGroup var store: StoreOptions
     @OptionGroup(title: "Output options") var options: OutputOptions
 
+    /// Returns the age of a record, such as `12 s ago`. The clocks of two machines can differ.
+    private static func age(of time: Timestamp?) -> String? {
+        guard let time, let now = WallClock.now() else { return nil }
+        return "\(max(0, now.seconds - time.seconds)) s ago"
+    }
+
     func answer(_ console: Console) async throws -> FleetGatewaysAnswer {
         let records = try await store.withStore(for: console) { store in
             try await store.gateways { name, error in
                 console.warn("the record of the gateway \(name) is ignored: \(error.context)", hint: error.failure.hint)
             }
         }
-        return FleetGatewaysAnswer(gateways: records.map { FleetGateway($0) })
+        return FleetGatewaysAnswer(
+            gateways: records.map { FleetGateway($0) }, ages: records.map { Self.age(of: $0.at) })
     }
 }
 
 /// The result of `fleet gateways`.
 struct FleetGatewaysAnswer: TableAnswer {
     let gateways: [FleetGateway]
+    /// The age of each gateway's record, as text; nil if it is unknown.
+    let ages: [String?]
+
+    private enum CodingKeys: CodingKey { case gateways }
 
     func text(fitting width: Int?) -> [TerminalLine] {
         guard !gateways.isEmpty else { return ["no gateways"] }
         return TextTable(
             [.identifier("gateway"), "instance", "version", "last seen", "updates", "devices", "last error"],
-            gateways.map {
+            zip(gateways, ages).map { gateway, age in
                 [
-                    $0.name, $0.instance, $0.software, $0.at ?? "-", "\($0.updating) of \($0.slots)", "\($0.heard)",
-                    $0.lastError ?? "-",
+                    gateway.name, gateway.instance, gateway.software, age ?? "-",
+                    "\(gateway.updating) of \(gateway.slots)", "\(gateway.heard)", gateway.lastError ?? "-",
                 ]
             }
         ).lines(fitting: width)

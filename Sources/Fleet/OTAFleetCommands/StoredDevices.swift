@@ -72,6 +72,14 @@ struct StoredDevices: Sendable {
         return DeviceTotals(records, damaged: damaged, of: rollout, in: list, stage: current)
     }
 
+    /// Returns the reasons of the enrolled devices that the rollout has given up.
+    func failures(of rollout: Rollout, in list: EnrolledDevices) -> [FailureCount] {
+        FailureCount.all(
+            of: records.filter {
+                $0.state == .givenUp && $0.rollout == rollout.name && rollout.isEnrolled($0.device, in: list)
+            })
+    }
+
     /// Returns the number of devices that a started stage admits, but whose last job is from a newer rollout. They are in no count of the
     /// older rollout.
     func moved(from rollout: Rollout, in list: EnrolledDevices, stage current: Int) -> Int {
@@ -81,6 +89,19 @@ struct StoredDevices: Sendable {
                     product: $0.product, version: $0.version, groups: $0.groups, ignoringVersion: true)
                 && rollout.admits($0.device, groups: $0.groups, in: list, upTo: current)
         }
+    }
+}
+
+/// A reason, and the number of devices that no rollout tries again for this reason.
+struct FailureCount {
+    let reason: Reason
+    let devices: Int
+
+    /// Returns the reasons of devices that were given up, from the most frequent.
+    static func all(of devices: [DeviceRecord]) -> [FailureCount] {
+        Dictionary(grouping: devices) { $0.reason ?? .linkLost }
+            .map { FailureCount(reason: $0.key, devices: $0.value.count) }
+            .sorted { ($1.devices, $0.reason) < ($0.devices, $1.reason) }
     }
 }
 

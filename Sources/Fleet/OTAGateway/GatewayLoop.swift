@@ -54,6 +54,8 @@ struct GatewayLoop<C: Clock, Devices: GatewayDevices> where C.Duration == Durati
     private var random: any RandomNumberGenerator & Sendable
     private var presenceTime = Duration.zero
     private var hasPresence = false
+    /// The number of devices in the last record of the gateway.
+    private var shownDevices = 0
     private var isPresenceUnderWay = false
     private var isStopping = false
     /// The time at which a stopping gateway ends, even if the store has not acknowledged all results. Nil until the gateway stops and no
@@ -238,6 +240,7 @@ struct GatewayLoop<C: Clock, Devices: GatewayDevices> where C.Duration == Durati
             pushing: entries.values.count(where: \.machine.isPushing), heard: entries.values.count(where: \.isHeard),
             lastError: lastError,
             at: gateway.wall())
+        shownDevices = record.heard
         let (store, post, key, hasPresence) = (gateway.store, post, RecordKey(.gateways, name), hasPresence)
         group.addTask {
             do throws(StoreError) {
@@ -275,6 +278,8 @@ struct GatewayLoop<C: Clock, Devices: GatewayDevices> where C.Duration == Durati
             entries[device]?.isHeard = false
             entries[device]?.machine.lose()
         case .heard(let device, let product, let version, let rssi):
+            // The first record of a gateway is older than its first search. Without another record, people see no device for 30 s.
+            if shownDevices == 0 { presenceTime = min(presenceTime, mailbox.now + .seconds(2)) }
             var entry = entries[device] ?? Entry(machine: gateway.machine(for: device))
             entry.rssi = rssi
             entry.isHeard = true

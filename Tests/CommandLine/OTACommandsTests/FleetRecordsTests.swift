@@ -18,8 +18,11 @@ import Testing
             #expect(gateway.instance?.string?.count == 8 && gateway.at?.string?.hasSuffix("Z") == true)
             let table = try await fleet.sandbox.run("fleet", "gateways")
             #expect(table.out.contains("desk") && table.out.contains(" of 4"), "\(table.out)")
+            #expect(table.out.contains(" s ago") && !table.out.contains("Z "), "\(table.out)")
+            #expect(gateway.heard?.number == 2, "the devices are shown before the second regular record")
             let lines = try await fleet.sandbox.run("fleet", "events", "--follow", "--timeout", "3s")
-            #expect(lines.exit == 0 && lines.out.split(separator: "\n").count == 2, "\(lines.out)")
+            #expect(lines.exit == 0 && lines.out.split(separator: "\n").count == 3, "\(lines.out)")
+            #expect(lines.out.hasPrefix("time  rollout  device  gateway  attempt  kind  text\n"), "\(lines.out)")
             #expect(lines.out.contains("  spring  sim-d1  desk  attempt 1  updated\n"), "\(lines.out)")
         }
         let events = try await fleet.json("fleet", "events").events?.array
@@ -46,7 +49,9 @@ import Testing
         _ = try await sandbox.shell("kill $(cat pid)")
         let run = try await following
         #expect(run.exit == 0, "\(run.err)")
-        #expect(try String(decoding: sandbox.read("events"), as: UTF8.self) == "-  spring  -  berlin-7  -  went\n")
+        #expect(
+            try String(decoding: sandbox.read("events"), as: UTF8.self)
+                == "time  rollout  device  gateway  attempt  kind  text\n-  spring  -  berlin-7  -  went\n")
     }
 
     @Test(
@@ -80,7 +85,9 @@ import Testing
         try await wait(for: "fourth", in: "events")
         _ = try await sandbox.shell("kill $(cat pid)")
         #expect(try await following.exit == 0)
-        let kinds = try text("events").split(separator: "\n").map { $0.split(separator: " ").last.map(String.init) }
+        let kinds = try text("events").split(separator: "\n").dropFirst().map {
+            $0.split(separator: " ").last.map(String.init)
+        }
         #expect(kinds == ["first", "second", "third", "fourth"])
         #expect(try text("warnings").split(separator: "warning:").count == 2, "one warning")
     }

@@ -34,8 +34,15 @@ import Testing
         let waited = try await fleet.withGateway { try await fleet.status("bad", "--wait") }
         #expect(waited.exit == 78, "\(waited.err)")
         #expect(try waited.json().error?.code?.string == "rollout-halted")
-        #expect(try waited.json().error?.message?.string?.hasSuffix("halted in stage 1: 2 devices failed") == true)
+        let message = try waited.json().error?.message?.string
+        #expect(
+            message?.hasSuffix(
+                "halted in stage 1: 2 devices failed (given up because of: rolled-back 2); its limit is --halt 5%,min=2"
+            )
+                == true, "\(waited.err)")
+        #expect(waited.err.contains("bad: running, stage 1 of 2: "), "the wait shows the progress: \(waited.err)")
         let rollout = try waited.json().rollout
+        #expect(rollout?.failures?[0]?.reason?.string == "rolled-back" && rollout?.failures?[0]?.devices?.number == 2)
         #expect(rollout?.devices?.failed?.number == 2 && rollout?.stage?.number == 1)
         let devices = try await fleet.json("fleet", "devices")
         #expect(devices.devices?.array?.count == 2, "the devices of the second stage received nothing")

@@ -23,10 +23,11 @@ import Testing
             let gateways = try await world.memory.records(in: .gateways)
             let text = try String(decoding: #require(gateways.first).bytes, as: UTF8.self)
             #expect(gateways.count == 1 && gateways.first?.key.name.description == "a")
+            // Each 30 s after the second record, which the gateway writes 2 s after it hears its first device.
             #expect(
                 text == """
                     {"schema":1,"gateway":"a","instance":"00000001","software":"1.0.0","slots":4,"pushing":0,"heard":1,\
-                    "at":"2026-11-22T18:02:00Z"}
+                    "at":"2026-11-22T18:02:02Z"}
                     """)
             try await gateway.stop()
             let record = try #require(try await world.record(device))

@@ -26,12 +26,6 @@ struct FleetSnapshot {
         let product, version: String
     }
 
-    /// A reason, and the number of devices that no rollout tries again for this reason.
-    struct Failure {
-        let reason: Reason
-        let devices: Int
-    }
-
     let rollouts: [RolloutEntry]
     let devices: [DeviceRecord]
     let gateways: [GatewayRecord]
@@ -87,12 +81,7 @@ struct FleetSnapshot {
     /// The devices that no rollout tries again.
     var givenUp: [DeviceRecord] { devices.filter { $0.state == .givenUp } }
 
-    /// The reasons of `givenUp`, from the most frequent.
-    var failures: [Failure] {
-        Dictionary(grouping: givenUp) { $0.reason ?? .linkLost }
-            .map { Failure(reason: $0.key, devices: $0.value.count) }
-            .sorted { ($1.devices, $0.reason) < ($0.devices, $1.reason) }
-    }
+    var failures: [FailureCount] { FailureCount.all(of: givenUp) }
 }
 
 extension Reason {

@@ -27,7 +27,8 @@ struct RolloutStatus: Command {
               exit 75  the rollout is paused or aborted, or the time of --timeout is over
               exit 69  the store cannot be reached at the start, or later for 5 minutes
 
-            In the other states, the wait continues: waiting (no controller has started the rollout yet) and running. It does not \
+            During the wait, status prints each new stage and state, and the new numbers of devices every 10 s at most. In the other \
+            states, the wait continues: waiting (no controller has started the rollout yet) and running. It does not \
             end when the rollout expires, so give --timeout. Exit 0 does not mean that all devices are done: see the numbers of \
             failed and refused devices. Without --wait, the exit status is 0 in each state of the rollout.
             """)
@@ -74,14 +75,15 @@ struct RolloutStatus: Command {
         var settled: ContinuousClock.Instant?
         var last: ContinuousClock.Instant?
         var warned: Set<RecordName> = []
+        var progress = WaitProgress()
         while true {
             let start = ContinuousClock.now
-            let summary: RolloutSummary
+            let (rollout, summary): (Rollout, RolloutSummary)
             do {
-                let rollout = try await store.rollout(name, operators)
+                let stored = try await store.rollout(name, operators)
                 let devices = try await StoredDevices(store, operators)
                 devices.warn(console, except: &warned)
-                summary = try await RolloutSummary.read(rollout, devices, store, console)
+                (rollout, summary) = (stored.value, try await RolloutSummary.read(stored, devices, store, console))
                 last = .now
             } catch let error as StoreError where [.unavailable, .recordsLost].contains(error.code) {
                 // A restart of the server must not end the wait.
@@ -89,13 +91,14 @@ struct RolloutStatus: Command {
                 try await Task.sleep(for: .seconds(2))
                 continue
             }
+            progress.show(summary, at: start, console)
             if !summary.isFinished { settled = nil }
             if summary.isFinished, settled == nil { settled = .now }
             let isFinished = settled.map { $0.duration(to: .now) >= Self.settleTime } ?? false
             switch summary.state {
             case "complete": return RolloutAnswer(summary)
             case "running" where isFinished: return RolloutAnswer(summary)
-            case "halted": return RolloutAnswer(summary, failure: Self.halted(summary))
+            case "halted": return RolloutAnswer(summary, failure: Self.halted(summary, rollout.halt))
             case "paused", "aborted": return RolloutAnswer(summary, failure: Self.stopped(summary))
             default: break
             }
@@ -104,15 +107,19 @@ struct RolloutStatus: Command {
                     summary,
                     failure: Failure(
                         "timed-out", .linkLost, "the rollout \(name) was not complete in the time of --timeout",
-                        hint: Self.timeoutHint(summary)))
+                        hint: timeoutHint(summary)))
             }
             // A large fleet has many records. The wait uses at most a fifth of one processor.
             try await Task.sleep(for: max(.milliseconds(500), start.duration(to: .now) * 4))
         }
     }
 
-    private static func timeoutHint(_ summary: RolloutSummary) -> String {
+    private func timeoutHint(_ summary: RolloutSummary) -> String {
         if summary.state == "waiting" {
+            guard store.isOnServer else {
+                return
+                    "no gateway has run with this store, and a gateway also controls its rollouts: otaflash gateway run --help"
+            }
             return
                 "no controller of the rollout has started it: check that one runs, or start it: otaflash fleet run --key "
                 + "KEY.pem"
@@ -125,10 +132,13 @@ struct RolloutStatus: Command {
         return "show the devices: otaflash fleet devices"
     }
 
-    private static func halted(_ summary: RolloutSummary) -> Failure {
-        Failure(
+    private static func halted(_ summary: RolloutSummary, _ halt: Rollout.Halt) -> Failure {
+        let failed = Figures.count(summary.devices?.failed ?? 0, "device")
+        let reasons = summary.failureText.map { " (given up because of: \($0))" } ?? ""
+        return Failure(
             "rollout-halted", .rolledBack,
-            "the rollout \(summary.name) halted in stage \(summary.stage): \(Figures.count(summary.devices?.failed ?? 0, "device")) failed",
+            "the rollout \(summary.name) halted in stage \(summary.stage): \(failed) failed\(reasons); "
+                + "its limit is --halt \(halt.failedPercent)%,min=\(halt.minimum)",
             hint: "show the devices: otaflash fleet devices --state given-up; to continue: otaflash rollout resume "
                 + "\(summary.name) --key KEY.pem")
     }
@@ -139,6 +149,27 @@ struct RolloutStatus: Command {
             hint: summary.state == "paused"
                 ? "continue it: otaflash rollout resume \(summary.name) --key KEY.pem"
                 : "create a new rollout: otaflash rollout create NAME --release \(summary.release)")
+    }
+}
+
+/// The progress that a wait prints: each new state and stage at once, and new numbers of devices every 10 s at most.
+private struct WaitProgress {
+    private static let period = Duration.seconds(10)
+    private var shown: (phase: String, numbers: String, at: ContinuousClock.Instant)?
+
+    mutating func show(_ summary: RolloutSummary, at now: ContinuousClock.Instant, _ console: Console) {
+        let phase =
+            summary.state == "waiting"
+            ? "no controller has started it yet" : "\(summary.text), stage \(summary.stage) of \(summary.stages)"
+        let numbers =
+            summary.devices.map {
+                ": \($0.done) of \($0.total) done, \($0.running) running, \($0.failed) failed, \($0.refused) refused"
+            } ?? ""
+        if let shown, shown.phase == phase {
+            guard shown.numbers != numbers, shown.at.duration(to: now) >= Self.period else { return }
+        }
+        console.note("\(summary.name): \(phase)\(numbers)")
+        shown = (phase, numbers, now)
     }
 }
 

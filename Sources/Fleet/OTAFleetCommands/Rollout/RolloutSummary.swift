@@ -45,6 +45,12 @@ struct RolloutSummary: Encodable, Sendable {
         }
     }
 
+    /// A reason why the rollout has given up enrolled devices, and their number.
+    struct Failure: Encodable, Sendable {
+        let reason: String
+        let devices: Int
+    }
+
     let name, product, release: String
     /// `waiting` if no controller has started the rollout; otherwise `running`, `halted`, `complete`, `paused` or `aborted`.
     let state: String
@@ -58,6 +64,8 @@ struct RolloutSummary: Encodable, Sendable {
     let devices: Counts?
     /// The devices that are not enrolled: they get the rollout in its last stage, and have no effect on it. Nil without such devices.
     let notEnrolled: Counts?
+    /// From the most frequent reason; nil without a device that was given up.
+    let failures: [Failure]?
     /// The number of devices that the started stages admit, but whose last job is from a newer rollout; nil if there are none. They are not
     /// in `devices`.
     let moved: Int?
@@ -70,10 +78,11 @@ struct RolloutSummary: Encodable, Sendable {
     ///   - list: the list of the enrolled devices; nil: not read.
     ///   - counts: the enrolled devices of the stages until now; nil: the devices could not be counted.
     ///   - notEnrolled: the devices of all stages that are not enrolled.
+    ///   - failures: the reasons of the enrolled devices that were given up.
     ///   - moved: the devices of these stages whose last job is from a newer rollout.
     init(
         _ rollout: Rollout, in list: EnrolledDevices?, progress: RolloutProgress?, counts: RolloutProgress.Counts?,
-        notEnrolled: RolloutProgress.Counts = .init(), moved: Int = 0
+        notEnrolled: RolloutProgress.Counts = .init(), failures: [FailureCount] = [], moved: Int = 0
     ) {
         name = rollout.name.text
         product = rollout.selection.product.text
@@ -86,6 +95,8 @@ struct RolloutSummary: Encodable, Sendable {
         let counted = stage == last ? counts.map { Counts($0).total + moved } : nil
         enrolled = list.map { Enrolled(rollout.enrolment, $0, counted: counted) }
         self.notEnrolled = notEnrolled == .init() ? nil : Counts(notEnrolled)
+        self.failures =
+            failures.isEmpty ? nil : failures.map { Failure(reason: $0.reason.text, devices: $0.devices) }
         self.moved = moved == 0 ? nil : moved
         created = rollout.created.description
         expires = rollout.expires.description
@@ -104,7 +115,7 @@ struct RolloutSummary: Encodable, Sendable {
     }
 
     private enum CodingKeys: String, CodingKey {
-        case name, product, release, state, serial, stage, stages, enrolled, devices, moved, created, expires
+        case name, product, release, state, serial, stage, stages, enrolled, devices, failures, moved, created, expires
         case notEnrolled = "not_enrolled"
         case isFinished = "finished"
     }
@@ -115,6 +126,9 @@ struct RolloutSummary: Encodable, Sendable {
         if isFinished { return "all known devices are finished" }
         return moved != nil && devices.total == 0 ? "all known devices are in newer rollouts" : state
     }
+
+    /// The reasons and numbers of `failures`, such as `rolled-back 2, link-lost 1`.
+    var failureText: String? { failures.map { $0.map { "\($0.reason) \($0.devices)" }.joined(separator: ", ") } }
 
     /// The titles and values that a list and the status of one rollout show.
     var cells: [(String, String)] {
@@ -156,6 +170,7 @@ extension RolloutSummary {
         let totals = devices.totals(of: rollout.value, in: list, stage: progress.stage)
         return RolloutSummary(
             rollout.value, in: list, progress: progress, counts: totals.all, notEnrolled: totals.notEnrolled,
+            failures: devices.failures(of: rollout.value, in: list),
             moved: devices.moved(from: rollout.value, in: list, stage: progress.stage))
     }
 
@@ -201,6 +216,7 @@ struct RolloutAnswer: CommandAnswer {
             let count = "\(others.total): \(others.done) done, \(others.failed + others.refused) failed or refused"
             cells.append(("not enrolled", "\(count); updated last, only reported"))
         }
+        if let reasons = rollout.failureText { cells.append(("given up because of", reasons)) }
         if let moved = rollout.moved { cells.append(("in newer rollouts", "\(moved)")) }
         return TextTable.pairs(cells + [("expires", rollout.expires)])
     }
