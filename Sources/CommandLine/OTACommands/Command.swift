@@ -109,11 +109,11 @@ extension Command {
     private func write(
         _ report: ReportFile?, _ answer: Answer, _ failure: Failure?, _ console: Console
     ) -> Failure? {
-        let cases =
+        write(report, console, exit: failure?.exit) {
             answer.testCases
-            ?? JUnitReport.cases(
-                console.phases, failure: failure, lines: answer.lines, warnings: console.warnings.texts)
-        return write(report, console, exit: failure?.exit, cases) {
+                ?? JUnitReport.cases(
+                    console.phases, failure: failure, lines: answer.lines, warnings: console.warnings.texts)
+        } json: {
             try console.object(answer, to: Self.name, failure: failure)
         }
     }
@@ -121,12 +121,15 @@ extension Command {
     /// Writes the failure of the command to the file of `--report`. Returns another failure if the report cannot be written. Returns nil if
     /// the report was written or the option was not given.
     private func write(_ report: ReportFile?, _ failure: Failure, _ console: Console) -> Failure? {
-        let cases = JUnitReport.cases(console.phases, failure: failure, lines: [], warnings: console.warnings.texts)
-        return write(report, console, exit: failure.exit, cases) { try console.object(failure, of: Self.name) }
+        write(report, console, exit: failure.exit) {
+            JUnitReport.cases(console.phases, failure: failure, lines: [], warnings: console.warnings.texts)
+        } json: {
+            try console.object(failure, of: Self.name)
+        }
     }
 
     private func write(
-        _ report: ReportFile?, _ console: Console, exit: ExitStatus?, _ cases: [JUnitReport.Case],
+        _ report: ReportFile?, _ console: Console, exit: ExitStatus?, cases: () -> [JUnitReport.Case],
         json: () throws -> JSONLine
     ) -> Failure? {
         guard let report else { return nil }
@@ -139,7 +142,7 @@ extension Command {
                 }
                 properties += console.warnings.texts.map { ("warning", $0) }
                 properties.append(("exit", "\((exit ?? .done).rawValue)"))
-                try report.write(JUnitReport(command: Self.name, cases: cases, properties: properties).text)
+                try report.write(JUnitReport(command: Self.name, cases: cases(), properties: properties).text)
             }
             return nil
         } catch {

@@ -175,19 +175,19 @@ struct Push: DeviceCommand {
     private func invocation(for update: VerifiedUpdate, _ store: TrustStore) -> Invocation {
         var invocation = invocation
         invocation.trustedKeys = store.imageKeys.map(\.id)
+        if case .images = update { invocation.hasImages = true }
+        guard let virtual = invocation.virtualDevice else { return invocation }
         let trusted = trust.trust.flatMap { ["--trust", $0] }
         // The protocol of the user's virtual device, if it can push the update.
         let able = Protocols.all.filter { $0.virtualDevice != nil && $0.definition.accepts(update) }
-        let own = invocation.virtualDevice.flatMap { try? VirtualDevices().store.updateProtocol(of: $0) }
+        let own = try? VirtualDevices().store.updateProtocol(of: virtual)
         let chosen = (able.first { $0.updateProtocol == own } ?? able.first)?.updateProtocol
         let usual = Protocols.all[0].updateProtocol
         var options = chosen.map { $0 == usual ? [] : ["--protocol", $0.rawValue] } ?? []
         guard case .bundle(let bundle) = update else {
-            invocation.hasImages = true
             invocation.acceptingDevice = options + ["--product", "demo", "--version", "0.0.0"] + trusted
             return invocation
         }
-        guard invocation.virtualDevice != nil else { return invocation }
         let manifest = bundle.manifest
         options += ["--product", manifest.product.text, "--version", manifest.requires?.description ?? "0.0.0"]
         if chosen == usual, let hardware = manifest.hardware?.ranges.first?.lowerBound {
