@@ -21,14 +21,6 @@ package enum ImagePackage {
                 .badManifest, "its manifest.json has \(entry.size) bytes; the limit is \(maximumManifestSize)")
         }
         let text = try archive.contents(of: entry)
-        if SecureDFUManifest.matches(text) {
-            throw PackageError(
-                .badManifest, "it is a package for Nordic Secure DFU, which otaflash does not support",
-                hint: """
-                    send it with nRF Device Firmware Update or nrfutil; for a device with MCUboot, give dfu_application.zip \
-                    from the nRF Connect SDK
-                    """)
-        }
         let manifest = try PackageManifest(parsing: text)
         guard !manifest.files.isEmpty else { throw PackageError(.badManifest, "its manifest.json lists no file") }
         // The next two checks run before any file is unpacked. Without them, a file that is listed 1000 times would be in memory 1000
@@ -74,38 +66,6 @@ package enum ImagePackage {
         throw PackageError(
             .fileMismatch,
             "\(file.file) has version \(version), but its manifest.json lists \(text)")
-    }
-}
-
-/// The `manifest.json` of a package that `nrfutil pkg generate` creates for Nordic Secure DFU.
-///
-/// Example: `{"manifest": {"application": {"bin_file": …, "dat_file": …}}}`. Instead of `application`, the manifest can contain
-/// `softdevice`, `bootloader` or `softdevice_bootloader`. The source is `manifest.py` in pc-nrfutil.
-private struct SecureDFUManifest: Decodable {
-    private struct Firmware: Decodable {
-        let binFile: String
-
-        private enum CodingKeys: String, CodingKey {
-            case binFile = "bin_file"
-        }
-    }
-
-    private struct Contents: Decodable {
-        let application, softdevice, bootloader, softdeviceBootloader: Firmware?
-
-        private enum CodingKeys: String, CodingKey {
-            case application, softdevice, bootloader
-            case softdeviceBootloader = "softdevice_bootloader"
-        }
-    }
-
-    private let manifest: Contents
-
-    /// Returns whether a `manifest.json` has the format of Nordic Secure DFU.
-    static func matches(_ json: [UInt8]) -> Bool {
-        guard let contents = try? JSONDecoder().decode(Self.self, from: Data(json)).manifest else { return false }
-        return [contents.application, contents.softdevice, contents.bootloader, contents.softdeviceBootloader]
-            .contains { $0 != nil }
     }
 }
 
@@ -165,34 +125,6 @@ private struct PackageManifest: Decodable {
                 .badManifest, "its manifest.json does not list files in the format of nRF Connect Device Manager")
         }
     }
-}
-
-/// The reason why an archive is not a valid package of MCUboot images. Two errors are equal if their codes are equal.
-public struct PackageError: Error, Sendable, Equatable {
-    public enum Code: String, Sendable, CaseIterable {
-        case noManifest = "no-package-manifest"
-        case badManifest = "bad-package-manifest"
-        /// A file that the manifest lists is missing.
-        case missingFile = "missing-package-file"
-        /// The size or version of a file differs from the manifest.
-        case fileMismatch = "package-file-mismatch"
-        /// Several files have the same image number.
-        case duplicateImage = "duplicate-image"
-    }
-
-    public let code: Code
-    /// The description of the error for the user, without a full stop.
-    public let context: String
-    /// The advice for the user; nil: there is no advice for this error.
-    public let hint: String?
-
-    package init(_ code: Code, _ context: String, hint: String? = nil) {
-        self.code = code
-        self.context = context
-        self.hint = hint
-    }
-
-    public static func == (left: PackageError, right: PackageError) -> Bool { left.code == right.code }
 }
 
 /// An invalid image in a package.

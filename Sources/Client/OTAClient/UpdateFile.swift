@@ -11,11 +11,14 @@ public enum UpdateFile: Sendable {
     ///
     /// - Throws: `BundleError` for an invalid bundle or an unknown format. `ImageError` for an invalid MCUboot image, and for a file that
     ///   cannot be an update file: a key, an ELF file, a UF2 file, or an ESP-IDF image. `HexError` for an invalid Intel HEX file.
-    ///   `ZipError`, `PackageError` or `PackagedImageError` for an invalid package.
+    ///   `ZipError`, `PackageError` or `PackagedImageError` for an invalid package. `package-not-pushed` for a Nordic DFU package, which
+    ///   otaflash cannot send to a device.
     public init(parsing bytes: [UInt8]) throws {
         let kind = FirmwareFileKind.detect(file: bytes)
         switch kind {
-        case .zip: self = .images(try ImagePackage.images(in: bytes))
+        case .zip:
+            if let package = try NordicArchive.package(in: bytes) { throw PackageError.notPushed(package, "it") }
+            self = .images(try ImagePackage.images(in: bytes))
         case .hexText(let format): try self.init(image: HexImage(parsing: bytes, as: format).bytes)
         case .elf, .uf2, .pem, .foreign:
             if let refusal = kind.refusal { throw refusal }

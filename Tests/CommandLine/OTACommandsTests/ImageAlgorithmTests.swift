@@ -170,29 +170,6 @@ import Testing
 
     // MARK: Files of other protocols
 
-    private static let secureDFU = """
-        {"manifest": {"application": {"bin_file": "app.bin", "dat_file": "app.dat"}}}
-        """
-    private static let legacyDFU = """
-        {"manifest": {"dfu_version": 0.5, "softdevice_bootloader": {"bin_file": "sb.bin", "dat_file": "sb.dat", "sd_size": 1}}}
-        """
-
-    @Test(
-        "a package for Nordic Secure DFU is refused by name, with the tools to use", arguments: [secureDFU, legacyDFU])
-    func nordicSecureDFU(manifest: String) async throws {
-        let sandbox = try Sandbox()
-        try await sandbox.run("keygen", "release")
-        try sandbox.write("manifest.json", Array(manifest.utf8))
-        #expect(try await sandbox.shell("python3 -m zipfile -c dfu.zip manifest.json").exit == 0)
-        for command in ["verify", "push", "inspect"] {
-            let device = command == "push" ? ["--device", "sim:"] : []
-            let run = try await sandbox.run(
-                [command, "dfu.zip", "--trust", "release.pub.pem", "--format", "json"] + device)
-            #expect(try run.exit == 65 && code(run) == "bad-package-manifest", "\(run.err)")
-            #expect(run.err.contains("Nordic Secure DFU") && run.err.contains("nrfutil"), "\(run.err)")
-        }
-    }
-
     @Test("a UF2 file is refused by name, with the way to install it")
     func uf2() async throws {
         let sandbox = try Sandbox()

@@ -130,11 +130,15 @@ extension Failure {
             case .noManifest, .badManifest:
                 "give dfu_application.zip from the nRF Connect SDK; or unpack the archive, and give the image in it"
             case .missingFile, .fileMismatch: "the package is inconsistent: build or fetch it again"
+            case .badInitPacket, .unsafeName: "create the package again with nrfutil or adafruit-nrfutil"
+            case .notPushed: "verify it, and send it with nRF Device Firmware Update or nrfutil"
             case .duplicateImage:
                 "unpack the package, and give the image for the slot that the device does not run from"
             }
+        let isValid = error.code == .notPushed
+        let problem = isValid ? "cannot be pushed" : "is not a valid package of images"
         self.init(
-            error.code.rawValue, .malformed, "\(file) is not a valid package of images: \(error.context)",
+            error.code.rawValue, isValid ? .refused : .malformed, "\(file) \(problem): \(error.context)",
             hint: error.hint ?? hint)
     }
 }

@@ -1,3 +1,5 @@
+internal import OTAFirmware
+
 /// The framing of packets with COBS (Consistent Overhead Byte Stuffing) in MCUboot's raw serial recovery
 /// (`BOOT_SERIAL_RAW_PROTOCOL_COBS`).
 ///

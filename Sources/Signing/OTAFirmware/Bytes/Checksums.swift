@@ -57,6 +57,20 @@ public enum CRC32 {
     }()
 }
 
+/// A CRC-16 with the polynomial 0x1021, without reflection and without a final XOR.
+///
+/// With the initial value 0 (CRC-16/XMODEM), the CRC of "123456789" is 0x31C3, and the CRC of a message followed by the message's own CRC
+/// (big-endian) is 0. With the initial value 0xFFFF (CRC-16/CCITT-FALSE), the CRC of "123456789" is 0x29B1.
+package enum CRC16 {
+    /// - Parameter initial: the initial value.
+    package static func checksum(_ bytes: some Sequence<UInt8>, after initial: UInt16 = 0) -> UInt16 {
+        bytes.reduce(into: initial) { crc, byte in
+            crc ^= UInt16(byte) << 8
+            for _ in 0..<8 { crc = crc & 0x8000 == 0 ? crc << 1 : crc << 1 ^ 0x1021 }
+        }
+    }
+}
+
 /// A SHA-256 digest.
 public struct SHA256Digest: Hashable, Sendable, CustomStringConvertible {
     /// The 32 bytes of the digest.
