@@ -254,7 +254,8 @@ let package = Package(
                 + "SystemPackage"),
         tests(
             "Tests/Client/OTAClientTests",
-            imports: "OTAClient OTAEngine OTAFirmware OTASigning OTASimulator OTASMP OTAUpdate SystemPackage"),
+            imports: "OTAArchive OTAClient OTAEngine OTAFirmware OTAProtocol OTASigning OTASimulator OTASMP "
+                + "OTATestSupport OTAUpdate SystemPackage"),
         tests(
             "Tests/Fleet/OTAFleetTests",
             imports: "OTAFirmware OTAFleet OTASigning OTATestSupport OTAUpdate SystemPackage"),

@@ -94,6 +94,7 @@ static enum ota_status check_manifest(struct ota_device *device, struct ota_enve
     if (manifest->security_counter < device->security_counter) return OTA_TOO_OLD;
     if (port->too_old && port->too_old(device->context, manifest)) return OTA_TOO_OLD;
     if (!is_new_enough(device->version, envelope->required_version)) return OTA_REQUIRES_NEWER;
+    if (manifest->image_format == OTA_FORMAT_NORDIC_DFU) return OTA_WRONG_FORMAT;
     if (config->image_format != OTA_FORMAT_ANY && manifest->image_format != config->image_format) return OTA_WRONG_FORMAT;
     if (manifest->image_size > config->largest_image) return OTA_TOO_LARGE;
     if (!has_battery(device, envelope->minimum_battery)) return OTA_BATTERY_LOW;

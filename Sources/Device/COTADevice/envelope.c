@@ -32,7 +32,7 @@ static bool parse_header(const uint8_t *bytes, uint32_t size, struct ota_envelop
     manifest->security_counter = ota_u32(bytes + 16);
     manifest->created = ota_u64(bytes + 24);
     manifest->image_digest = bytes + 32;
-    return manifest->image_format <= OTA_FORMAT_MCUBOOT && envelope->manifest_size >= HEADER_SIZE &&
+    return manifest->image_format <= OTA_FORMAT_NORDIC_DFU && envelope->manifest_size >= HEADER_SIZE &&
            envelope->manifest_size <= MANIFEST_LARGEST && envelope->manifest_size <= size && manifest->image_size > 0 &&
            is_zero(bytes + 12, 4) && is_zero(bytes + 20, 4) && manifest->created <= latest;
 }

@@ -1,3 +1,4 @@
+import OTAFirmware
 import OTAProtocol
 package import OTASigning
 package import OTAUpdate
@@ -24,7 +25,7 @@ package struct ProfileDefinition: ProtocolDefinition {
         channel == ProfileChannel.data ? values.map { min(2, $0.count) } : nil
     }
 
-    package func accepts(_ update: VerifiedUpdate) -> Bool { if case .bundle = update { true } else { false } }
+    package func accepts(_ update: VerifiedUpdate) -> Bool { (try? bundle(of: update)) != nil }
 
     package func conversation(_ task: UpdateTask<VerifiedUpdate>) throws(UpdateError) -> any Conversation {
         try ProfileConversation(task.with(bundle(of:)))
@@ -38,6 +39,12 @@ package struct ProfileDefinition: ProtocolDefinition {
                 .wrongImageFormat,
                 "the file is an MCUboot image, and the device's GATT OTA profile accepts only signed bundles",
                 remedy: .bundle)
+        }
+        // A device that boots any format would otherwise be asked.
+        guard ImageFormat.bootable.contains(bundle.manifest.imageFormat) else {
+            throw UpdateError(
+                .wrongImageFormat,
+                "the bundle contains a Nordic DFU package, which no device with the GATT OTA profile installs")
         }
         return bundle
     }

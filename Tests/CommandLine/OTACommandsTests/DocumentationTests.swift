@@ -167,6 +167,15 @@ import Testing
                 .run("otaflash keygen release"), .run("otaflash attest firmware.otaf --key release.pem --predicate"),
                 .run("otaflash verify firmware.otaf"),
             ]),
+        Page(
+            name: "docs/nordic-dfu.md",
+            setup: """
+                cp \(Repository.root)/Tests/Support/nordic-packages/*.zip .
+                cp \(Repository.root)/Fuzz/Corpus/keys/ecdsa-p256-public vendor.pub.pem
+                """,
+            blocks: [
+                .run("otaflash inspect secure.zip"), .run("otaflash keygen release"), .run("python3 -m zipfile"),
+            ]),
         Page(name: "docs/radio-lab.md", blocks: [.scripts("scripts/radio-lab"), .notRun("@case", .noCommand)]),
         Page(
             name: "docs/releases.md",

@@ -197,15 +197,15 @@ import Testing
     }
 
     @Test(
-        "an image of another format is refused, except by a device that accepts any",
+        "an image of another format is refused, except by a device that accepts any; a Nordic DFU package is always refused",
         arguments: [0, 1, 2, 255] as [UInt8])
     func format(_ format: UInt8) {
         let bench = bench {
             $0.format = format
             $0.largestImage = 1000
         }
-        for other in UInt8(0)...2 {
-            let isAccepted = other == format || format == 255
+        for other in UInt8(0)...3 {
+            let isAccepted = other < 3 && (other == format || format == 255)
             #expect(bench.submit(BenchRelease(format: other).envelope) == (isAccepted ? OTA_OK : OTA_WRONG_FORMAT))
         }
     }

@@ -14,7 +14,7 @@ enum SignerFuzz {
             guard let key = try? TokenEncoding.edwardsKey(point: rest) else { return nil }
             return rest.suffix(32) == key.bytes[...] ? nil : "the decoded Ed25519 key differs"
         case UInt8(ascii: "d"):
-            guard let der = TokenEncoding.ecdsaSignature(rest) else { return nil }
+            guard let der = ECDSASignature.der(rest) else { return nil }
             return (8...72).contains(der.count) && Int(der[1]) == der.count - 2
                 ? nil : "the encoded signature is malformed"
         case UInt8(ascii: "p"):

@@ -59,7 +59,7 @@ import Testing
             let bytes = Hex.decode(text) ?? []
             return [UInt8](repeating: 0, count: 32 - bytes.count) + bytes
         }
-        let der = try #require(TokenEncoding.ecdsaSignature(raw))
+        let der = try #require(ECDSASignature.der(raw))
         let text = String(decoding: try await openssl("asn1parse", "-inform", "DER", input: der), as: UTF8.self)
         let numbers = text.split(separator: "\n").filter { $0.contains("INTEGER") }.compactMap {
             $0.split(separator: ":").last
@@ -69,7 +69,7 @@ import Testing
 
     @Test("a signature of another length is not an ECDSA P-256 signature", arguments: [0, 63, 65, 72, 96])
     func otherSignatures(count: Int) {
-        #expect(TokenEncoding.ecdsaSignature([UInt8](repeating: 1, count: count)) == nil)
+        #expect(ECDSASignature.der([UInt8](repeating: 1, count: count)) == nil)
     }
 
     private func openssl(_ arguments: String..., input: [UInt8] = []) async throws -> [UInt8] {

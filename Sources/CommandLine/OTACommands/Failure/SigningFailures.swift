@@ -62,7 +62,7 @@ extension Failure {
         case .badTrustScope:
             (
                 .malformed,
-                "each line must be 'product = NAME, NAME', 'format = bundle', 'format = mcuboot' or 'with = KEYID', or a comment with #"
+                "each line must be 'product = NAME, NAME', 'format = KIND' (bundle, mcuboot or nordic-dfu) or 'with = KEYID', or a comment with #"
             )
         case .badTrustPolicy:
             (

@@ -27,7 +27,7 @@ struct ImageSummary: Encodable, Sendable {
         version = description.versionText
         notes = description.notes.isEmpty ? nil : description.notes
         switch description.details {
-        case .raw: break
+        case .raw, .nordicDFU: break
         case .espressif(let image):
             chip = image.chip
             carriedSha256 = image.digest?.description

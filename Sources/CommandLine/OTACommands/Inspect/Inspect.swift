@@ -1,4 +1,5 @@
 import ArgumentParser
+import OTAArchive
 import OTAClient
 import OTAFirmware
 import OTASigning
@@ -25,7 +26,7 @@ struct Inspect: Command {
             "A bundle, an image, a package (dfu_application.zip) or a key (PEM); - for stdin.",
             discussion:
                 "An image is raw, ESP-IDF or MCUboot, also as Intel HEX or S-records. A package is a zip for nRF Connect Device "
-                + "Manager."),
+                + "Manager or for Nordic DFU."),
         completion: .file())
     var file: String
 
@@ -45,7 +46,7 @@ struct Inspect: Command {
         let bytes = try FileReader.contents(of: file)
         var answer = try describe(bytes, console)
         guard !base.isEmpty else { return answer }
-        guard answer.key == nil, answer.images == nil else {
+        guard answer.key == nil, answer.images == nil, answer.package == nil else {
             throw Failure.usage(
                 "--base is for a bundle or an image, and \(StandardFile.title(of: file)) is another file",
                 hint: "omit --base; or give a bundle or an image")
@@ -70,6 +71,7 @@ struct Inspect: Command {
         case .foreign where Self.isPEM(bytes): return try key(in: bytes)
         case .binary, .elf, .uf2, .foreign: return try image(bytes, console)
         case .zip:
+            if let package = try NordicArchive.package(in: bytes) { return try self.package(package, console) }
             let images = try ImagePackage.images(in: bytes)
             return try package(.images(images), images, console)
         }
@@ -136,6 +138,17 @@ struct Inspect: Command {
             answer.bundle = BundleSummary(signed.envelope)
             answer.refuse(error.context)
         }
+        guard signed.envelope.manifest.imageFormat != .nordicDFU else {
+            do {
+                answer.package = try NordicSummary(
+                    NordicArchive.package(of: signed), verifier: imageVerifier(console).0)
+            } catch let error as PackageError {
+                console.note("the package in the bundle is malformed: \(error.context)")
+            } catch let error as ZipError {
+                console.note("the package in the bundle is malformed: \(error.context)")
+            }
+            return answer
+        }
         do throws(ImageError) {
             let image = try FirmwareInspector.inspect(signed.image) { SHA256() }
             if image.format != .raw { answer.image = ImageSummary(signed.image, image) }
@@ -188,6 +201,21 @@ struct Inspect: Command {
         do throws(VerificationError) {
             _ = try update.verified(by: verifier)
             answer.accept("all images are signed by trusted keys", trust)
+        } catch {
+            answer.refuse(error.code == .untrustedKey ? missing ?? error.context : error.context)
+        }
+        return answer
+    }
+
+    private func package(_ package: NordicPackage, _ console: Console) throws(KeyError) -> InspectAnswer {
+        let (verifier, missing) = try imageVerifier(console)
+        var answer = InspectAnswer(file: StandardFile.title(of: file))
+        let summary = NordicSummary(package, verifier: verifier)
+        answer.container = summary.container
+        answer.package = summary
+        do throws(VerificationError) {
+            let signers = Set(try verifier.verify(package).signers).sorted()
+            answer.accept("signed by " + signers.map(\.description).joined(separator: ", "), trust)
         } catch {
             answer.refuse(error.code == .untrustedKey ? missing ?? error.context : error.context)
         }
@@ -274,6 +302,8 @@ struct InspectAnswer: CommandAnswer {
     var bundle: BundleSummary?
     var image: ImageSummary?
     var images: [PackagedImage]?
+    /// The contents of a Nordic DFU package; nil for other files.
+    var package: NordicSummary?
     var key: Key?
     /// True if the verification succeeded, false if it failed. Nil if the file is not a bundle, an MCUboot image or a package: otaflash
     /// cannot verify other files.
@@ -289,7 +319,7 @@ struct InspectAnswer: CommandAnswer {
     init(file: String) { self.file = file }
 
     private enum CodingKeys: CodingKey {
-        case bundle, image, images, key, verified, reason, encodings
+        case bundle, image, images, package, key, verified, reason, encodings
     }
 
     mutating func accept(_ proof: String, _ trust: TrustOptions) {
@@ -309,6 +339,7 @@ struct InspectAnswer: CommandAnswer {
         if let bundle { rows += bundle.rows }
         if let image { rows += bundle == nil ? image.rows : image.rows.dropFirst(2).map { ("Image: \($0.0)", $0.1) } }
         for image in images ?? [] { rows += image.rows }
+        if let package { rows += bundle == nil ? package.rows : package.rows.map { ("Package: \($0.0)", $0.1) } }
         for encoding in encodings ?? [] { rows.append(encoding.row) }
         if let key {
             let demo = key.demo ? "; the demo key: its private key is public" : ""

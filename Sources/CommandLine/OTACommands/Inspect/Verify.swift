@@ -14,8 +14,8 @@ struct Verify: Command {
                      otaflash verify app.bin.otaf --trust release.pub.pem \\
                        --previous last.otaf
 
-            verify checks the signatures and the digest of a bundle or an MCUboot image. Run it before you publish a release. For \
-            an MCUboot image, the output also lists the parts that verify cannot check.
+            verify checks the signatures and the digests of a bundle, an MCUboot image or a package. Run it before you publish a release. For \
+            an MCUboot image or a Nordic DFU package, the output also lists the parts that verify cannot check.
 
             Exit 0: the file is complete and is signed by a trusted key. Exit 65: the file is not a valid bundle or image. \
             Exit 77: no trusted key has signed the file, a signature or digest is wrong, or the file does not meet an option \
@@ -35,7 +35,9 @@ struct Verify: Command {
     @Argument(
         help: ArgumentHelp(
             "A bundle, an MCUboot image or a package (dfu_application.zip); - for stdin.",
-            discussion: "An MCUboot image is binary or Intel HEX. A package is a zip for nRF Connect Device Manager."),
+            discussion:
+                "An MCUboot image is binary or Intel HEX. A package is a zip for nRF Connect Device Manager or for Nordic DFU."
+        ),
         completion: .file())
     var file: String
 
@@ -132,7 +134,12 @@ struct Verify: Command {
                 "--attestation-trust is for attestations, and --attestation is missing",
                 hint: "give the file of the attestations: --attestation FILE.intoto.jsonl")
         }
-        let update = try UpdateFile(parsing: FileReader.contents(of: file))
+        let bytes = try FileReader.contents(of: file)
+        if FirmwareFileKind.detect(file: bytes) == .zip, let package = try NordicArchive.package(in: bytes) {
+            try refuseBundleOptions()
+            return try verified(package, Verifier(trust: trust.store(console), policy: policy))
+        }
+        let update = try UpdateFile(parsing: bytes)
         let verifier = Verifier(trust: try trust.store(console), policy: policy)
         switch update {
         case .bundle(let signed):
@@ -141,6 +148,11 @@ struct Verify: Command {
                 throw failure(error, of: signed.envelope, verifier)
             }
             var answer = VerifyAnswer(verified, file: StandardFile.title(of: file))
+            if verified.manifest.imageFormat == .nordicDFU {
+                let package = try NordicArchive.package(of: signed)
+                try package.checkDigests()
+                answer.add(package: NordicSummary(package, verifier: verifier))
+            }
             if let previous {
                 try answer.add(previous: checked(verified, after: previous, trust: verifier.trust, console))
             }
@@ -149,16 +161,7 @@ struct Verify: Command {
             }
             return answer
         case .images(let images):
-            guard attestation == nil else {
-                throw Failure.usage(
-                    "--attestation is for bundles, and \(StandardFile.title(of: file)) is not a bundle",
-                    hint: "omit --attestation; or sign the image into a bundle, and attest the bundle")
-            }
-            guard previous == nil else {
-                throw Failure.usage(
-                    "--previous compares bundles, and \(StandardFile.title(of: file)) is not a bundle",
-                    hint: "omit --previous; --counter compares the security counter of an MCUboot image")
-            }
+            try refuseBundleOptions()
             do throws(VerificationError) { _ = try update.verified(by: verifier) } catch {
                 guard error.code == .tooFewSignatures else { throw error }
                 var invocation = invocation
@@ -167,6 +170,39 @@ struct Verify: Command {
             }
             return VerifyAnswer(
                 images.map { PackagedImage($0, verifier.report(on: $0.file)) }, file: StandardFile.title(of: file))
+        }
+    }
+
+    private func refuseBundleOptions() throws(Failure) {
+        guard attestation == nil else {
+            throw Failure.usage(
+                "--attestation is for bundles, and \(StandardFile.title(of: file)) is not a bundle",
+                hint: "omit --attestation; or sign the image into a bundle, and attest the bundle")
+        }
+        guard previous == nil else {
+            throw Failure.usage(
+                "--previous compares bundles, and \(StandardFile.title(of: file)) is not a bundle",
+                hint: "omit --previous; --counter compares the security counter of an MCUboot image")
+        }
+    }
+
+    private func verified(_ package: NordicPackage, _ verifier: Verifier) throws(Failure) -> VerifyAnswer {
+        do throws(VerificationError) {
+            return VerifyAnswer(
+                NordicSummary(try verifier.verify(package).package, verifier: verifier),
+                file: StandardFile.title(of: file))
+        } catch {
+            var failure = Failure(error, in: invocation)
+            switch error.code {
+            case .notSigned, .unsupportedSignature, .tooFewSignatures:
+                let sign = Invocation(command: Sign.name, file: file)
+                failure.hints = [
+                    "sign the package into a bundle: "
+                        + sign.line(adding: "--key KEY.pem --product P --version X.Y.Z")
+                ]
+            default: break
+            }
+            throw failure
         }
     }
 

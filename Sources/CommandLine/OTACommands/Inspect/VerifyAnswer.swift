@@ -59,6 +59,8 @@ struct VerifyAnswer: CommandAnswer {
 
     var bundle: BundleSummary?
     var images: [PackagedImage]?
+    /// The Nordic DFU package that was verified, or that is in the verified bundle. Nil for other files.
+    private(set) var package: NordicSummary?
     /// The number of signers that `--signatures` compares; nil if the file is not a bundle.
     private(set) var countedSigners: Int?
     private(set) var previous: Previous?
@@ -66,7 +68,7 @@ struct VerifyAnswer: CommandAnswer {
     private(set) var lines: [TerminalLine]
 
     private enum CodingKeys: CodingKey {
-        case bundle, images, countedSigners, previous, attestations
+        case bundle, images, package, countedSigners, previous, attestations
     }
 
     init(_ verified: VerifiedBundle, file: String) {
@@ -84,6 +86,17 @@ struct VerifyAnswer: CommandAnswer {
                 "The signatures count as \(count.signers) \(noun): the keys of each algorithm are counted (\(explanation))."
             )
         }
+    }
+
+    init(_ package: NordicSummary, file: String) {
+        self.package = package
+        lines = package.sentences(of: file).map { TerminalLine($0) }
+    }
+
+    /// Adds the package in a bundle whose digests are correct. The signatures of the bundle authorize it.
+    mutating func add(package: NordicSummary) {
+        self.package = package
+        lines.append(TerminalLine("It contains a \(package.container); its digests are correct."))
     }
 
     /// Adds the comparison with the previous release.

@@ -115,6 +115,9 @@ struct Push: DeviceCommand {
             policy: TrustPolicy(
                 allowsDemoKey: flags.contains(.allowDemoKey) || areVirtual, minimumSigners: signatures ?? 1))
         let update = try accepted(read, verifier)
+        if case .bundle(let bundle) = update, bundle.manifest.imageFormat == .nordicDFU {
+            throw try PackageError.notPushed(NordicArchive.package(of: bundle.bundle), "its image")
+        }
         warn(of: update, console)
         guard !targets.areMany else {
             return try await answer(addresses, update, store, console, usedTime)

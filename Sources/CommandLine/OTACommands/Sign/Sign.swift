@@ -1,4 +1,5 @@
 import ArgumentParser
+import OTAClient
 import OTAFirmware
 import OTASigning
 import SystemPackage
@@ -15,7 +16,7 @@ struct Sign: Command {
 
             Bundle (default): a file with the image, 1 to 8 signatures, and a manifest. The manifest has the values of --product, \
             --version, --hardware, --counter, --requires, --minimum-battery and --source. <image> is a raw binary, an ESP-IDF \
-            application or an MCUboot image; also as Intel HEX or S-records. The key is an Ed25519 or ML-DSA key (ML-DSA: OpenSSL \
+            application, an MCUboot image (each also as Intel HEX or S-records) or a Nordic DFU package. The key is an Ed25519 or ML-DSA key (ML-DSA: OpenSSL \
             3.5). --product and --version are required if <image> does not contain them. If <image> contains a product or version that differs from the option, sign fails (exit 65).
 
             Another signature: if <image> is a bundle, sign adds one signature for each key. Give -o FILE to write a new file, or \
@@ -189,8 +190,9 @@ struct Sign: Command {
     ///   forged bundle could have the highest counter, and a device that confirms this counter refuses all later releases.
     func release(for input: InputFile, after earlier: EarlierReleases, signedBy keys: [any Signer]?) throws -> Release {
         var release = try release()
-        let isBundle = try FirmwareFileKind.detect(prefix: input.prefix(FirmwareFileKind.prefixLength)) == .bundle
-        guard let previous = earlier.previous, counter == nil, !isBundle else { return release }
+        let kind = try FirmwareFileKind.detect(prefix: input.prefix(FirmwareFileKind.prefixLength))
+        if kind == .zip, !raw, try isNordicPackage(input) { release.format = .nordicDFU }
+        guard let previous = earlier.previous, counter == nil, kind != .bundle else { return release }
         if let keys, (try? Verifier(trust: TrustStore(keys.map(\.publicKey))).verify(previous)) == nil {
             throw Failure.usage(
                 "no key of --key has signed the bundle of --previous, so its security counter is not taken",
@@ -198,6 +200,16 @@ struct Sign: Command {
         }
         release.securityCounter = previous.envelope.manifest.securityCounter
         return release
+    }
+
+    /// Returns whether a zip archive is a Nordic DFU package.
+    ///
+    /// - Throws: `digest-mismatch` if the digest of an image in the package is wrong; the errors of `NordicArchive`.
+    private func isNordicPackage(_ input: InputFile) throws -> Bool {
+        guard input.size <= FileReader.limit, let package = try NordicArchive.package(in: input.prefix(Int(input.size)))
+        else { return false }
+        try package.checkDigests()
+        return true
     }
 
     private static let largestUsualCounterStep: UInt32 = 1000

@@ -81,7 +81,7 @@ struct ProfileDeviceOptions: ParsableArguments, OwnDeviceOptions {
 
     func create(_ name: String, _ wanted: NewVirtualDevice, in store: VirtualDeviceStore) throws {
         let format = try SimulateCreate.read(imageFormat, "image-format", "raw, esp-idf or mcuboot") { text in
-            ImageFormat.allCases.first { $0.name == text }
+            ImageFormat.bootable.first { $0.name == text }
         }
         guard !wanted.trust.keys.isEmpty else {
             throw KeyError(

@@ -99,6 +99,7 @@ enum ota_image_format {
     OTA_FORMAT_RAW = 0,
     OTA_FORMAT_ESPRESSIF = 1,
     OTA_FORMAT_MCUBOOT = 2,
+    OTA_FORMAT_NORDIC_DFU = 3, /* a package for another protocol: every device refuses it with OTA_WRONG_FORMAT */
     OTA_FORMAT_ANY = 255 /* only in `ota_config.image_format`: the device accepts images of any format */
 };
 

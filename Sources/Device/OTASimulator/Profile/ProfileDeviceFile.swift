@@ -65,7 +65,7 @@ package struct ProfileDeviceFile: Codable {
             guard let product = ProductName(product) else {
                 throw VirtualDeviceError(.malformed, "the product '\(product)' is not \(ProductName.rule)")
             }
-            let format = imageFormat.flatMap { ImageFormat(rawValue: $0) }
+            let format = ImageFormat.bootable.first { $0.rawValue == imageFormat }
             if let imageFormat, format == nil {
                 throw VirtualDeviceError(.malformed, "unknown image format \(imageFormat)")
             }

@@ -106,6 +106,7 @@ struct Preflight {
         case .raw: "raw"
         case .espressif: "ESP-IDF"
         case .mcuboot: "MCUboot"
+        case .nordicDFU: "Nordic DFU"
         case nil: "number \(format)"
         }
     }

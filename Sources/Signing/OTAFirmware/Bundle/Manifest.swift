@@ -143,7 +143,7 @@ struct ManifestHeader {
         let manifestLength = try reader.next(UInt16.self)
         guard let imageFormat = ImageFormat(rawValue: format) else {
             throw BundleError(
-                .unsupportedImageFormat, offset: 5, expected: "image format 0, 1 or 2", found: "\(format)")
+                .unsupportedImageFormat, offset: 5, expected: "image format 0, 1, 2 or 3", found: "\(format)")
         }
         try Self.check(manifestLength: Int(manifestLength))
         imageSize = try reader.next()

@@ -5,6 +5,8 @@ public struct FirmwareDescription: Sendable, Hashable {
         case raw
         case espressif(EspressifImage)
         case mcuboot(MCUbootImage)
+        /// A Nordic DFU package. The inspector does not read it.
+        case nordicDFU
     }
 
     /// The number of bytes that the parser received: the image and the bytes after it.
@@ -24,13 +26,14 @@ public struct FirmwareDescription: Sendable, Hashable {
         case .raw: .raw
         case .espressif: .espressif
         case .mcuboot: .mcuboot
+        case .nordicDFU: .nordicDFU
         }
     }
 
     /// The version text in the image; nil if the image has no version. The text is not always a semantic version.
     public var versionText: String? {
         switch details {
-        case .raw: nil
+        case .raw, .nordicDFU: nil
         case .espressif(let image): image.application?.version
         case .mcuboot(let image): image.version.description
         }
@@ -56,19 +59,26 @@ public enum ImageFormat: UInt8, Sendable, CaseIterable {
     /// An ESP-IDF application image.
     case espressif = 1
     case mcuboot = 2
+    /// A package for Nordic Secure DFU or Nordic Legacy DFU (``NordicPackage``). No device with the GATT OTA profile accepts it.
+    case nordicDFU = 3
 
-    /// The name of the format in messages: `raw`, `esp-idf` or `mcuboot`.
+    /// The formats that a bootloader can boot. A device with the GATT OTA profile accepts one of them, or all.
+    public static let bootable: [ImageFormat] = [.raw, .espressif, .mcuboot]
+
+    /// The name of the format in messages: `raw`, `esp-idf`, `mcuboot` or `nordic-dfu`.
     public var name: String {
         switch self {
         case .raw: "raw"
         case .espressif: "esp-idf"
         case .mcuboot: "mcuboot"
+        case .nordicDFU: "nordic-dfu"
         }
     }
 
     /// Returns the format of an image from the magic at its start.
     static func recognise(_ start: [UInt8]) -> ImageFormat {
         if start.first == EspressifImage.magic { return .espressif }
+        if start.starts(with: FirmwareFileKind.zipMagic) { return .nordicDFU }
         return start.starts(with: MCUbootImage.magic) ? .mcuboot : .raw
     }
 }

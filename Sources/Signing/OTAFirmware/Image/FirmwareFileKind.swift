@@ -10,7 +10,7 @@ public enum FirmwareFileKind: Sendable, Hashable {
     case elf(machine: UInt16)
     /// A UF2 file: blocks for a USB bootloader (github.com/microsoft/uf2).
     case uf2
-    /// A zip archive, for example a package for nRF Connect Device Manager or for Nordic Secure DFU.
+    /// A zip archive, for example a package for nRF Connect Device Manager or for Nordic DFU.
     case zip
     /// A PEM file: a key or a certificate as text.
     case pem
@@ -19,6 +19,9 @@ public enum FirmwareFileKind: Sendable, Hashable {
 
     /// The number of bytes that `detect(prefix:)` needs. If a file is shorter, `detect(prefix:)` needs all bytes of the file.
     public static let prefixLength = 4096
+
+    /// The first bytes of a zip archive with at least one entry.
+    static let zipMagic: [UInt8] = [0x50, 0x4B, 0x03, 0x04]
 
     /// Detects the type from all bytes of a file.
     ///
@@ -37,7 +40,7 @@ public enum FirmwareFileKind: Sendable, Hashable {
         if bytes.starts(with: ManifestHeader.magic) { return .bundle }
         if bytes.starts(with: [0x7F] + "ELF".utf8) { return .elf(machine: machine(ofELF: bytes)) }
         if bytes.starts(with: [0x55, 0x46, 0x32, 0x0A, 0x57, 0x51, 0x5D, 0x9E]) { return .uf2 }
-        if bytes.starts(with: [0x50, 0x4B, 0x03, 0x04]) { return .zip }
+        if bytes.starts(with: zipMagic) { return .zip }
         if bytes.starts(with: "-----BEGIN ".utf8) { return .pem }
         if let format = HexFormat.detect(bytes) { return .hexText(format) }
         if let file = ForeignFile.detect(bytes) { return .foreign(file) }

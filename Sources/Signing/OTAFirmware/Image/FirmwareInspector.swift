@@ -6,6 +6,8 @@
 /// The magic at the start of the image determines the format: ESP-IDF application image (0xE9) or MCUboot image (0x96f3b83d). An image
 /// with any other start is raw. The inspector refuses a damaged ESP-IDF or MCUboot image, and a raw image that is not firmware, such as
 /// text (`RawContent`). If the caller requires the format `raw`, the inspector ignores the magic and does not check the image.
+///
+/// The inspector accepts a zip archive only if the caller requires the format `nordicDFU`. It does not read the archive.
 public struct FirmwareInspector {
     private let format: ImageFormat?
     private let makeHash: () -> any IncrementalHash
@@ -75,6 +77,7 @@ public struct FirmwareInspector {
         var chosen: any SectionParser =
             switch format ?? recognised {
             case .raw: RawParser(checksContent: format == nil)
+            case .nordicDFU: RawParser(.nordicDFU, checksContent: false)
             case .espressif: EspressifParser(makeHash: makeHash)
             case .mcuboot: MCUbootParser(makeHash: makeHash)
             }

@@ -60,7 +60,10 @@ struct RawParser: SectionParser {
     /// Nil: the parser accepts all bytes.
     private var content: RawContent?
 
-    init(checksContent: Bool) {
+    private let details: FirmwareDescription.Details
+
+    init(_ details: FirmwareDescription.Details = .raw, checksContent: Bool) {
+        self.details = details
         content = checksContent ? RawContent() : nil
     }
 
@@ -70,7 +73,7 @@ struct RawParser: SectionParser {
 
     mutating func finish() throws(ImageError) -> FirmwareDescription {
         if let foreign = content?.foreign, let refusal = FirmwareFileKind.foreign(foreign).refusal { throw refusal }
-        return FirmwareDescription(size: cursor.offset, details: .raw, notes: [])
+        return FirmwareDescription(size: cursor.offset, details: details, notes: [])
     }
 }
 

@@ -39,22 +39,4 @@ package enum TokenEncoding {
         }
         return try ImagePublicKey(subjectPublicKeyInfo: p256Header + raw)
     }
-
-    /// Converts an ECDSA signature from the encoding of PKCS#11 (the numbers r and s with 32 bytes each, big-endian) to DER (RFC 3279,
-    /// 2.2.3).
-    ///
-    /// Returns nil if `raw` does not have 64 bytes.
-    package static func ecdsaSignature(_ raw: [UInt8]) -> [UInt8]? {
-        guard raw.count == 64 else { return nil }
-        let body = integer(raw[..<32]) + integer(raw[32...])
-        return [0x30, UInt8(body.count)] + body
-    }
-
-    /// Encodes a positive number as an INTEGER in DER, without leading zero bytes. If the first bit would be 1, the encoding begins with
-    /// one zero byte, because a first bit of 1 means a negative number.
-    private static func integer(_ number: ArraySlice<UInt8>) -> [UInt8] {
-        var digits = Array(number.drop { $0 == 0 })
-        if digits.isEmpty || digits[0] & 0x80 != 0 { digits.insert(0, at: 0) }
-        return [0x02, UInt8(digits.count)] + digits
-    }
 }

@@ -37,7 +37,7 @@ public final class TokenSigner: ImageSigner, @unchecked Sendable {  // The lock 
     public func sign(_ message: [UInt8]) throws(KeyError) -> [UInt8] {
         guard publicKey.algorithm != .ed25519 else { return try sign(message, CKM_EDDSA) }
         let raw = try sign(SHA256.digest(of: message).bytes, CKM_ECDSA)
-        guard let signature = TokenEncoding.ecdsaSignature(raw) else {
+        guard let signature = ECDSASignature.der(raw) else {
             throw KeyError(.signerProtocol, "the token returned an ECDSA signature of \(raw.count) bytes; expected 64")
         }
         return signature

@@ -80,7 +80,7 @@ public struct TrustPolicy: Sendable, Equatable {
     /// The policy without conditions: it accepts every bundle and image that a trusted key signed, even if this key is the demo key.
     static let unrestricted = TrustPolicy(allowsDemoKey: true)
 
-    private func checkSigners(_ signers: [KeyID], _ count: SignerCount) throws(VerificationError) {
+    func checkSigners(_ signers: [KeyID], _ count: SignerCount) throws(VerificationError) {
         guard allowsDemoKey || signers.contains(where: { $0 != DemoKey.id }) else {
             throw VerificationError(.demoKey, "signed only with the demo key, whose private key is public")
         }

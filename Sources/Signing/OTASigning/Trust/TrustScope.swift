@@ -20,6 +20,8 @@ public struct TrustScope: Sendable, Hashable {
         case bundle
         /// An MCUboot image that is not in a bundle. The image has its own signature.
         case mcuboot
+        /// A Nordic DFU package that is not in a bundle. Its init packets have their own signatures.
+        case nordicDFU = "nordic-dfu"
     }
 
     static let suffix = ".scope"
@@ -28,7 +30,7 @@ public struct TrustScope: Sendable, Hashable {
     public let file: FilePath
     /// The products whose bundles the key may sign. Nil means all products.
     public let products: Set<ProductName>?
-    /// The kinds of files that the key may sign. Nil means both kinds.
+    /// The kinds of files that the key may sign. Nil means all kinds.
     public let formats: Set<Format>?
 
     /// The key that must also have signed each file. Otherwise this key does not count. Nil means that the key counts alone.
@@ -42,7 +44,7 @@ public struct TrustScope: Sendable, Hashable {
     public init(parsing text: [UInt8], of file: FilePath) throws(KeyError) {
         let settings = try SettingsText<Word>(parsing: text, of: file, code: .badTrustScope)
         products = try settings.set(of: .product, ProductName.rule) { ProductName($0) }
-        formats = try settings.set(of: .format, "bundle or mcuboot") { Format(rawValue: $0) }
+        formats = try settings.set(of: .format, "bundle, mcuboot or nordic-dfu") { Format(rawValue: $0) }
         partner = try settings.value(of: .with, "the 16 hex digits of a key ID") { text in
             text.count == 16 ? Hex.decode(text).flatMap { KeyID(bytes: $0) } : nil
         }
@@ -51,15 +53,18 @@ public struct TrustScope: Sendable, Hashable {
             throw settings.refusal(
                 "\(file): the file has no line 'product', 'format' or 'with', so it limits nothing")
         }
-        guard partner == nil || formats?.contains(.mcuboot) != true else {
-            throw settings.refusal(
-                "\(file): 'with' excludes the format mcuboot, because an MCUboot image has one signature",
-                hint: "remove the line 'format' or the line 'with'")
-        }
-        guard products == nil || formats?.contains(.mcuboot) != true else {
-            throw settings.refusal(
-                "\(file): 'product' excludes the format mcuboot, because an MCUboot image names no product",
-                hint: "remove the line 'format' or the line 'product'")
+        for format in formats?.subtracting([.bundle]) ?? [] {
+            let what = format == .mcuboot ? "an MCUboot image" : "a Nordic DFU package"
+            guard partner == nil else {
+                throw settings.refusal(
+                    "\(file): 'with' excludes the format \(format.rawValue), because \(what) has one signature",
+                    hint: "remove the line 'format' or the line 'with'")
+            }
+            guard products == nil else {
+                throw settings.refusal(
+                    "\(file): 'product' excludes the format \(format.rawValue), because \(what) names no product",
+                    hint: "remove the line 'format' or the line 'product'")
+            }
         }
     }
 
@@ -70,7 +75,14 @@ public struct TrustScope: Sendable, Hashable {
 
     /// Whether the key may sign MCUboot images. The value is false if `products` is not nil, because an image does not contain its product,
     /// and if `partner` is not nil, because an image has one signature.
-    public var coversImages: Bool { formats?.contains(.mcuboot) ?? true && products == nil && partner == nil }
+    public var coversImages: Bool { coversFiles(of: .mcuboot) }
+
+    /// Whether the key may sign Nordic DFU packages. The value is false for the reasons of `coversImages`.
+    public var coversNordicPackages: Bool { coversFiles(of: .nordicDFU) }
+
+    private func coversFiles(of format: Format) -> Bool {
+        formats?.contains(format) ?? true && products == nil && partner == nil
+    }
 
     /// Returns whether two keys have the same limits. Nil means no limit.
     static func isEqual(_ left: TrustScope?, _ right: TrustScope?) -> Bool {
@@ -89,12 +101,12 @@ extension TrustScope: CustomStringConvertible {
     /// The bundles and images that the key may sign, as a text for the user.
     public var description: String {
         let signer = partner.map { " that the key \($0) has signed, too" } ?? ""
-        return switch (formats, products) {
-        case (_, let products?): "bundles of \(products.map(\.text).sorted().joined(separator: ", "))\(signer)"
-        case _ where partner != nil: "bundles\(signer)"
-        case ([.bundle]?, nil): "bundles"
-        case ([.mcuboot]?, nil): "MCUboot images"
-        case (_, nil): "bundles and MCUboot images"
-        }
+        if let products { return "bundles of \(products.map(\.text).sorted().joined(separator: ", "))\(signer)" }
+        guard partner == nil else { return "bundles\(signer)" }
+        let names: [Format: String] = [
+            .bundle: "bundles", .mcuboot: "MCUboot images", .nordicDFU: "Nordic DFU packages",
+        ]
+        let all = Format.allCases.filter { formats?.contains($0) ?? true }.compactMap { names[$0] }
+        return all.joined(separator: " and ")
     }
 }

@@ -129,7 +129,7 @@ public struct Verifier: Sendable {
     /// Returns the error for a key whose scope does not cover the file.
     ///
     /// - Parameter what: the description of the file, for the end of the message.
-    private func outOfScope(_ key: KeyID, _ what: String) -> VerificationError {
+    func outOfScope(_ key: KeyID, _ what: String) -> VerificationError {
         let limit = trust.scope(of: key).map { "\($0.file) limits it to \($0)" } ?? ""
         return VerificationError(.keyOutOfScope, "signed by the trusted key \(key), but \(limit); \(what)")
     }

@@ -17,7 +17,7 @@ import Testing
         arguments: [
             (0, [0x4E], .badMagic, 0), (3, [0x66], .badMagic, 0),
             (4, [0], .unsupportedVersion, 4), (4, [1], .unsupportedVersion, 4), (4, [3], .unsupportedVersion, 4),
-            (5, [3], .unsupportedImageFormat, 5), (5, [255], .unsupportedImageFormat, 5),
+            (5, [4], .unsupportedImageFormat, 5), (5, [255], .unsupportedImageFormat, 5),
             (6, [63, 0], .badManifestLength, 6), (6, [1, 4], .badManifestLength, 6),
             (6, [0xFF, 0xFF], .badManifestLength, 6),
             (6, [88, 0], .fieldOverrun, 85), (6, [90, 0], .truncated, 64), (6, [83, 0], .fieldOverrun, 83),

@@ -21,7 +21,7 @@ import Testing
         #expect(scope.description == "bundles of acme-thermostat, demo")
     }
 
-    @Test("a line format limits a key to bundles or to MCUboot images")
+    @Test("a line format limits a key to bundles, MCUboot images or Nordic DFU packages")
     func limitsFormats() throws {
         let bundles = try scope("format = bundle\n")
         #expect(try covers(bundles, "any") && !bundles.coversImages && bundles.description == "bundles")
@@ -29,6 +29,11 @@ import Testing
         #expect(try !covers(images, "any") && images.coversImages && images.description == "MCUboot images")
         let both = try scope("format = mcuboot, bundle\n")
         #expect(try covers(both, "any") && both.coversImages)
+        #expect(!both.coversNordicPackages && !bundles.coversNordicPackages && !images.coversNordicPackages)
+        let packages = try scope("format = nordic-dfu\n")
+        #expect(try !covers(packages, "any") && !packages.coversImages && packages.coversNordicPackages)
+        #expect(packages.description == "Nordic DFU packages")
+        #expect(both.description == "bundles and MCUboot images")
         let narrow = try scope("product = demo\nformat = bundle\n")
         #expect(try covers(narrow, "demo") && !covers(narrow, "other") && !narrow.coversImages)
     }

@@ -1,0 +1,152 @@
+import OTAFirmware
+import OTASigning
+
+/// The contents of a Nordic DFU package, and the results of the checks of its digests and signatures.
+struct NordicSummary: Encodable, Sendable {
+    struct Section: Encodable, Sendable {
+        struct Signature: Encodable, Sendable {
+            /// `ECDSA P-256` or `unknown`.
+            let algorithm: String
+            /// The ID of the trusted key that signed the init packet; nil if no trusted key signed it.
+            let keyID: String?
+        }
+        let part, file: String
+        let size: Int
+        let sha256: String
+        /// `sha256` or `crc16`: the digest of the image that the init packet contains.
+        let digest: String
+        let digestValid: Bool
+        /// The version in the init packet; nil if it has none.
+        let firmwareVersion: UInt32?
+        let hardwareVersion: UInt32?
+        let deviceType, deviceRevision: UInt16?
+        let softdevices: [UInt32]
+        let softdeviceSize, bootloaderSize: UInt32?
+        let debug: Bool?
+        let bootValidation: [String]?
+        /// Nil if the init packet is not signed.
+        let signature: Signature?
+        /// Remarks for the user.
+        let notes: [String]?
+
+        private enum CodingKeys: CodingKey {
+            case part, file, size, sha256, digest, digestValid, firmwareVersion, hardwareVersion, deviceType
+            case deviceRevision, softdevices, softdeviceSize, bootloaderSize, debug, bootValidation, signature, notes
+        }
+    }
+
+    let `protocol`: String
+    let sections: [Section]
+    fileprivate let title: String
+
+    private enum CodingKeys: CodingKey { case `protocol`, sections }
+
+    init(_ package: NordicPackage, verifier: Verifier) {
+        `protocol` = package.dfuProtocol.rawValue
+        title = package.dfuProtocol.title
+        sections = zip(package.sections, verifier.report(on: package)).map { Section($0, $1) }
+    }
+
+    /// The text for the row `Container` of the package.
+    var container: String { "package for \(title), \(sections.count) image\(sections.count == 1 ? "" : "s")" }
+
+    /// The rows of the summary for the user. Each row has a title and a value.
+    var rows: [(String, String)] { sections.flatMap(\.rows) }
+
+    /// The sentences that report a verified package.
+    ///
+    /// - Parameter file: the name of the package.
+    func sentences(of file: String) -> [String] {
+        sections.flatMap { section in
+            let signer = section.signature?.keyID.map { ", signed by \($0)" } ?? ""
+            return [
+                "\(section.file) in \(file) is verified: \(title), \(section.part), \(section.size) bytes\(signer).",
+                "  Checked: \(section.checkedDigest)",
+            ]
+                + (section.signature?.keyID == nil ? [] : ["  Checked: signature of the init packet"])
+                + ((section.notes ?? []) + ["product: a Nordic DFU package does not name it"])
+                .map { "  Not checked: \($0)" }
+        }
+    }
+}
+
+extension NordicSummary.Section {
+    fileprivate init(_ section: NordicSection, _ report: NordicReport) {
+        part = section.part.rawValue
+        file = section.name
+        size = section.image.count
+        sha256 = SHA256.digest(of: section.image).description
+        digest = section.digest == nil ? "crc16" : "sha256"
+        digestValid = report.digestHolds
+        softdeviceSize = section.bothSizes?.softDevice
+        bootloaderSize = section.bothSizes?.bootloader
+        var notes: [String] = []
+        switch section.signature {
+        case nil:
+            signature = nil
+            notes.append("the init packet is not signed")
+        case .unsupported?: signature = Signature(algorithm: "unknown", keyID: nil)
+        case .ecdsaP256?: signature = Signature(algorithm: "ECDSA P-256", keyID: report.keyID?.description)
+        }
+        if report.isOutOfScope { notes.append("the scope of the key does not allow Nordic DFU packages") }
+        switch section.initPacket {
+        case .legacy(let packet):
+            firmwareVersion = packet.applicationVersion == .max ? nil : packet.applicationVersion
+            hardwareVersion = nil
+            (deviceType, deviceRevision) = (packet.deviceType, packet.deviceRevision)
+            softdevices = packet.softDevices.map { UInt32($0) }
+            (debug, bootValidation) = (nil, nil)
+            if section.bothSizes != nil {
+                notes.append("the sizes of SoftDevice and bootloader are from manifest.json, which is not signed")
+            }
+        case .secure(let packet):
+            firmwareVersion = packet.firmwareVersion
+            hardwareVersion = packet.hardwareVersion
+            (deviceType, deviceRevision) = (nil, nil)
+            softdevices = packet.softDevices
+            debug = packet.isDebug
+            bootValidation = packet.bootValidation.map { "\($0)" }
+            if packet.isDebug { notes.append("debug: the bootloader skips the checks of versions") }
+            if packet.type == .externalApplication {
+                notes.append("the application is for another chip, to which the device passes it on")
+            }
+            if packet.bootValidation.contains(.ecdsaP256) {
+                notes.append("the signature of the image for each start (boot validation)")
+            }
+            if !packet.unknownFields.isEmpty {
+                let list = packet.unknownFields.map(\.description).joined(separator: ", ")
+                notes.append("fields of the init packet that otaflash does not know: \(list)")
+            }
+        }
+        self.notes = notes.isEmpty ? nil : notes
+    }
+
+    fileprivate var checkedDigest: String {
+        "\(digest == "crc16" ? "CRC-16" : "SHA-256") of the image in the init packet"
+    }
+
+    fileprivate var rows: [(String, String)] {
+        var rows = [("Part", "\(part), \(file), \(size) bytes"), ("Part SHA-256", sha256)]
+        if let softdeviceSize, let bootloaderSize {
+            rows.append(("Sizes", "SoftDevice \(softdeviceSize) bytes, bootloader \(bootloaderSize) bytes"))
+        }
+        rows.append(("Version", firmwareVersion.map(\.description) ?? "none"))
+        if let deviceType, let deviceRevision {
+            rows.append(("Device", "type 0x\(String(deviceType, radix: 16)), revision \(deviceRevision)"))
+        } else {
+            rows.append(("Hardware", hardwareVersion.map(\.description) ?? "any"))
+        }
+        let ids = softdevices.map { $0 == 0xFFFE ? "any" : "0x" + String($0, radix: 16) }
+        rows.append(("SoftDevices", ids.isEmpty ? "none" : ids.joined(separator: ", ")))
+        if let bootValidation, !bootValidation.isEmpty {
+            rows.append(("Boot validation", bootValidation.joined(separator: ", ")))
+        }
+        rows.append(("Digest", "\(checkedDigest): \(digestValid ? "valid" : "DOES NOT MATCH the image")"))
+        if let signature {
+            let key = signature.keyID.map { "by \($0), trusted key, valid" } ?? "not by a trusted key"
+            rows.append(("Signature", "\(signature.algorithm) \(key)"))
+        }
+        for note in notes ?? [] { rows.append(("Note", note)) }
+        return rows
+    }
+}
