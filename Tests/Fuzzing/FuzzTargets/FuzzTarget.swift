@@ -22,6 +22,7 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
     case serialFrames = "serial-frames"
     case zip
     case package
+    case nordic
     case agent
     case signers
     case attestations
@@ -54,6 +55,7 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
         case .serialFrames: SerialFramesFuzz.run(bytes)
         case .zip: ZipFuzz.run(bytes)
         case .package: PackageFuzz.run(bytes)
+        case .nordic: NordicFuzz.run(bytes)
         case .agent: AgentFuzz.run(bytes)
         case .signers: SignerFuzz.run(bytes)
         case .attestations: AttestationFuzz.run(bytes)
