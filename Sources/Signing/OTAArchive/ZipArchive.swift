@@ -3,8 +3,9 @@ internal import OTAFirmware
 
 /// A zip archive in memory (PKWARE APPNOTE 6.3.10).
 ///
-/// The parser refuses an archive that another program could read differently. This type never writes a file, so an entry name such as
-/// `../x` is harmless.
+/// The parser refuses an archive that another program could read differently. Some programs read the directory, and others read the entries
+/// one after another. So the entries must follow each other without a gap, from the first byte to the directory, and the archive must
+/// have no comments, no second directory and no second names. This type never writes a file, so an entry name such as `../x` is harmless.
 public struct ZipArchive: Sendable {
     /// The maximum number of entries. An archive with more entries is refused. An update package contains only a few files.
     public static let maximumEntries = 256
@@ -33,7 +34,9 @@ public struct ZipArchive: Sendable {
     }
 
     /// Returns the entry with this name; nil if the archive does not contain such an entry.
-    public subscript(name: String) -> ZipEntry? { entries.first { $0.name == name } }
+    ///
+    /// The names are compared as bytes, because Swift strings with different bytes can be equal (canonical equivalence).
+    public subscript(name: String) -> ZipEntry? { entries.first { $0.name.utf8.elementsEqual(name.utf8) } }
 
     /// Returns the unpacked bytes of an entry.
     ///
@@ -69,8 +72,8 @@ public struct ZipArchive: Sendable {
     /// Returns the entries with the positions of their packed bytes. The directory does not contain these positions, so this function
     /// parses the local header of each entry.
     ///
-    /// - Throws: `malformed-archive` if a local header does not agree with the directory, or if entries overlap. `truncated-archive` if the
-    ///   archive contains only a part of an entry.
+    /// - Throws: `malformed-archive` if a local header does not agree with the directory, or if the entries overlap or have gaps.
+    ///   `unsupported-archive` for the 64-bit format. `truncated-archive` if the archive contains only a part of an entry.
     private static func located(
         _ entries: [ZipEntry], in bytes: [UInt8], before directory: Int
     ) throws(ZipError) -> [ZipEntry] {
@@ -84,8 +87,13 @@ public struct ZipArchive: Sendable {
             located.append(entry)
         }
         let inOrder = located.sorted { $0.headerOffset < $1.headerOffset }
-        for (first, second) in zip(inOrder, inOrder.dropFirst()) where first.packed.upperBound > second.headerOffset {
-            throw ZipError(.malformed, "\(first.name) and \(second.name) overlap")
+        guard (inOrder.first?.headerOffset ?? directory) == 0 else {
+            throw ZipError(.malformed, "it does not begin with an entry")
+        }
+        for (entry, next) in zip(inOrder, inOrder.dropFirst().map(\.headerOffset) + [directory]) {
+            guard entry.packed.upperBound <= next, entry.isFollowed(by: bytes[entry.packed.upperBound..<next]) else {
+                throw ZipError(.malformed, "\(entry.name) does not end where the next record begins")
+            }
         }
         return located
     }
@@ -107,10 +115,11 @@ public struct ZipError: Error, Sendable, Equatable {
     public enum Code: String, Sendable, CaseIterable {
         /// The archive has fewer bytes than its records specify, or it has no end record.
         case truncated = "truncated-archive"
-        /// A record is malformed, two records contradict each other, two entries overlap, or two entries have the same name.
+        /// A record is malformed, two records contradict each other, entries overlap or have gaps, two entries have the same name, or there
+        /// is a comment.
         case malformed = "malformed-archive"
         /// otaflash does not support a feature of the archive: encryption, a compression method other than "stored" and "deflated", several
-        /// parts, or the 64-bit format (ZIP64).
+        /// parts, the 64-bit format (ZIP64), or a second name of an entry.
         case unsupported = "unsupported-archive"
         /// The archive has more entries than `maximumEntries`, or the sum of their unpacked sizes is above `maximumLength`.
         case tooLarge = "archive-too-large"
