@@ -33,6 +33,11 @@ struct ReleasePublish: Command {
         try StandardFile.refuse(file, "publish does not read standard input", hint: "save the bundle to a file first")
         let bytes = try FileReader.contents(of: file)
         let bundle = try Verifier(trust: trust.store(console)).verify(SignedBundle(parsing: bytes))
+        guard ImageFormat.bootable.contains(bundle.manifest.imageFormat) else {
+            throw PackageError(
+                .notPushed, "it contains a package for Nordic DFU, which no gateway can send to a device",
+                hint: "publish a bundle of an image that the device boots (otaflash sign --help)")
+        }
         let (signer, operators) = try signing.keys(console)
         let release = FleetRelease(of: bundle)
         let record = try operators.sign(release, with: signer)

@@ -58,7 +58,7 @@ struct ProfileDeviceOptions: ParsableArguments, OwnDeviceOptions {
         help: ArgumentHelp(
             "Start only images of this format: esp-idf, mcuboot or raw. Only with --protocol ota.",
             discussion: "Default: any format.", valueName: "format"),
-        completion: .list(ImageFormat.allCases.map(\.name)))
+        completion: .list(ImageFormat.bootable.map(\.name)))
     var imageFormat: String?
 
     @Option(
