@@ -1,4 +1,3 @@
-import FoundationEssentials
 import OTAArchive
 public import OTAFirmware
 import OTASigning
@@ -12,16 +11,10 @@ package enum ImagePackage {
     ///
     /// - Throws: `ZipError`, `PackageError`; `PackagedImageError` for an invalid image.
     package static func images(in bytes: [UInt8]) throws -> [NumberedFile] {
-        let archive = try ZipArchive(bytes)
-        guard let entry = archive[PackageManifest.name] else {
+        guard let archive = try PackageArchive(bytes) else {
             throw PackageError(.noManifest, "it contains no manifest.json")
         }
-        guard entry.size <= maximumManifestSize else {
-            throw PackageError(
-                .badManifest, "its manifest.json has \(entry.size) bytes; the limit is \(maximumManifestSize)")
-        }
-        let text = try archive.contents(of: entry)
-        let manifest = try PackageManifest(parsing: text)
+        let manifest = try PackageManifest(archive.manifest)
         guard !manifest.files.isEmpty else { throw PackageError(.badManifest, "its manifest.json lists no file") }
         // The next two checks run before any file is unpacked. Without them, a file that is listed 1000 times would be in memory 1000
         // times.
@@ -32,7 +25,9 @@ package enum ImagePackage {
         if let name = repeated(manifest.files.map(\.file)) {
             throw PackageError(.badManifest, "its manifest.json lists \(name) for several images")
         }
-        return try manifest.files.map { try image($0, in: archive) }
+        let images = try manifest.files.map { try image($0, in: archive) }
+        try archive.checkNames(listed: manifest.files.map(\.file))
+        return images
     }
 
     private static func repeated<Value: Hashable>(_ values: [Value]) -> Value? {
@@ -40,12 +35,8 @@ package enum ImagePackage {
         return values.first { !seen.insert($0).inserted }
     }
 
-    private static let maximumManifestSize = 1 << 20
-
-    private static func image(_ file: PackageManifest.File, in archive: ZipArchive) throws -> NumberedFile {
-        guard let entry = archive[file.file] else {
-            throw PackageError(.missingFile, "its manifest.json lists \(file.file), which is not in the archive")
-        }
+    private static func image(_ file: PackageManifest.File, in archive: PackageArchive) throws -> NumberedFile {
+        let entry = try archive.entry(file.file)
         if let size = file.size, size != entry.size {
             throw PackageError(
                 .fileMismatch, "\(entry.name) has \(entry.size) bytes, but its manifest.json lists \(size)")
@@ -72,58 +63,64 @@ package enum ImagePackage {
 /// The file `manifest.json` in a package for nRF Connect Device Manager, with only the members that otaflash uses.
 ///
 /// The nRF Connect SDK writes this file.
-private struct PackageManifest: Decodable {
-    static let name = "manifest.json"
-
-    struct File: Decodable {
+private struct PackageManifest {
+    struct File {
         let file: String
-        let type: String?
         let board: String?
         /// The size of the file in bytes; nil: the manifest lists no size.
         let size: Int?
-        /// The image number. The nRF Connect SDK writes this number as a JSON string.
-        let imageIndex: Number?
+        /// The number of the device's image that the file replaces; 0 if the manifest lists no number.
+        let number: UInt32
         let versionMCUboot: String?
 
-        /// The number of the device's image that the file replaces; 0 if the manifest lists no number.
-        var number: UInt32 { imageIndex?.value ?? 0 }
-
-        private enum CodingKeys: String, CodingKey {
-            case file, type, board, size
-            case imageIndex = "image_index"
-            case versionMCUboot = "version_MCUBOOT"
-        }
-    }
-
-    /// A JSON number, or a JSON string with a decimal number.
-    struct Number: Decodable {
-        let value: UInt32
-
-        init(from decoder: any Decoder) throws {
-            let container = try decoder.singleValueContainer()
-            if let text = try? container.decode(String.self) {
-                guard let number = Numeral.value(text, in: 0...UInt32.max) else {
-                    throw DecodingError.dataCorruptedError(in: container, debugDescription: "not a number")
-                }
-                value = number
-            } else {
-                value = try container.decode(UInt32.self)
+        /// Returns nil if a member is missing or has another type.
+        init?(_ json: JSON) {
+            guard let file = json["file"]?.string else { return nil }
+            self.file = file
+            do {
+                board = try Self.text(json["board"])
+                versionMCUboot = try Self.text(json["version_MCUBOOT"])
+                size = try Self.number(json["size"]).map { Int($0) }
+                number = try Self.number(json["image_index"], orText: true) ?? 0
+            } catch {
+                return nil
             }
+        }
+
+        private struct WrongType: Error {}
+
+        private static func text(_ json: JSON?) throws(WrongType) -> String? {
+            switch json {
+            case nil, .null?: return nil
+            case .string(let text)?: return text
+            default: throw WrongType()
+            }
+        }
+
+        /// - Parameter orText: whether the number may be a JSON string, as the nRF Connect SDK writes image numbers.
+        private static func number(_ json: JSON?, orText: Bool = false) throws(WrongType) -> UInt32? {
+            let number: UInt32?
+            switch json {
+            case nil, .null?: return nil
+            case .number(let text)?: number = UInt32(text)
+            case .string(let text)? where orText: number = Numeral.value(text, in: 0...UInt32.max)
+            default: number = nil
+            }
+            guard let number else { throw WrongType() }
+            return number
         }
     }
 
     let files: [File]
 
-    /// Parses `manifest.json`.
-    ///
-    /// - Throws: `badManifest` if the text is not a manifest for nRF Connect Device Manager.
-    init(parsing json: [UInt8]) throws(PackageError) {
-        do {
-            self = try JSONDecoder().decode(Self.self, from: Data(json))
-        } catch {
+    /// - Throws: `badManifest` if the value is not a manifest for nRF Connect Device Manager.
+    init(_ json: JSON) throws(PackageError) {
+        let files = json["files"]?.array?.map { File($0) }
+        guard let files, !files.contains(where: { $0 == nil }) else {
             throw PackageError(
                 .badManifest, "its manifest.json does not list files in the format of nRF Connect Device Manager")
         }
+        self.files = files.compactMap { $0 }
     }
 }
 

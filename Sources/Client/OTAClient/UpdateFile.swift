@@ -17,7 +17,7 @@ public enum UpdateFile: Sendable {
         let kind = FirmwareFileKind.detect(file: bytes)
         switch kind {
         case .zip:
-            if let package = try NordicArchive.package(in: bytes) { throw PackageError.notPushed(package, "it") }
+            if let package = try NordicArchive.package(in: bytes) { throw PackageError.notPushed(package) }
             self = .images(try ImagePackage.images(in: bytes))
         case .hexText(let format): try self.init(image: HexImage(parsing: bytes, as: format).bytes)
         case .elf, .uf2, .pem, .foreign:

@@ -244,6 +244,10 @@ import Testing
             (#"{"files": [{"file": "app.bin"}, {"file": "app.bin", "image_index": 0}]}"#, "duplicate-image"),
             (#"{"files": [{"file": "app.bin"}, {"file": "app.bin", "image_index": 1}]}"#, "bad-package-manifest"),
             (#"{"files": [{"file": "manifest.json"}]}"#, "wrong-image-format"),
+            // Two programs could read different members.
+            (#"{"files": [{"file": "app.bin"}], "files": [{"file": "other.bin"}]}"#, "bad-package-manifest"),
+            (#"{"files": [{"file": "app.bin", "size": "1"}]}"#, "bad-package-manifest"),
+            (#"{"files": [{"file": "app.bin", "board": 1}]}"#, "bad-package-manifest"),
         ])
     func refusesAPackage(manifest: String, code: String) async throws {
         let sandbox = try Sandbox()
@@ -251,5 +255,20 @@ import Testing
         try await pack(sandbox, manifest, ["app.bin": "fw.signed.bin"])
         let run = try await sandbox.run("verify", "fw.zip", "--trust", "release.pub.pem", "--format", "json")
         #expect(try run.exit == 65 && run.json().error?.code?.string == code, "\(run.out)")
+    }
+
+    @Test("verify refuses a package with a file that its manifest does not list")
+    func unlistedFile() async throws {
+        let sandbox = try Sandbox()
+        try await signed(sandbox)
+        let manifest = #"{"files": [{"file": "app.bin", "board": null, "image_index": "0"}]}"#
+        let words = ["verify", "fw.zip", "--trust", "release.pub.pem", "--format", "json"]
+        try await pack(sandbox, manifest, ["app.bin": "fw.signed.bin"])
+        #expect(try await sandbox.run(words).exit == 0)
+        for (name, code) in [("net.bin", "bad-package-manifest"), ("sub/app.bin", "unsafe-package-name")] {
+            try await pack(sandbox, manifest, ["app.bin": "fw.signed.bin", name: Self.sample])
+            let run = try await sandbox.run(words)
+            #expect(try run.exit == 65 && run.json().error?.code?.string == code, "\(name): \(run.out)")
+        }
     }
 }

@@ -178,6 +178,11 @@ import Testing
             #"{"manifest": {"application": {"bin_file": "app.bin", "dat_file": "app.dat"}}, "manifest": {}}"#,
             "bad-package-manifest"
         ),
+        (
+            #"{"manifest": {"application": {"bin_file": "app.bin", "dat_file": "app.dat"}}, "files": []}"#,
+            "bad-package-manifest"
+        ),
+        (#"{"manifest": 1, "files": []}"#, "bad-package-manifest"),
     ]
 
     @Test("a package with a wrong manifest is refused", arguments: manifests)
@@ -231,7 +236,7 @@ import Testing
                 let pushed = try await sandbox.run(
                     "push", file, "--device", "sim:?pace=virtual", "--trust", "release.pub.pem", "--format", "json")
                 #expect(try pushed.exit == 77 && code(pushed) == "package-not-pushed", "\(pushed.err)")
-                #expect(pushed.err.contains(title) && pushed.err.contains("does not push it yet"), "\(pushed.err)")
+                #expect(pushed.err.contains(title) && pushed.err.contains("does not send yet"), "\(pushed.err)")
             }
         }
     }

@@ -33,7 +33,7 @@ enum ZipFuzz {
     }
 }
 
-/// Reads the input as the manifest of a package for Device Manager, in an archive with two images.
+/// Reads the input as the manifest of a package for Device Manager, in an archive with one image and in one with two images.
 ///
 /// The images of an accepted package must be in the archive and must have different numbers.
 enum PackageFuzz {
@@ -42,11 +42,18 @@ enum PackageFuzz {
     static func run(_ bytes: [UInt8]) -> String? {
         guard let release else { return "the release cannot be made" }
         let images = release.images.map { FuzzArchive.File(name: "\($0.number).bin", packed: $0.verified.bytes) }
-        let archive = FuzzArchive.bytes([FuzzArchive.File(name: "manifest.json", packed: bytes)] + images)
-        guard let files = try? ImagePackage.images(in: archive) else { return nil }
-        guard !files.isEmpty, files.count <= 2 else { return "a package with two images has \(files.count)" }
-        guard Set(files.map(\.number)).count == files.count else { return "two images have the same number" }
-        return files.allSatisfy { ["0.bin", "1.bin"].contains($0.name) } ? nil : "an image is not in the archive"
+        let manifest = FuzzArchive.File(name: "manifest.json", packed: bytes)
+        // The manifest must list all files of the archive.
+        for count in 1...2 {
+            let archive = FuzzArchive.bytes([manifest] + images.prefix(count))
+            guard let files = try? ImagePackage.images(in: archive) else { continue }
+            guard files.count == count else { return "a package with \(count) images has \(files.count)" }
+            guard Set(files.map(\.number)).count == files.count else { return "two images have the same number" }
+            guard files.allSatisfy({ ["0.bin", "1.bin"].contains($0.name) }) else {
+                return "an image is not in the archive"
+            }
+        }
+        return nil
     }
 }
 

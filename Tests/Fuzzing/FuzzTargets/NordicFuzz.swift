@@ -22,13 +22,19 @@ enum NordicFuzz {
             }
         }
         let legacy = [UInt8](repeating: 0, count: 12)
-        let archive = FuzzArchive.bytes([
+        let files = [
             FuzzArchive.File(name: "manifest.json", packed: bytes), FuzzArchive.File(name: "app.bin", packed: image),
             FuzzArchive.File(name: "app.dat", packed: initPacket), FuzzArchive.File(name: "boot.bin", packed: image),
             FuzzArchive.File(name: "boot.dat", packed: legacy),
-        ])
-        guard let package = try? NordicArchive.package(in: archive) else { return nil }
-        return finding(in: package)
+        ]
+        // The manifest must list all files of the archive.
+        for count in [3, 5] {
+            let archive = FuzzArchive.bytes(Array(files.prefix(count)))
+            guard let package = try? NordicArchive.package(in: archive) else { continue }
+            guard package.sections.count == (count - 1) / 2 else { return "a file that is not listed is accepted" }
+            if let finding = finding(in: package) { return finding }
+        }
+        return nil
     }
 
     private static func finding(in package: NordicPackage) -> String? {

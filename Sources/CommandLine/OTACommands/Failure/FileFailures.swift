@@ -127,16 +127,18 @@ extension Failure {
         let file = invocation.title(or: "the package")
         let hint =
             switch error.code {
-            case .noManifest, .badManifest:
+            case .noManifest:
                 "give dfu_application.zip from the nRF Connect SDK; or unpack the archive, and give the image in it"
+            case .badManifest, .unsafeName:
+                "create the package again with the build of the nRF Connect SDK, nrfutil or adafruit-nrfutil, and add no file to it"
             case .missingFile, .fileMismatch: "the package is inconsistent: build or fetch it again"
-            case .badInitPacket, .unsafeName: "create the package again with nrfutil or adafruit-nrfutil"
-            case .notPushed: "verify it, and send it with nRF Device Firmware Update or nrfutil"
+            case .badInitPacket: "create the package again with nrfutil or adafruit-nrfutil"
+            case .notPushed: "verify it (otaflash verify --help)"
             case .duplicateImage:
                 "unpack the package, and give the image for the slot that the device does not run from"
             }
         let isValid = error.code == .notPushed
-        let problem = isValid ? "cannot be pushed" : "is not a valid package of images"
+        let problem = isValid ? "cannot be pushed" : "is not a valid package"
         self.init(
             error.code.rawValue, isValid ? .refused : .malformed, "\(file) \(problem): \(error.context)",
             hint: error.hint ?? hint)

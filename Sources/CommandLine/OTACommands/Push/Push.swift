@@ -116,7 +116,9 @@ struct Push: DeviceCommand {
                 allowsDemoKey: flags.contains(.allowDemoKey) || areVirtual, minimumSigners: signatures ?? 1))
         let update = try accepted(read, verifier)
         if case .bundle(let bundle) = update, bundle.manifest.imageFormat == .nordicDFU {
-            throw try PackageError.notPushed(NordicArchive.package(of: bundle.bundle), "its image")
+            throw try PackageError.notPushed(
+                NordicArchive.package(of: bundle.bundle),
+                extraction: "tail -c \(bundle.manifest.imageSize) \(Shell.quoted(file)) >package.zip")
         }
         warn(of: update, console)
         guard !targets.areMany else {
