@@ -21,6 +21,8 @@ import Testing
                 else { continue }
                 let section = verified.sections[0]
                 #expect(section.image == original.image && section.signedBytes == original.signedBytes, "\(index)")
+                #expect(section.part == original.part && section.name == original.name, "\(index)")
+                #expect(verified.sections.count == 1 && section.bothSizes == nil, "\(index)")
             }
         }
     }

@@ -174,7 +174,8 @@ import Testing
                 cp \(Repository.root)/Fuzz/Corpus/keys/ecdsa-p256-public vendor.pub.pem
                 """,
             blocks: [
-                .run("otaflash inspect secure.zip"), .run("otaflash keygen release"), .run("python3 -m zipfile"),
+                .run("otaflash inspect secure.zip"), .run("otaflash keygen release"),
+                .run("otaflash inspect legacy.zip.otaf"), .run("python3 -m zipfile"),
             ]),
         Page(name: "docs/radio-lab.md", blocks: [.scripts("scripts/radio-lab"), .notRun("@case", .noCommand)]),
         Page(

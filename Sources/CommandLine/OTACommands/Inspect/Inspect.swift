@@ -46,7 +46,12 @@ struct Inspect: Command {
         let bytes = try FileReader.contents(of: file)
         var answer = try describe(bytes, console)
         guard !base.isEmpty else { return answer }
-        guard answer.key == nil, answer.images == nil, answer.package == nil else {
+        guard answer.package == nil else {
+            throw Failure.usage(
+                "--base is for a file that push can send, and \(StandardFile.title(of: file)) is or contains a Nordic DFU package",
+                hint: "omit --base")
+        }
+        guard answer.key == nil, answer.images == nil else {
             throw Failure.usage(
                 "--base is for a bundle or an image, and \(StandardFile.title(of: file)) is another file",
                 hint: "omit --base; or give a bundle or an image")
@@ -131,17 +136,17 @@ struct Inspect: Command {
 
     private func bundle(_ signed: SignedBundle, _ console: Console) throws -> InspectAnswer {
         var answer = InspectAnswer(file: StandardFile.title(of: file))
-        do throws(KeyError) {
-            verify(signed, Verifier(trust: try trust.store(console)), &answer)
-        } catch {
-            guard error.code == .noTrustedKey else { throw error }
+        let (verifier, missing) = try imageVerifier(console)
+        if let missing {
             answer.bundle = BundleSummary(signed.envelope)
-            answer.refuse(error.context)
+            answer.refuse(missing)
+        } else {
+            verify(signed, verifier, &answer)
         }
         guard signed.envelope.manifest.imageFormat != .nordicDFU else {
             do {
-                answer.package = try NordicSummary(
-                    NordicArchive.package(of: signed), verifier: imageVerifier(console).0)
+                let package = try NordicArchive.package(of: signed)
+                answer.package = NordicSummary(package, verifier.report(on: package), isInBundle: true)
             } catch let error as PackageError {
                 console.note("the package in the bundle is malformed: \(error.context)")
             } catch let error as ZipError {
@@ -210,11 +215,12 @@ struct Inspect: Command {
     private func package(_ package: NordicPackage, _ console: Console) throws(KeyError) -> InspectAnswer {
         let (verifier, missing) = try imageVerifier(console)
         var answer = InspectAnswer(file: StandardFile.title(of: file))
-        let summary = NordicSummary(package, verifier: verifier)
+        let reports = verifier.report(on: package)
+        let summary = NordicSummary(package, reports, isInBundle: false)
         answer.container = summary.container
         answer.package = summary
         do throws(VerificationError) {
-            let signers = Set(try verifier.verify(package).signers).sorted()
+            let signers = Set(try verifier.verify(package, reports).signers).sorted()
             answer.accept("signed by " + signers.map(\.description).joined(separator: ", "), trust)
         } catch {
             answer.refuse(error.code == .untrustedKey ? missing ?? error.context : error.context)

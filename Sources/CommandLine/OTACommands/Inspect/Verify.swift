@@ -17,7 +17,7 @@ struct Verify: Command {
             verify checks the signatures and the digests of a bundle, an MCUboot image or a package. Run it before you publish a release. For \
             an MCUboot image or a Nordic DFU package, the output also lists the parts that verify cannot check.
 
-            Exit 0: the file is complete and is signed by a trusted key. Exit 65: the file is not a valid bundle or image. \
+            Exit 0: the file is complete and is signed by a trusted key. Exit 65: the file is not a valid bundle, image or package. \
             Exit 77: no trusted key has signed the file, a signature or digest is wrong, or the file does not meet an option \
             such as --product. A device can still refuse a verified file, for example because the file is for another product.
 
@@ -45,14 +45,16 @@ struct Verify: Command {
 
     @Option(
         help: ArgumentHelp(
-            "Refuse a bundle of another product (example: acme-lamp), and every MCUboot image.",
-            discussion: "An MCUboot image names no product. Default: any product."))
+            "Refuse a bundle of another product (example: acme-lamp), and a file without a product.",
+            discussion: "An MCUboot image and a Nordic DFU package name no product. Default: any product."))
     var product: String?
 
     @Option(
         help: ArgumentHelp(
-            "Refuse a bundle that is not for this hardware revision, and every MCUboot image.",
-            discussion: "A revision is 0 to 65535. An MCUboot image names no revision. Default: any revision.",
+            "Refuse a bundle or a Nordic DFU package for other hardware, and every MCUboot image.",
+            discussion:
+                "A revision is 0 to 65535. An MCUboot image names no revision. For a Nordic DFU package, it is compared with each "
+                + "init packet. Default: any revision.",
             valueName: "revision"),
         transform: WholeNumber.in(0...UInt16.max))
     var hardware: UInt16?
@@ -60,6 +62,7 @@ struct Verify: Command {
     @Option(
         help: ArgumentHelp(
             "Refuse a file with a lower security counter than this number, 0 to 4294967295; default: 0.",
+            discussion: "A Nordic DFU package has no security counter, so a number above 0 refuses it.",
             valueName: "n"),
         transform: WholeNumber.in(0...UInt32.max))
     var counter: UInt32?
@@ -137,7 +140,7 @@ struct Verify: Command {
         let bytes = try FileReader.contents(of: file)
         if FirmwareFileKind.detect(file: bytes) == .zip, let package = try NordicArchive.package(in: bytes) {
             try refuseBundleOptions()
-            return try verified(package, Verifier(trust: trust.store(console), policy: policy))
+            return try verified(package, Verifier(trust: trust.store(console), policy: policy), console)
         }
         let update = try UpdateFile(parsing: bytes)
         let verifier = Verifier(trust: try trust.store(console), policy: policy)
@@ -149,9 +152,7 @@ struct Verify: Command {
             }
             var answer = VerifyAnswer(verified, file: StandardFile.title(of: file))
             if verified.manifest.imageFormat == .nordicDFU {
-                let package = try NordicArchive.package(of: signed)
-                try package.checkDigests()
-                answer.add(package: NordicSummary(package, verifier: verifier))
+                try answer.add(package: self.package(in: signed, verifier, console))
             }
             if let previous {
                 try answer.add(previous: checked(verified, after: previous, trust: verifier.trust, console))
@@ -186,11 +187,34 @@ struct Verify: Command {
         }
     }
 
-    private func verified(_ package: NordicPackage, _ verifier: Verifier) throws(Failure) -> VerifyAnswer {
+    /// Checks the digests and the hardware of the Nordic DFU package in a verified bundle.
+    private func package(
+        in bundle: SignedBundle, _ verifier: Verifier, _ console: Console
+    ) throws -> NordicSummary {
+        let package = try NordicArchive.package(of: bundle)
+        let reports = verifier.report(on: package)
+        try package.checkDigests(reports)
+        try package.checkHardware(of: bundle.envelope.manifest.hardware, required: hardware)
+        let summary = NordicSummary(package, reports, isInBundle: true)
+        warn(of: summary, console)
+        return summary
+    }
+
+    private func warn(of package: NordicSummary, _ console: Console) {
+        for warning in package.warnings {
+            console.warn(warning, hint: "for a release, create the package again without the debug mode of nrfutil")
+        }
+    }
+
+    private func verified(
+        _ package: NordicPackage, _ verifier: Verifier, _ console: Console
+    ) throws(Failure) -> VerifyAnswer {
+        let reports = verifier.report(on: package)
         do throws(VerificationError) {
-            return VerifyAnswer(
-                NordicSummary(try verifier.verify(package).package, verifier: verifier),
-                file: StandardFile.title(of: file))
+            _ = try verifier.verify(package, reports)
+            let summary = NordicSummary(package, reports, isInBundle: false)
+            warn(of: summary, console)
+            return VerifyAnswer(summary, file: StandardFile.title(of: file))
         } catch {
             var failure = Failure(error, in: invocation)
             switch error.code {
@@ -223,6 +247,14 @@ struct Verify: Command {
         }
     }
 
+    /// Reads the bundle of a previous release. Returns nil if the file is not a bundle.
+    static func bundle(in path: String) throws -> SignedBundle? {
+        let bytes = try FileReader.contents(of: path)
+        guard FirmwareFileKind.detect(file: bytes) != .zip, case .bundle(let signed) = try UpdateFile(parsing: bytes)
+        else { return nil }
+        return signed
+    }
+
     /// Verifies the bundle of the previous release, and checks that devices with the previous release can install `bundle`.
     ///
     /// A trusted key must have signed the previous bundle, too, because a forged bundle could name any version. If both bundles have the
@@ -233,7 +265,7 @@ struct Verify: Command {
         let title = StandardFile.title(of: name)
         let previous: VerifiedBundle
         do {
-            guard case .bundle(let signed) = try UpdateFile(parsing: FileReader.contents(of: name)) else {
+            guard let signed = try Self.bundle(in: name) else {
                 throw Failure.usage(
                     "--previous compares bundles, and \(title) is not a bundle",
                     hint: "give the bundle of the previous release")

@@ -96,7 +96,7 @@ struct VerifyAnswer: CommandAnswer {
     /// Adds the package in a bundle whose digests are correct. The signatures of the bundle authorize it.
     mutating func add(package: NordicSummary) {
         self.package = package
-        lines.append(TerminalLine("It contains a \(package.container); its digests are correct."))
+        lines += package.sentencesInBundle.map { TerminalLine($0) }
     }
 
     /// Adds the comparison with the previous release.

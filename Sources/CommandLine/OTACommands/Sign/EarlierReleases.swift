@@ -14,7 +14,7 @@ struct EarlierReleases {
     /// - Throws: `Failure` with the code `usage` if the file of `--previous` is not a bundle; the errors of `FileReader` and `SignedBundle`.
     init(previous path: String?, output: String? = nil) throws {
         previous = try path.map { path in
-            guard case .bundle(let signed) = try UpdateFile(parsing: FileReader.contents(of: path)) else {
+            guard let signed = try Verify.bundle(in: path) else {
                 throw Failure.usage(
                     "--previous is for a bundle, and \(StandardFile.title(of: path)) is not a bundle",
                     hint: "give the bundle of the previous release")

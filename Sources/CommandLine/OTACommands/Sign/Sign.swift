@@ -191,7 +191,7 @@ struct Sign: Command {
     func release(for input: InputFile, after earlier: EarlierReleases, signedBy keys: [any Signer]?) throws -> Release {
         var release = try release()
         let kind = try FirmwareFileKind.detect(prefix: input.prefix(FirmwareFileKind.prefixLength))
-        if kind == .zip, !raw, try isNordicPackage(input) { release.format = .nordicDFU }
+        if kind == .zip, !raw, try isNordicPackage(input, for: release.hardware) { release.format = .nordicDFU }
         guard let previous = earlier.previous, counter == nil, kind != .bundle else { return release }
         if let keys, (try? Verifier(trust: TrustStore(keys.map(\.publicKey))).verify(previous)) == nil {
             throw Failure.usage(
@@ -204,11 +204,14 @@ struct Sign: Command {
 
     /// Returns whether a zip archive is a Nordic DFU package.
     ///
-    /// - Throws: `digest-mismatch` if the digest of an image in the package is wrong; the errors of `NordicArchive`.
-    private func isNordicPackage(_ input: InputFile) throws -> Bool {
+    /// - Parameter hardware: the hardware revisions of the new bundle; nil: any.
+    /// - Throws: `digest-mismatch` if the digest of an image in the package is wrong; `wrong-hardware` if an image is for other hardware
+    ///   than the bundle; the errors of `NordicArchive`.
+    private func isNordicPackage(_ input: InputFile, for hardware: HardwareRevisions?) throws -> Bool {
         guard input.size <= FileReader.limit, let package = try NordicArchive.package(in: input.prefix(Int(input.size)))
         else { return false }
         try package.checkDigests()
+        try package.checkHardware(of: hardware)
         return true
     }
 

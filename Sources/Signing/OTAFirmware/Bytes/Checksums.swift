@@ -64,11 +64,30 @@ public enum CRC32 {
 package enum CRC16 {
     /// - Parameter initial: the initial value.
     package static func checksum(_ bytes: some Sequence<UInt8>, after initial: UInt16 = 0) -> UInt16 {
-        bytes.reduce(into: initial) { crc, byte in
-            crc ^= UInt16(byte) << 8
-            for _ in 0..<8 { crc = crc & 0x8000 == 0 ? crc << 1 : crc << 1 ^ 0x1021 }
+        bytes.withContiguousStorageIfAvailable { update(initial, UnsafeRawBufferPointer($0)) }
+            ?? Array(bytes).withUnsafeBytes { update(initial, $0) }
+    }
+
+    // An image of a Nordic DFU package has many megabytes. The loop is not generic, because the compiler does not specialise `checksum` for
+    // other modules.
+    private static func update(_ initial: UInt16, _ bytes: UnsafeRawBufferPointer) -> UInt16 {
+        table.withUnsafeBufferPointer { table in
+            var crc = initial
+            for byte in bytes { crc = table[Int(UInt8(crc >> 8) ^ byte)] ^ (crc << 8) }
+            return crc
         }
     }
+
+    /// Entry `i` is the CRC of the byte `i` after the initial value 0.
+    private static let table: [UInt16] = {
+        var table = [UInt16](repeating: 0, count: 256)
+        for byte in 0..<256 {
+            var crc = UInt16(byte) << 8
+            for _ in 0..<8 { crc = crc & 0x8000 == 0 ? crc << 1 : (crc << 1) ^ 0x1021 }
+            table[byte] = crc
+        }
+        return table
+    }()
 }
 
 /// A SHA-256 digest.

@@ -187,10 +187,10 @@ extension NordicSection {
     }
 
     /// The version of the hardware (Secure DFU) or the revision of the device (Legacy DFU) that the image is for; nil if the packet has
-    /// none.
+    /// none. A legacy packet for any revision has 0xFFFF.
     public var hardware: UInt32? {
         switch initPacket {
-        case .legacy(let packet): UInt32(packet.deviceRevision)
+        case .legacy(let packet): packet.deviceRevision == .max ? nil : UInt32(packet.deviceRevision)
         case .secure(let packet): packet.hardwareVersion
         }
     }

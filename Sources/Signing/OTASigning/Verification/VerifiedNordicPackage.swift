@@ -16,27 +16,25 @@ public struct VerifiedNordicPackage: Sendable {
 public struct NordicReport: Sendable {
     /// Whether the CRC-16 or the SHA-256 in the init packet matches the image.
     public let digestHolds: Bool
-    /// The ID of the trusted key that signed the init packet. The value is nil if no trusted key signed it.
-    public let keyID: KeyID?
     /// True if the scope of the key `keyID` excludes Nordic DFU packages.
     public let isOutOfScope: Bool
+    fileprivate let signer: Result<KeyID, VerificationError>
+
+    /// The ID of the trusted key that signed the init packet. The value is nil if no trusted key signed it.
+    public var keyID: KeyID? { try? signer.get() }
 }
 
 extension NordicSection {
-    /// Checks the digest of the image: the SHA-256 in the init packet, or its CRC-16.
-    ///
-    /// - Throws: `digest-mismatch`.
-    package func checkDigest() throws(VerificationError) {
-        let (name, holds) =
-            if let digest {
-                ("SHA-256", SHA256.digest(of: image) == digest)
-            } else {
-                ("CRC-16", CRC16.checksum(image, after: 0xFFFF) == checksum)
-            }
-        guard holds else {
-            throw VerificationError(
-                .digestMismatch, "the \(name) in the init packet of the \(part.title) does not match \(self.name)")
-        }
+    /// Whether the SHA-256 or the CRC-16 in the init packet matches the image. The property computes the digest of the image.
+    fileprivate var digestHolds: Bool {
+        if let digest { return SHA256.digest(of: image) == digest }
+        return CRC16.checksum(image, after: 0xFFFF) == checksum
+    }
+
+    fileprivate var digestMismatch: VerificationError {
+        let name = digest == nil ? "CRC-16" : "SHA-256"
+        return VerificationError(
+            .digestMismatch, "the \(name) in the init packet of the \(part.title) does not match \(self.name)")
     }
 }
 
@@ -45,7 +43,38 @@ extension NordicPackage {
     ///
     /// - Throws: `digest-mismatch`.
     package func checkDigests() throws(VerificationError) {
-        for section in sections { try section.checkDigest() }
+        for section in sections where !section.digestHolds { throw section.digestMismatch }
+    }
+
+    /// Checks the digests of all images with the results of `Verifier.report(on:)`.
+    ///
+    /// - Throws: `digest-mismatch`.
+    package func checkDigests(_ reports: [NordicReport]) throws(VerificationError) {
+        for (section, report) in zip(sections, reports) where !report.digestHolds { throw section.digestMismatch }
+    }
+
+    /// Checks that the hardware revisions of a bundle, and the required revision, include the hardware of each image in the bundle's package.
+    /// An image for any hardware is accepted.
+    ///
+    /// - Parameters:
+    ///   - revisions: the revisions in the manifest of the bundle; nil: any.
+    ///   - required: the revision that the user requires; nil: any.
+    /// - Throws: `wrong-hardware`.
+    package func checkHardware(
+        of revisions: HardwareRevisions?, required: UInt16? = nil
+    ) throws(VerificationError) {
+        for section in sections {
+            guard let hardware = section.hardware else { continue }
+            let what = "the \(section.part.title) in the package is for hardware \(hardware)"
+            if let revisions {
+                let isIncluded = UInt16(exactly: hardware).map { revisions.contains($0) } ?? false
+                guard isIncluded else {
+                    throw VerificationError(.wrongHardware, "\(what), and the bundle is for hardware \(revisions)")
+                }
+            }
+            guard let required, hardware != UInt32(required) else { continue }
+            throw VerificationError(.wrongHardware, "\(what), not for \(required)")
+        }
     }
 }
 
@@ -55,11 +84,20 @@ extension Verifier {
     ///
     /// - Throws: `digest-mismatch`, `not-signed`, `unsupported-signature`, `untrusted-key`, `key-out-of-scope`; the errors of the policy.
     public func verify(_ package: NordicPackage) throws(VerificationError) -> VerifiedNordicPackage {
-        try package.checkDigests()
-        let signers = try package.sections.map { (section) throws(VerificationError) in
-            let key = try signer(of: section)
-            guard coversNordicPackages(key) else { throw outOfScope(key, "the file is a Nordic DFU package") }
-            return key
+        try verify(package, report(on: package))
+    }
+
+    /// Verifies a Nordic DFU package like `verify(_:)`, with the results of `report(on:)` for this package. So each digest and each signature
+    /// is checked once.
+    package func verify(
+        _ package: NordicPackage, _ reports: [NordicReport]
+    ) throws(VerificationError) -> VerifiedNordicPackage {
+        try package.checkDigests(reports)
+        var signers: [KeyID] = []
+        for report in reports {
+            let key = try report.signer.get()
+            guard !report.isOutOfScope else { throw outOfScope(key, "the file is a Nordic DFU package") }
+            signers.append(key)
         }
         for signer in Set(signers).sorted() {
             let count = trust.count(of: policy.counted([signer]))
@@ -72,10 +110,16 @@ extension Verifier {
     /// Checks each section of a package, and returns the results in the order of the sections. The conditions of `policy` are not checked.
     public func report(on package: NordicPackage) -> [NordicReport] {
         package.sections.map { section in
-            let key = try? signer(of: section)
+            let signer: Result<KeyID, VerificationError>
+            do throws(VerificationError) {
+                signer = .success(try self.signer(of: section))
+            } catch {
+                signer = .failure(error)
+            }
+            let key = try? signer.get()
             return NordicReport(
-                digestHolds: (try? section.checkDigest()) != nil, keyID: key,
-                isOutOfScope: key.map { !coversNordicPackages($0) } ?? false)
+                digestHolds: section.digestHolds, isOutOfScope: key.map { !coversNordicPackages($0) } ?? false,
+                signer: signer)
         }
     }
 
