@@ -32,9 +32,11 @@ public enum NordicArchive {
                 throw PackageError(
                     .badManifest, "its manifest.json lists the unknown part '\(member.name.escapingUnprintable)'")
             }
-            let image = try contents("bin_file", of: member, in: archive, (.fileMismatch, largestImage), &used)
+            let image = try contents(
+                "bin_file", of: member, in: archive, (code: .fileMismatch, size: largestImage), &used)
             let packet = try contents(
-                "dat_file", of: member, in: archive, (.badInitPacket, NordicSection.longestInitPacket), &used)
+                "dat_file", of: member, in: archive, (code: .badInitPacket, size: NordicSection.longestInitPacket),
+                &used)
             return try NordicSection(
                 part, as: dfuProtocol, image: image.bytes, named: image.name, initPacket: packet.bytes,
                 sizes: sizes(of: member, dfuProtocol))

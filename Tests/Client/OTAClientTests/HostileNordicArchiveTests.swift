@@ -58,6 +58,13 @@ import Testing
         #expect(signatures == [true, false])
     }
 
+    @Test("a signature of another algorithm than ECDSA is refused, although a trusted key has signed the same bytes")
+    func otherAlgorithm() throws {
+        let package = try Self.parsed("ed25519")
+        let verifier = try NordicArchiveTests.verifier()
+        #expect(throws: VerificationError(.unsupportedSignature, "")) { try verifier.verify(package) }
+    }
+
     @Test("the hardware of each image in a bundle must be among the hardware revisions of the bundle")
     func hardware() throws {
         let secure = try #require(try NordicArchive.package(in: NordicArchiveTests.packageFile("secure")))

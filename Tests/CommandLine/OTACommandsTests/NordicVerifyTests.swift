@@ -69,6 +69,19 @@ import Testing
         #expect(try base.exit == 64 && code(base) == "usage" && base.err.contains("Nordic DFU package"), "\(base.err)")
     }
 
+    @Test("verify warns of a packet for tests, and inspect notes an application for another chip")
+    func notes() async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.run("keygen", "release")
+        #expect(try await sign("hostile/debug", in: sandbox).exit == 0)
+        let verified = try await sandbox.run("verify", "dfu.zip.otaf", "--trust", "release.pub.pem")
+        #expect(verified.exit == 0 && verified.err.contains("app.bin is for tests"), "\(verified.err)")
+        #expect(verified.out.contains("Note: debug"), "\(verified.out)")
+        let external = try await sandbox.run("inspect", Self.path("hostile/external"))
+        #expect(external.exit == 0 && external.out.contains("for another chip"), "\(external.out)")
+        #expect(!external.out.contains("Not checked: the application"), "\(external.out)")
+    }
+
     @Test("sign and verify refuse a bundle for other hardware than its package")
     func hardware() async throws {
         let sandbox = try Sandbox()

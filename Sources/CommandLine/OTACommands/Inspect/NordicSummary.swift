@@ -139,7 +139,8 @@ extension NordicSummary.Section {
                     "the sizes of SoftDevice and bootloader: they are from manifest.json, which is not signed")
             }
         case .secure(let packet):
-            firmwareVersion = packet.firmwareVersion
+            // nrfutil writes this number into packages without a version, such as that of a SoftDevice.
+            firmwareVersion = packet.firmwareVersion == .max ? nil : packet.firmwareVersion
             hardwareVersion = packet.hardwareVersion
             (deviceType, deviceRevision) = (nil, nil)
             softdevices = packet.softDevices

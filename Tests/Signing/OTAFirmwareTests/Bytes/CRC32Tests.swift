@@ -26,4 +26,14 @@ import Testing
     func aSequenceWithoutStorage() {
         #expect(CRC32.checksum(of: (0..<600).lazy.map { UInt8($0 % 251) }) == 0xDFB2_943B)
     }
+
+    /// The values are the check values of CRC-16/XMODEM and CRC-16/CCITT-FALSE in the CRC catalogue (reveng.sourceforge.io).
+    @Test("the CRC-16 of the check text is that of the catalogue, also without contiguous storage")
+    func sixteenBits() {
+        let text = Array("123456789".utf8)
+        #expect(CRC16.checksum(text) == 0x31C3)
+        #expect(CRC16.checksum(text, after: 0xFFFF) == 0x29B1)
+        #expect(CRC16.checksum(text.lazy.map { $0 }, after: 0xFFFF) == 0x29B1)
+        #expect(CRC16.checksum(text + [0x31, 0xC3]) == 0)
+    }
 }

@@ -177,3 +177,16 @@ pack('dropped', edited(rest, lambda manifest: manifest['manifest'].pop('softdevi
 # The second image is damaged, or its init packet is that of an unsigned package.
 pack('second-image', {**secure, 'app.bin': b'X' + secure['app.bin'][1:]})
 pack('second-unsigned', {**secure, 'app.dat': read('secure-unsigned')['app.dat']})
+
+
+def changed(name, old, new):
+    """A package with one field of its init packet changed. The signature, if there is one, does not cover the new bytes."""
+    files = read(name)
+    assert files['app.dat'].count(old) == 1
+    return {**files, 'app.dat': files['app.dat'].replace(old, new)}
+
+
+# A signature of another type, a packet for tests, and an application for another chip.
+pack('ed25519', changed('secure', b'\x10\0\x1a\x40', b'\x10\1\x1a\x40'))
+pack('debug', changed('secure-unsigned', b'\x48\0', b'\x48\1'))
+pack('external', changed('secure-unsigned', b'\x20\0', b'\x20\4'))
