@@ -143,8 +143,9 @@ pack('listed-case', edited({**good, 'App.bin': image, 'boot.dat': evil['app.dat'
 # The manifest is for two protocols, or only some decoders accept it.
 pack('both-kinds', edited({**good, 'evil.bin': image}, lambda manifest: manifest.update({
     'format-version': 1, 'files': [{'type': 'application', 'file': 'evil.bin', 'image_index': '0', 'size': 516}]})))
+# An MCUboot image by the same test key; the first two bytes of a file of this corpus are settings.
 with open('../../../../Fuzz/Corpus/images/mcuboot-ecdsa-p256-full', 'rb') as file:
-    mcuboot = file.read()
+    mcuboot = file.read()[2:]
 pack('twice', {
     'manifest.json': ('{"format-version":0,"x":1,"x":2,"files":[{"file":"m.bin","size":%d,"image_index":"0"}],"manifest":'
                       '{"dfu_version":0.5,"application":{"bin_file":"app.bin","dat_file":"app.dat"}}}' % len(mcuboot)).encode(),
