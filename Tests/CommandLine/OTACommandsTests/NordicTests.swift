@@ -73,6 +73,22 @@ import Testing
         #expect(application.digest_valid?.bool == true && application.signature?.key_id?.string == Self.keyID)
     }
 
+    @Test(
+        "inspect --format json names each kind of boot validation, and a signature that is not ECDSA",
+        arguments: [
+            ("secure-softdevice", ["softdevice", "application"], ["none", "sha256"], "ECDSA P-256"),
+            ("secure-boot-signature", ["application"], ["ecdsaP256"], "ECDSA P-256"),
+            ("hostile/ed25519", ["application"], ["crc"], "unknown"),
+        ])
+    func kindsInJSON(_ name: String, parts: [String], validations: [String], algorithm: String) async throws {
+        let sandbox = try Sandbox()
+        let package = try await sandbox.run("inspect", Self.path(name), "--format", "json").json().package
+        let sections = try #require(package?.sections?.array)
+        #expect(sections.map { $0.part?.string } == parts)
+        #expect(sections.map { $0.boot_validation?[0]?.string } == validations)
+        #expect(sections.allSatisfy { $0.signature?.algorithm?.string == algorithm })
+    }
+
     // MARK: verify
 
     @Test("OpenSSL verifies the signatures that verify accepts, by the commands in the documentation")
