@@ -152,10 +152,13 @@ package actor BluetoothLock {
     private var adapterLock: DeviceLock?
     /// The lock of a device that may be the restarted device with a new address.
     private var candidateLock: DeviceLock?
+    private var candidate: BluetoothAddress?
     /// The reason why the device could not be locked; nil: no failure.
     package private(set) var failure: ClientError?
     /// The device that was found; nil: no device found yet.
     package private(set) var device: BluetoothDevice?
+    /// True if the device has a new address after its restart.
+    package private(set) var hasMoved = false
 
     package init(_ address: String, holdsAdapter: Bool = false) {
         self.address = address
@@ -165,7 +168,8 @@ package actor BluetoothLock {
     /// Locks the device until this object is freed. Also locks the adapter with a shared lock, unless `holdsAdapter` is true. If this
     /// object has already locked the device, the locks do not change.
     ///
-    /// A device with another address is a candidate (`LinkProperties.candidate`). Its lock is held until `settle(_:isDevice:)`.
+    /// A device with another address is a candidate (`LinkProperties.candidate`) or another program of the device (`LinkTarget.program`). Its
+    /// lock is held until `settle(_:isDevice:)`, or until this object is freed.
     ///
     /// - Throws: `acquiredElsewhere` if the device cannot be locked. In this case, the property `failure` contains the reason, unless the
     ///   device is a candidate.
@@ -189,8 +193,12 @@ package actor BluetoothLock {
     }
 
     private func takeCandidate(_ found: BluetoothDevice) throws(BlueZError) {
+        // A second lock of the same file would fail, because a lock belongs to an open file.
+        guard candidateLock == nil || candidate != found.address else { return }
+        candidateLock = nil
         do throws(ClientError) {
             candidateLock = try DeviceLock(try Self.file(for: found), of: "ble:\(found.address)")
+            candidate = found.address
         } catch {
             throw BlueZError(.acquiredElsewhere, error.context)
         }
@@ -200,7 +208,7 @@ package actor BluetoothLock {
     ///
     /// - Parameter isDevice: true if the candidate is the device. Its lock is then the lock of the device.
     package func settle(_ candidate: BluetoothDevice, isDevice: Bool) {
-        if isDevice, let candidateLock { (lock, device) = (candidateLock, candidate) }
+        if isDevice, let candidateLock { (lock, device, hasMoved) = (candidateLock, candidate, true) }
         candidateLock = nil
     }
 

@@ -59,7 +59,8 @@ struct LoggedSession<Session: UpdateLogic>: UpdateLogic {
 
     private func log(_ action: UpdateAction, _ now: Duration) {
         switch action {
-        case .connect: logger.debug("\(now.logText) > connect")
+        case .connect(.device): logger.debug("\(now.logText) > connect")
+        case .connect(.program): logger.debug("\(now.logText) > connect to the running program of the device")
         case .find(let rejected):
             let without = rejected.isEmpty ? "" : ", except \(rejected.sorted().joined(separator: ", "))"
             logger.debug("\(now.logText) > connect to the device or to a candidate\(without)")

@@ -221,7 +221,9 @@ private struct Run {
         let session = choice.session(seed: UInt64.random(in: 0 ... .max))
         do {
             let report = try await tracked.run(session, over: transport, ContinuousClock())
-            let device = await lock.device
+            var device = await lock.device
+            // The first link can be to a program of the device with another address. The result names the device that the user named.
+            if case .device(let named) = address, device?.address != named, await !lock.hasMoved { device = nil }
             return UpdateResult(
                 report: report, given: text, address: "ble:\(device?.address.description ?? address.description)",
                 name: device?.name, security: await transport.security)

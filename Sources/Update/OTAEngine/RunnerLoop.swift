@@ -79,7 +79,7 @@ struct RunnerLoop<Session: UpdateLogic, TransportType: Transport, C: Clock> wher
     private mutating func dispatch(_ event: UpdateEvent, _ group: inout DiscardingTaskGroup) {
         for action in session.handle(event, at: mailbox.now) {
             switch action {
-            case .connect: connect(&group)
+            case .connect(let target): connect(to: target, &group)
             case .find(let rejected): connect(rejecting: rejected, &group)
             case .acceptCandidate: link?.acceptCandidate()
             case .disconnect: disconnect()
@@ -108,7 +108,9 @@ struct RunnerLoop<Session: UpdateLogic, TransportType: Transport, C: Clock> wher
     /// Starts a child task that opens a link and posts the events of the link to the mailbox.
     ///
     /// - Parameter rejected: the rejected candidates; nil: the link must not be to a candidate.
-    private mutating func connect(rejecting rejected: Set<String>? = nil, _ group: inout DiscardingTaskGroup) {
+    private mutating func connect(
+        to target: LinkTarget = .device, rejecting rejected: Set<String>? = nil, _ group: inout DiscardingTaskGroup
+    ) {
         leave()
         let (connection, transport, post) = (connection, transport, mailbox.post)
         group.addTask {
@@ -119,7 +121,7 @@ struct RunnerLoop<Session: UpdateLogic, TransportType: Transport, C: Clock> wher
                     if let rejected {
                         try await transport.runLink(rejecting: rejected, opened: opened, receive: receive)
                     } else {
-                        try await transport.runLink(opened: opened, receive: receive)
+                        try await transport.runLink(to: target, opened: opened, receive: receive)
                     }
                 post.yield(.down(end, connection: connection))
             } catch {

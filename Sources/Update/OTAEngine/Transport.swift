@@ -12,6 +12,16 @@ public protocol Transport: Sendable {
     /// - Throws: `LinkError` if the link could not be opened.
     func runLink(opened: (any Link) -> Void, receive: @escaping LinkSink) async throws(LinkError) -> LinkError
 
+    /// Opens and runs a link to a target, as `runLink(opened:receive:)` does to `LinkTarget.device`.
+    ///
+    /// A transport without `LinkProperties.programName` does not implement this method. It reaches every program of the device at the address
+    /// of the device.
+    ///
+    /// - Throws: also `noSuchDevice` if the transport has searched the program for its whole time limit.
+    func runLink(
+        to target: LinkTarget, opened: (any Link) -> Void, receive: @escaping LinkSink
+    ) async throws(LinkError) -> LinkError
+
     /// Opens and runs a link as `runLink(opened:receive:)` does, but the device has restarted and may have a new address. If the device
     /// does not appear, the transport opens a link to a candidate: a device that looks like the device. The address of the candidate is in
     /// `LinkProperties.candidate`, or in `LinkError.candidate` if the link could not be opened.
@@ -25,6 +35,12 @@ public protocol Transport: Sendable {
 }
 
 extension Transport {
+    public func runLink(
+        to target: LinkTarget, opened: (any Link) -> Void, receive: @escaping LinkSink
+    ) async throws(LinkError) -> LinkError {
+        try await runLink(opened: opened, receive: receive)
+    }
+
     public func runLink(
         rejecting rejected: Set<String>, opened: (any Link) -> Void, receive: @escaping LinkSink
     ) async throws(LinkError) -> LinkError {

@@ -54,6 +54,8 @@ package protocol Conversation: Sendable {
     ///
     /// In this method, the conversation must not append actions or make a decision.
     mutating func fallBack() -> Bool
+    /// Returns the result of the task if the device did not return within the restart window; nil: the session fails with `didNotReturn`.
+    func resultWithoutReturn() -> Result<UpdateReport, UpdateError>?
     /// Adds the values that only this protocol has to the report of a finished task.
     func amend(_ report: inout UpdateReport)
 }
@@ -64,6 +66,7 @@ extension Conversation {
     package mutating func store(_ result: Result<EncodedImage, EncodingFailure>?, of request: EncodingRequest) {}
     package mutating func encoded() {}
     package mutating func fallBack() -> Bool { false }
+    package func resultWithoutReturn() -> Result<UpdateReport, UpdateError>? { nil }
     package func amend(_ report: inout UpdateReport) {}
 }
 
@@ -101,6 +104,11 @@ package struct ConversationState: Sendable {
     ///
     /// Nil if the session does not wait for a restart. In this case, `RetryPolicy` limits the number of attempts.
     package var restartDeadline: Duration?
+    /// The target of the next links.
+    package var target = LinkTarget.device
+    /// The number of searches in a row, up to now, in which the transport has looked for the device and not seen it. An attempt to connect
+    /// that fails for another reason is no search.
+    package internal(set) var misses = 0
     /// The offsets, the statistics and the limits of a push; nil for other tasks.
     package var ledger: TransferLedger?
 
@@ -136,6 +144,13 @@ package struct ConversationState: Sendable {
     }
 
     mutating func decide(_ decision: Decision) { self.decision = self.decision ?? decision }
+
+    /// Revokes the decision of the current call to fail, and returns its error; nil: the conversation has not decided to fail.
+    package mutating func takeFailure() -> UpdateError? {
+        guard case .fail(let error)? = decision else { return nil }
+        decision = nil
+        return error
+    }
 }
 
 extension Conversation {
@@ -166,10 +181,14 @@ extension Conversation {
     }
 
     package mutating func finish(_ outcome: UpdateReport.Outcome, _ device: DeviceDescription) {
+        shared.decide(.finish(finalReport(outcome, device)))
+    }
+
+    package func finalReport(_ outcome: UpdateReport.Outcome, _ device: DeviceDescription) -> UpdateReport {
         var report = UpdateReport(outcome: outcome, updateProtocol: Self.updateProtocol, device: device)
         if case .wouldUpdate = outcome {} else { report.transfer = shared.ledger?.statistics }
         amend(&report)
-        shared.decide(.finish(report))
+        return report
     }
 
     /// Handles the answer *busy* to a request. Fails the session if the request cannot be sent again before `busyEnd`.

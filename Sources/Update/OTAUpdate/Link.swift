@@ -16,10 +16,17 @@ public struct LinkProperties: Sendable, Equatable {
     /// The address of the device if it is a candidate: another device that may be the restarted device with a new address. Nil if the link
     /// is to the device of the session.
     public var candidate: String?
+    /// The name under which the transport finds another program of the device (`LinkTarget.program`). It belongs to this device only. Nil
+    /// if the transport reaches only the address of the device.
+    public var programName: String?
+    /// True if the link is to a device with another address and the name `programName`. The conversation must check that this is a program
+    /// of the device.
+    public var hasOtherAddress: Bool
 
     public init(
         channels: Set<Channel>, maximumValueLength: Int, preservesMessageBoundaries: Bool = false,
-        framingOverhead: Int = 0, discardTime: Duration = .zero, candidate: String? = nil
+        framingOverhead: Int = 0, discardTime: Duration = .zero, candidate: String? = nil,
+        programName: String? = nil, hasOtherAddress: Bool = false
     ) {
         self.channels = channels
         self.maximumValueLength = maximumValueLength
@@ -27,6 +34,8 @@ public struct LinkProperties: Sendable, Equatable {
         self.framingOverhead = framingOverhead
         self.discardTime = discardTime
         self.candidate = candidate
+        self.programName = programName
+        self.hasOtherAddress = hasOtherAddress
     }
 }
 

@@ -34,8 +34,8 @@ public enum UpdateEvent: Sendable, Equatable {
 
 /// An action that a session requests from its runner. The runner performs the actions in order.
 public enum UpdateAction: Sendable, Equatable {
-    /// Opens a new link. The runner first closes the previous link. The runner answers with the event `linkUp` or `linkDown`.
-    case connect
+    /// Opens a new link to the target. The runner first closes the previous link. The runner answers with the event `linkUp` or `linkDown`.
+    case connect(LinkTarget = .device)
     /// Opens a new link to the restarted device, as `connect` does. If the device does not appear, the link can be to a candidate: a device
     /// that looks like the device and has another address. A candidate in `rejected` is left alone.
     case find(rejected: Set<String>)

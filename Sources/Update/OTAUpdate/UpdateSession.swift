@@ -88,7 +88,9 @@ public struct UpdateSession: UpdateLogic {
         switch event {
         case .started: connect()
         case .linkUp(let properties): linkUp(properties)
-        case .linkDown(let error): linkDown(error)
+        case .linkDown(let error):
+            if case .connecting = state { countMiss(error) }
+            linkDown(error)
         case .link(let event):
             // A notification shows that the device is reached again. An event about the link itself shows nothing over UDP.
             if case .notified = event, case .conversing = state, search.current == nil { reachedAgain() }
@@ -126,7 +128,8 @@ public struct UpdateSession: UpdateLogic {
     private mutating func connect() {
         if conversation == nil { actions.append(.report(.phase(.connect))) }
         state = .connecting(due: now + Self.connectLimit)
-        actions.append(looksForCandidates ? .find(rejected: search.rejected) : .connect)
+        let target = conversation?.shared.target ?? .device
+        actions.append(looksForCandidates ? .find(rejected: search.rejected) : .connect(target))
     }
 
     /// True if the next link may be to a candidate. The first attempt in a restart window is only for the known address.
@@ -155,6 +158,7 @@ public struct UpdateSession: UpdateLogic {
             }
         }
         conversation?.shared.link = properties
+        conversation?.shared.misses = 0
         state = .conversing
         converse { $0.begin() }
     }
@@ -297,6 +301,12 @@ public struct UpdateSession: UpdateLogic {
         retry(after: error, orFailWith: code)
     }
 
+    /// Counts the searches without the device. Only the transport's own error shows that it has searched for its whole time limit.
+    private mutating func countMiss(_ error: LinkError) {
+        let misses = conversation?.shared.misses ?? 0
+        conversation?.shared.misses = error.code == .noSuchDevice ? misses + 1 : 0
+    }
+
     /// Fails the session if a retry cannot succeed. Returns true if the session has failed.
     private mutating func failsAtOnce(_ error: LinkError) -> Bool {
         if !isDeviceReached, let code = error.withoutRetry {
@@ -316,8 +326,15 @@ public struct UpdateSession: UpdateLogic {
                     let code = error.code == .refused ? UpdateError.Code.attributeRefused : .notPermitted
                     return fail(UpdateError(code, error.detail, remedy: error.remedy))
                 }
-                return fail(
-                    UpdateError(.didNotReturn, "the device did not return after its restart\(search.summary)"))
+                switch conversation?.resultWithoutReturn() {
+                case .success(let report)?:
+                    state = .ended
+                    return actions += [.disconnect, .finish(report)]
+                case .failure(let error)?: return fail(error)
+                case nil:
+                    return fail(
+                        UpdateError(.didNotReturn, "the device did not return after its restart\(search.summary)"))
+                }
             }
             return waitWithinWindow()
         }

@@ -32,11 +32,12 @@ package struct World: Sendable {
     /// - Parameters:
     ///   - passkey: the passkey of the bond that the device requires before a write. Nil: it requires no bond.
     ///   - secondRSSI: the signal strength of the device at a second adapter, in dBm; nil: one adapter. Not possible in the lab.
+    ///   - name: the name of the device. Not possible in the lab.
     ///   - board: the name of the board of a device that supports SMP instead of the OTA profile. Not possible in the lab.
     @discardableResult
     package static func run<Result: Sendable>(
-        passkey: UInt32? = nil, board: String? = nil, imageSize: Int = 20_000, neighbours: [FakeBlueZ.Neighbour] = [],
-        secondRSSI: Int16? = nil,
+        passkey: UInt32? = nil, name: String = "Virtual", board: String? = nil, imageSize: Int = 20_000,
+        neighbours: [FakeBlueZ.Neighbour] = [], secondRSSI: Int16? = nil,
         _ body: @Sendable (World) async throws -> Result
     ) async throws -> Result {
         guard let version = SemanticVersion("1.1.0"), let old = SemanticVersion("1.0.0"),
@@ -58,9 +59,10 @@ package struct World: Sendable {
                 } else {
                     try VirtualDevice(configuration, version: old, securityCounter: 1)
                 }
-            let fake = FakeBlueZ(bus, device, passkey: passkey, neighbours: neighbours, secondRSSI: secondRSSI)
+            let fake = FakeBlueZ(
+                bus, device, name: name, passkey: passkey, neighbours: neighbours, secondRSSI: secondRSSI)
             try await fake.run()
-            let world = World(bus: bus, address: address, name: "Virtual", release: release, fake: fake)
+            let world = World(bus: bus, address: address, name: name, release: release, fake: fake)
             do {
                 let result = try await body(world)
                 await fake.die()

@@ -10,13 +10,13 @@ import Testing
             #expect(link == Rig.link)
             return Script()
         }
-        #expect(session.handle(.started, at: .zero) == [.report(.phase(.connect)), .connect])
+        #expect(session.handle(.started, at: .zero) == [.report(.phase(.connect)), .connect()])
         #expect(session.conversation == nil)
         #expect(
             session.handle(.linkUp(Rig.link), at: .zero) == [.stage(.asking), .report(.note("begin \(number &+ 1)"))])
         #expect(session.handle(.linkDown(Rig.lost), at: .zero) == [.report(.linkLost(Rig.lost))])
         let again = try #require(session.deadline)
-        #expect(session.handle(.deadlinePassed, at: again) == [.connect])
+        #expect(session.handle(.deadlinePassed, at: again) == [.connect()])
         #expect(
             session.handle(.linkUp(Rig.link), at: again)
                 == [.report(.reconnected), .report(.note("begin \(number &+ 2)"))])
@@ -119,7 +119,7 @@ import Testing
             rig.tell(.linkDown(Rig.lost))
             #expect(rig.actions == [] && rig.session.deadline == rig.now + RetryPolicy.shortestWait)
             rig.waitForDeadline()
-            #expect(rig.actions == [.connect])
+            #expect(rig.actions == [.connect()])
         }
         #expect(rig.disconnects == 0)
     }

@@ -101,6 +101,12 @@ public actor BlueZClient {
         Set(tree.devices.values.filter { $0.adapterName == adapter }.map(\.address))
     }
 
+    /// The address of the device that bluetoothd knows under a name over an adapter; nil if it knows none or several.
+    package func knownAddress(ofName name: String, over adapter: String) -> BluetoothAddress? {
+        let found = tree.devices.values.filter { $0.adapterName == adapter && $0.name == name }
+        return found.count == 1 ? found.first?.address : nil
+    }
+
     /// Whether bluetoothd has a bond with a device.
     package func isPaired(_ device: BluetoothDevice) -> Bool { tree.devices[device.path]?.isPaired == true }
 

@@ -25,6 +25,10 @@ public protocol SimulatedDevice: AnyObject, Sendable {
     /// Returns the earliest time for a connection, not before `now`. Returns nil if the device never accepts a connection again, for
     /// example because no slot contains a bootable image.
     func reachable(at now: Duration) -> Duration?
+    /// The name by which a transport finds another program of the device (`LinkProperties.programName`); nil: the device has one program.
+    var programName: String? { get }
+    /// Returns how a transport finds the program that runs at `now`; nil: a transport does not find it, or no program runs.
+    func place(at now: Duration) -> ProgramPlace?
     /// Reports a new connection. Returns false if the device is off or has no space for another connection.
     ///
     /// - Parameter valueLength: the maximum length of a value on this connection, in bytes.
@@ -99,4 +103,12 @@ public struct ATTError: Error, Sendable, Hashable {
     /// Whether the error means that the device requires a bond. This is true for insufficient authentication (0x05), authorization (0x08),
     /// encryption key size (0x0C) and encryption (0x0F).
     public var demandsBond: Bool { [0x05, 0x08, 0x0C, 0x0F].contains(code) }
+}
+
+/// How a transport finds the running program of a device (`LinkTarget.program`).
+public enum ProgramPlace: Sendable {
+    /// At the address of the device.
+    case ownAddress
+    /// At another address, by the name `LinkProperties.programName`.
+    case otherAddress
 }

@@ -69,6 +69,18 @@ public final class VirtualDeviceOf<Firmware: VirtualFirmware>: SimulatedDevice, 
         }
     }
 
+    public var programName: String? { Firmware.programName(configuration) }
+
+    public func place(at now: Duration) -> ProgramPlace? {
+        // The time of a device with one program does not advance, so that this call changes nothing.
+        guard programName != nil else { return .ownAddress }
+        return lock.locked { () -> ProgramPlace? in
+            advance(to: now)
+            guard case .on(let firmware) = power else { return nil }
+            return firmware.place
+        }
+    }
+
     public func connect(_ connection: UInt16, valueLength: Int, at now: Duration) -> Bool {
         lock.locked {
             advance(to: now)

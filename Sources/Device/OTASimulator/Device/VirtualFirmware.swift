@@ -42,6 +42,11 @@ public protocol VirtualFirmware: AnyObject {
     /// Sends the notifications that wait for a free buffer of the Bluetooth stack.
     func sendWaiting()
 
+    /// The name by which a transport finds another program of the device; nil: the device has one program.
+    static func programName(_ configuration: Configuration) -> String?
+    /// How a transport finds the running program; nil: a transport does not find it.
+    var place: ProgramPlace? { get }
+
     /// Reports a new connection. Returns false if the firmware has no space for another connection.
     func connect(_ connection: UInt16, valueLength: Int, at now: Duration) -> Bool
     func updateLink(_ connection: UInt16, valueLength: Int)
@@ -57,6 +62,8 @@ let bootTime = Duration.milliseconds(800)
 extension VirtualFirmware {
     public static func extraBootTime(_ configuration: Configuration, flash: VirtualFlash) -> Duration { .zero }
     public static func identifyRequests(_ memory: Memory) -> [Int] { [] }
+    public static func programName(_ configuration: Configuration) -> String? { nil }
+    public var place: ProgramPlace? { .ownAddress }
     public func sendWaiting() {}
     public func updateLink(_ connection: UInt16, valueLength: Int) {}
 }

@@ -34,23 +34,43 @@ public final class SimulatedTransport<C: Clock>: Transport, Sendable where C.Dur
     /// - Throws: `timedOut` if the connection does not succeed within the radio model's `connectTimeout`. `lost` if the task is cancelled
     ///   before the link is open.
     public func runLink(opened: (any Link) -> Void, receive: @escaping LinkSink) async throws(LinkError) -> LinkError {
-        try await connect(receive).run(opened: opened)
+        try await runLink(to: .device, opened: opened, receive: receive)
     }
 
-    private func connect(_ receive: @escaping LinkSink) async throws(LinkError) -> SimulatedLink<C> {
+    /// Opens a link to the running program of the device, if the transport finds it.
+    public func runLink(
+        to target: LinkTarget, opened: (any Link) -> Void, receive: @escaping LinkSink
+    ) async throws(LinkError) -> LinkError {
+        try await connect(to: target, receive).run(opened: opened)
+    }
+
+    /// The time between two looks for a program that does not run yet.
+    private static var lookInterval: Duration { .milliseconds(100) }
+
+    private func connect(
+        to target: LinkTarget, _ receive: @escaping LinkSink
+    ) async throws(LinkError) -> SimulatedLink<C> {
         let giveUp = now + world.radio.connectTimeout
         while now < giveUp {
             guard let reachable = world.lock.locked({ world.reachable(at: now) }), reachable < giveUp else { break }
             let earliest = reachable + world.radio.connectTime
             guard await sleep(until: earliest) else { throw LinkError(.lost, "the connection attempt was cancelled") }
             let instant = now
+            // Also without the target `program`, a named program is found: an earlier, interrupted update has named it.
+            guard let place = world.lock.locked({ world.device.place(at: instant) }) else {
+                let next = min(instant + Self.lookInterval, giveUp)
+                guard await sleep(until: next) else { throw LinkError(.lost, "the connection attempt was cancelled") }
+                continue
+            }
             let connection = world.lock.locked {
                 world.reachable(at: instant) == instant ? world.connect(receive, at: instant) : nil
             }
-            if let connection { return SimulatedLink(self, connection) }
+            if let connection { return SimulatedLink(self, connection, place) }
         }
         guard await sleep(until: giveUp) else { throw LinkError(.lost, "the connection attempt was cancelled") }
-        throw LinkError(.timedOut, "the device did not answer within \(world.radio.connectTimeout)")
+        throw LinkError(
+            target == .program ? .noSuchDevice : .timedOut,
+            "the device did not answer within \(world.radio.connectTimeout)")
     }
 
     /// The device's time, measured from the device's first power-up.
@@ -75,11 +95,12 @@ final class SimulatedLink<C: Clock>: Link, @unchecked Sendable where C.Duration 
 
     private var world: SimulatedWorld { transport.world }
 
-    init(_ transport: SimulatedTransport<C>, _ connection: RadioConnection) {
+    init(_ transport: SimulatedTransport<C>, _ connection: RadioConnection, _ place: ProgramPlace) {
         self.transport = transport
         self.connection = connection
         properties = LinkProperties(
-            channels: transport.world.channels, maximumValueLength: transport.world.radio.maximumValueLength)
+            channels: transport.world.channels, maximumValueLength: transport.world.radio.maximumValueLength,
+            programName: transport.device.programName, hasOtherAddress: place == .otherAddress)
     }
 
     func submit(_ command: LinkCommand) { world.lock.locked { connection.submit(command) } }

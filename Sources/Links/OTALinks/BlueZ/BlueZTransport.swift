@@ -85,7 +85,64 @@ public final class BlueZTransport: Transport {
     /// - Throws: `unavailable` if there is no bus, no bluetoothd or no powered adapter; `noSuchDevice` if no device or more than one
     ///   device matches (the detail lists the matching devices); `timedOut`; `lost`; the error of `admits`, as a `LinkError`.
     public func runLink(opened: (any Link) -> Void, receive: @escaping LinkSink) async throws(LinkError) -> LinkError {
-        try await runLink(await state.nextRequest, opened, receive)
+        do throws(LinkError) { return try await runLink(await state.nextRequest, opened, receive) } catch {
+            guard error.code == .noSuchDevice, let program = try await knownProgram() else { throw error }
+            do throws(LinkError) { return try await runLink(program: program, opened, receive) } catch let other {
+                throw other.code == .inUse ? other : error
+            }
+        }
+    }
+
+    /// Returns the address of a program that an earlier, interrupted update has named for this device, if bluetoothd knows it; nil if a link
+    /// was open before. A scan for the device itself has just ended.
+    private func knownProgram() async throws(LinkError) -> BluetoothAddress? {
+        guard requirement == .none, let scan = await state.firstScan else { return nil }
+        let adapter = await state.request.adapter
+        return try await translated { () async throws -> BluetoothAddress? in
+            guard let name = try await state.shared.adapter(adapter) else { return nil }
+            return try await state.shared.client().knownAddress(ofName: scan.name, over: name)
+        }
+    }
+
+    /// Opens a link to the program of the device that runs (`LinkTarget.program`). Each link to the address of the device begins with a new
+    /// attribute table, because another program can have the same address.
+    public func runLink(
+        to target: LinkTarget, opened: (any Link) -> Void, receive: @escaping LinkSink
+    ) async throws(LinkError) -> LinkError {
+        guard target == .program, requirement == .none, let scan = await state.programScan else {
+            return try await runLink(opened: opened, receive: receive)
+        }
+        await state.refresh()
+        let (adapter, limit) = (await state.request.adapter, await state.request.limit)
+        let found = try await translated { () async throws in
+            try await state.shared.client().find(scan, over: adapter, limit: limit)
+        }
+        guard found.address != scan.address else { return try await runLink(await state.request, opened, receive) }
+        return try await runLink(program: found.address, opened, receive)
+    }
+
+    /// Opens a link to a program with another address. The next links to the device itself do not change. As for a candidate, the transport
+    /// does not pair, and does not end another program's link.
+    private func runLink(
+        program address: BluetoothAddress, _ opened: (any Link) -> Void, _ receive: @escaping LinkSink
+    ) async throws(LinkError) -> LinkError {
+        try await translated { () async throws in
+            var request = await state.request
+            request.target = .address(address)
+            (request.takesOver, request.refreshesCache) = (false, false)
+            let name = await state.programScan?.name
+            return try await state.shared.client().withConnection(request, pairing: .refusing) { connection in
+                guard !connection.isShared else {
+                    throw BlueZError(.acquiredElsewhere, "another program uses the device")
+                }
+                var properties = LinkProperties(connection)
+                (properties.programName, properties.hasOtherAddress) = (name, true)
+                let link = QueuedLink(properties)
+                let commands = BlueZCommands(connection, receive, pairs: false)
+                opened(link)
+                return await commands.run(link)
+            }
+        }
     }
 
     private func runLink(
@@ -97,7 +154,12 @@ public final class BlueZTransport: Transport {
                 try await connection.secure(requirement, bonds)
                 let known = await client.knownAddresses(over: connection.device.adapterName)
                 await state.connected(connection, others: known)
-                let link = QueuedLink(LinkProperties(connection))
+                var properties = LinkProperties(connection)
+                // After a change of a private address, no feature would show the device.
+                if requirement == .none, connection.device.hasFixedAddress {
+                    properties.programName = ProgramScan(connection.device.address).name
+                }
+                let link = QueuedLink(properties)
                 let commands = BlueZCommands(connection, receive, pairs: !responder.refusesAll)
                 opened(link)
                 let end = await commands.run(link)
@@ -198,6 +260,7 @@ private actor TransportState {
     private(set) var security: LinkSecurity?
     /// Whether the attribute table was read again after the last notification of the device.
     private var hasRefreshed = false
+    private var hasConnected = false
     nonisolated let shared: SharedBlueZClient
 
     init(_ request: ConnectionRequest, _ shared: SharedBlueZClient, _ names: SeenNames) {
@@ -213,11 +276,24 @@ private actor TransportState {
         return next
     }
 
+    /// Makes the next link begin with a new attribute table.
+    func refresh() { request.refreshesCache = true }
+
+    /// The scan for a program of the device; nil if the address of the device is not known.
+    var programScan: ProgramScan? {
+        guard case .address(let address) = request.target else { return nil }
+        return ProgramScan(address)
+    }
+
+    /// The scan for a program of the device before the first link; nil if a link was open before.
+    var firstScan: ProgramScan? { hasConnected ? nil : programScan }
+
     /// Records the device of a link that has just opened.
     ///
     /// - Parameter others: the addresses that bluetoothd knows now.
     func connected(_ connection: DeviceConnection, others: Set<BluetoothAddress>) async {
         let device = connection.device
+        hasConnected = true
         request.target = .address(device.address)
         request.refreshesCache = false
         await names.note(device)

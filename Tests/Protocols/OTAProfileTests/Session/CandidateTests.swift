@@ -23,7 +23,7 @@ import Testing
         talk.expect(.disconnect)
         talk.tell(.linkDown(LinkError(.lost, "closed")))
         talk.waitForDeadline()
-        talk.expect(.connect)
+        talk.expect(.connect())
         talk.tell(.linkDown(LinkError(.timedOut, "no advertisement was seen")))
         talk.waitForDeadline()
         return talk
@@ -40,7 +40,7 @@ import Testing
         // From now on, the new address is the address of the device.
         talk.tell(.linkDown(LinkError(.lost, "gone")))
         talk.waitForDeadline()
-        talk.expect(.connect)
+        talk.expect(.connect())
         talk.comeUp(Device(version: "1.1.0"))
         #expect(talk.report?.outcome == .confirmed && talk.report?.transfer?.disconnects == 1)
     }

@@ -58,7 +58,7 @@ struct Conversation {
             }
         session = UpdateSession(try ProfileConversation(task), seed: try #require(fitting))
         tell(.started)
-        expect(.connect)
+        expect(.connect())
     }
 
     mutating func tell(_ event: UpdateEvent) {

@@ -67,7 +67,7 @@ import Testing
         talk.forget()
         talk.tell(.linkDown(LinkError(.lost, "lost")))
         talk.waitForDeadline()
-        talk.expect(.connect)
+        talk.expect(.connect())
         talk.comeUp(Device(counter: 0))
         talk.expect(.disconnect)
         #expect(talk.report?.outcome == .wouldUpdate(UpdatePlan(resumeFrom: 0, bytes: 600, discards: 0)))

@@ -43,7 +43,7 @@ import Testing
         talk.tell(.linkDown(LinkError(.lost, "closed")))
         talk.expect()
         talk.waitForDeadline()
-        talk.expect(.connect)
+        talk.expect(.connect())
     }
 
     @Test("a push sends the envelope and the image, applies, reconnects and confirms")
@@ -107,7 +107,7 @@ import Testing
         talk.expect(send(data("01 30", image[..<242])))
         talk.tell(.linkDown(LinkError(.lost, "gone")))
         talk.waitForDeadline()
-        talk.expect(.connect)
+        talk.expect(.connect())
         talk.comeUp(device)
         talk.expect(
             "01 25 01 a9 00 00 00 00 00 00 00 ab 01 74 64 e2 fa 78 e9",
@@ -136,7 +136,7 @@ import Testing
         talk.expect("05 21")
         talk.tell(.linkDown(LinkError(.lost, "gone")))
         talk.waitForDeadline()
-        talk.expect(.connect)
+        talk.expect(.connect())
         talk.comeUp(Device(version: "1.1.0"))
         talk.expect(.disconnect)
         #expect(talk.report?.outcome == .confirmed, "the trial is over and the new image runs")
@@ -179,7 +179,7 @@ import Testing
         talk.tell(.linkDown(LinkError(.lost, "closed")))
         talk.now += .seconds(5)
         talk.waitForDeadline()
-        talk.expect(.connect)
+        talk.expect(.connect())
         talk.comeUp(Device())
         #expect(talk.error == .rolledBack)
     }
@@ -206,7 +206,7 @@ import Testing
         talk.tell(.linkDown(LinkError(.lost, "gone")))
         talk.now += .seconds(5)
         talk.waitForDeadline()
-        talk.expect(.connect)
+        talk.expect(.connect())
         talk.comeUp(Device())
         talk.expect("01 28 01 a9 00 00 00 00 00 00 00 ab 01 74 64 e2 fa 78 e9")
         #expect(talk.stages == [.asking, .sending, .marked, .sending])
@@ -290,7 +290,7 @@ import Testing
             talk.expect(.disconnect)
             talk.tell(.linkDown(LinkError(.lost, "closed")))
             talk.waitForDeadline()
-            talk.expect(.connect)
+            talk.expect(.connect())
         }
         #expect(talk.error == .protocolViolation)
         talk = try Conversation(.status)
@@ -298,7 +298,7 @@ import Testing
         talk.forget()
         talk.tell(.linkDown(LinkError(.lost, "closed")))
         talk.waitForDeadline()
-        talk.expect(.connect)
+        talk.expect(.connect())
         talk.comeUp(Device())
         #expect(talk.report?.outcome == .done)
     }
@@ -363,7 +363,7 @@ import Testing
         talk.tell(.link(.refused(LinkError(.refused, "no"), ProfileChannel.control)))
         talk.expect()
         talk.waitForDeadline()
-        talk.expect(.connect)
+        talk.expect(.connect())
     }
 
     @Test(
@@ -502,12 +502,12 @@ import Testing
         talk.expect("04 27 00")
         talk.tell(.linkDown(LinkError(.lost, "gone")))
         talk.waitForDeadline()
-        talk.expect(.connect)
+        talk.expect(.connect())
         talk.comeUp(Device())
         talk.expect(.disconnect)
         talk.tell(.linkDown(LinkError(.lost, "closed")))
         talk.waitForDeadline()
-        talk.expect(.connect)
+        talk.expect(.connect())
         talk.comeUp(Device(version: "1.1.0", state: 5))
         talk.expect("05 28", answering: "85 28 00")
         #expect(talk.report?.outcome == .confirmed)
@@ -523,13 +523,13 @@ import Testing
         talk.expect("04 27 00")
         talk.tell(.linkDown(LinkError(.lost, "gone")))
         talk.waitForDeadline()
-        talk.expect(.connect)
+        talk.expect(.connect())
         talk.comeUp(Device(version: "1.1.0", state: 5))
         talk.expect("05 28")
         talk.tell(.linkDown(LinkError(.lost, "gone")))
         talk.now += .seconds(5)
         talk.waitForDeadline()
-        talk.expect(.connect)
+        talk.expect(.connect())
         talk.comeUp(Device())
         #expect(talk.error == .rolledBack)
     }
@@ -628,7 +628,7 @@ import Testing
             talk.expect(.disconnect)
             talk.tell(.linkDown(LinkError(.lost, "closed")))
             talk.waitForDeadline()
-            talk.expect(.connect)
+            talk.expect(.connect())
             talk.comeUp(Device(version: "1.1.0", state: 5))
             tag += 1
         }

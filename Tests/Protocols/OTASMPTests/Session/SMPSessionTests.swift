@@ -805,7 +805,7 @@ import Testing
     @Test("a device without the SMP characteristic is refused as unsupported")
     func needsTheChannel() throws {
         var session = UpdateSession(try SMPConversation(.status), seed: 1)
-        #expect(session.handle(.started, at: .zero).contains(.connect))
+        #expect(session.handle(.started, at: .zero).contains(.connect()))
         let none = LinkProperties(channels: [], maximumValueLength: 244)
         let actions = session.handle(.linkUp(none), at: .zero)
         #expect(actions.contains { if case .fail(let error) = $0 { error.code == .unsupportedDevice } else { false } })

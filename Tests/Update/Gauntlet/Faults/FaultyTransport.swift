@@ -15,7 +15,13 @@ struct FaultyTransport: Transport {
     }
 
     func runLink(opened: (any Link) -> Void, receive: @escaping LinkSink) async throws(LinkError) -> LinkError {
-        guard let agent else { return try await base.runLink(opened: opened, receive: receive) }
+        try await runLink(to: .device, opened: opened, receive: receive)
+    }
+
+    func runLink(
+        to target: LinkTarget, opened: (any Link) -> Void, receive: @escaping LinkSink
+    ) async throws(LinkError) -> LinkError {
+        guard let agent else { return try await base.runLink(to: target, opened: opened, receive: receive) }
         if agent.missesAttempt() {
             try? await time.sleep(for: .seconds(10))
             throw LinkError(.timedOut, "no device answers at this address")
@@ -23,7 +29,7 @@ struct FaultyTransport: Transport {
         agent.revertTrial()
         let (events, feed) = AsyncStream.makeStream(of: LinkEvent.self)
         async let forwarding: Void = forward(events, to: receive, agent)
-        let end = try await base.runLink {
+        let end = try await base.runLink(to: target) {
             opened(FaultyLink($0, agent))
         } receive: {
             feed.yield($0)
