@@ -116,6 +116,42 @@ def smp_without_marks(lab):
     lab.assert_nothing_left()
 
 
+@case(limit=150)
+def smp_one_slot(lab):
+    """A device with one slot restarts into its firmware loader, receives the image over a link that breaks once, and runs the image."""
+    device = lab.smp("--without", "second-slot")
+    address = f"ble:{device.address}"
+    image = lab.mcuboot(256 << 10)
+    assert_refused(lab.push(image, device).done(exit_code=77), "no-trial")
+    assert lab.otaflash("status", "--device", address)["device"]["state"] == "unknown"
+    assert not device.process.err.when("restarting"), device.process.err.lines
+    push = lab.push(image, device, "--permanent")
+    push.reach(0.4)
+    lab.air("cut")
+    answer = push.done()
+    assert answer["outcome"] == "returned" and answer["transfer"]["image_bytes"] == image.stat().st_size, answer
+    assert answer["transfer"]["disconnects"] == 1, answer["transfer"]
+    lab.figure(told(answer["transfer"]))
+    lab.assert_nothing_left()
+    assert device.process.err.when("runs version 2.0.0"), device.process.err.lines
+
+
+@case(limit=150)
+def smp_one_slot_killed(lab):
+    """otaflash is killed while a firmware loader receives the image; status shows the loader, and the same command resumes."""
+    device = lab.smp("--without", "second-slot")
+    image = lab.mcuboot(256 << 10)
+    first = lab.push(image, device, "--permanent")
+    first.reach(0.5)
+    first.signal(signal.SIGKILL)
+    first.wait(5)
+    assert lab.otaflash("status", "--device", f"ble:{device.address}")["device"]["state"] == "loader"
+    answer = lab.push(image, device, "--permanent").done()
+    assert answer["outcome"] == "returned" and answer["transfer"]["resumed_from"] > 100_000, answer
+    lab.assert_nothing_left()
+    assert device.process.err.when("runs version 2.0.0"), device.process.err.lines
+
+
 @case()
 def smp_held(lab):
     """Two pushes run at once: the second reports the process that uses the device, and does not disturb the first."""

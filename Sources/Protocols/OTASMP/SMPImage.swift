@@ -24,11 +24,22 @@ public struct SMPImage: Sendable {
     /// Returns whether an image list has this version for the image.
     func hasVersion(_ listed: String) -> Bool { SMPVersion(listed) == SMPVersion(verified.image.version) }
 
+    /// Returns whether a version is that of the image, without the build number. Programs report versions of their own without MCUboot's build
+    /// number.
+    func hasRelease(_ version: String) -> Bool {
+        let own = verified.image.version
+        let release = "\(own.major).\(own.minor).\(own.revision)"
+        return version == release || hasVersion(version)
+    }
+
     /// The types of the TLVs (type-length-value records) with a SHA-256, a SHA-384 or a SHA-512 digest (MCUboot, `image.h`).
     private static let digestTypes: Set<UInt16> = [0x10, 0x11, 0x12]
 
     /// The length in bytes of the digest in most images, which is a SHA-256.
     static let usualDigestLength = 32
+
+    /// True if the TLVs have a digest of any length.
+    var hasDigest: Bool { verified.image.tlvs.contains { Self.digestTypes.contains($0.type) } }
 
     /// Returns the digest with this length in bytes from the image's TLVs; nil if no digest in the TLVs has this length.
     func digest(ofLength length: Int) -> [UInt8]? {

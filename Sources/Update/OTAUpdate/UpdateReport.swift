@@ -10,6 +10,9 @@ public struct UpdateReport: Sendable, Equatable {
         case onTrial(seconds: Int)
         /// The device already runs this image, and the image is confirmed. The session did not change the device.
         case alreadyRunning
+        /// The device has one slot. It has received the whole image and restarted, and its firmware loader does not run any more. The
+        /// application does not report its version, so it is not known which version runs.
+        case returned
         /// The task `status`, `discard`, `restart` or `identify` is done; or a push with `UpdateOptions.Ending.uploadOnly` has uploaded the
         /// image.
         case done
@@ -177,6 +180,8 @@ public struct DeviceDescription: Sendable, Equatable {
         /// The device does not report which image runs, or whether the running image is confirmed. Only SMP can have this state, for
         /// example in MCUboot's serial recovery.
         case unknown
+        /// The device has one slot, and its firmware loader waits for an image. The application does not run. Only SMP has this state.
+        case loader
     }
     /// A partial upload: the first `offset` bytes of an image, which the device has received.
     public struct HeldImage: Sendable, Equatable {
@@ -216,6 +221,8 @@ public struct DeviceDescription: Sendable, Equatable {
     // If the docstring of a property below does not explain nil, nil means that the protocol does not report the value.
     public var product: String?
     public var hardware: Int?
+    /// The serial number. Only SMP with Memfault's group reports it.
+    public var serial: String?
     /// The security counter of the confirmed image. During a trial, this is the counter of the old image.
     public var securityCounter: UInt32?
     public var state: State
@@ -310,6 +317,8 @@ public struct UpdateError: Error, Sendable, Equatable {
         // Errors after the restart.
         case rolledBack = "rolled-back"
         case didNotReturn = "did-not-return"
+        /// The device has restarted after the upload, and does not run the image of the push. It has no other image.
+        case imageNotRunning = "image-not-running"
     }
     public var code: Code
     /// The description for people, without a full stop.

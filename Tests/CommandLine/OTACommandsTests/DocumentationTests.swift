@@ -263,6 +263,13 @@ import Testing
                 .run(
                     "otaflash push zephyr.signed.bin --device serial:",
                     ["serial:/dev/ttyACM0": "'sim:recovery?pace=virtual'"]),
+                .run(
+                    "otaflash push zephyr.signed.bin --device ble:",
+                    [
+                        "otaflash push zephyr.signed.bin --device ble:AA:BB:CC:DD:EE:FF":
+                            "otaflash simulate create small --protocol smp --product nrf52840dk --version 1.0.0 "
+                            + "--without second-slot\notaflash push zephyr.signed.bin --device 'sim:small?pace=virtual'"
+                    ]),
                 .notRun("window × image bytes", .noCommand), .run("otaflash simulate create slow"),
             ]),
         Page(

@@ -29,6 +29,43 @@ import Testing
         #expect(try again.json().outcome?.string == "already-running")
     }
 
+    @Test(
+        "a device with one slot needs --permanent, ends returned, and a push that begins in its loader is never already running"
+    )
+    func oneSlot() async throws {
+        let sandbox = try await Self.sandbox("--without", "second-slot")
+        let refused = try await sandbox.push(Self.device, image: "fw.signed.bin")
+        #expect(refused.exit == 77 && refused.err.contains("--permanent"))
+        #expect(try refused.json().error?.code?.string == "no-trial")
+        let status = try await sandbox.run("status", "--device", Self.device, "--format", "json")
+        #expect(try status.json().device?.state?.string == "unknown", "\(status.out)")
+        let run = try await sandbox.push(Self.device, image: "fw.signed.bin", "--permanent")
+        #expect(run.exit == 0, "\(run.err)")
+        #expect(try run.json().outcome?.string == "returned" && run.json().device?.running_version == nil)
+        let text = try await sandbox.run(
+            "push", "fw.signed.bin", "--device", Self.device, "--trust", "release.pub.pem", "--permanent")
+        #expect(text.exit == 0 && text.out.contains("has received 1.1.0 and left its firmware loader"), "\(text.out)")
+        #expect(try await sandbox.run("discard", "--device", Self.device).exit == 76)
+        #expect(try await sandbox.run("confirm", "--device", Self.device).exit == 77)
+    }
+
+    @Test(
+        "an image that the bootloader does not boot ends image-not-running (78), and status shows the firmware loader")
+    func oneSlotWithAWrongKey() async throws {
+        let sandbox = try await Self.sandbox("--without", "second-slot")
+        try await sandbox.mcuboot(key: "other", as: "other.bin")
+        let run = try await sandbox.run(
+            "push", "other.bin", "--device", Self.device, "--trust", "other.pub.pem", "--permanent", "--format", "json")
+        #expect(run.exit == 78, "\(run.err)")
+        #expect(try run.json().error?.code?.string == "image-not-running")
+        let status = try await sandbox.run("status", "--device", Self.device, "--format", "json")
+        #expect(try status.json().device?.state?.string == "loader", "\(status.out)")
+        let shown = try await sandbox.run("status", "--device", Self.device)
+        #expect(shown.out.contains("its firmware loader, which waits for an image"), "\(shown.out)")
+        let repaired = try await sandbox.push(Self.device, image: "fw.signed.bin", "--permanent")
+        #expect(try repaired.json().outcome?.string == "returned", "\(repaired.err)")
+    }
+
     @Test("a named base is reported in a note, because SMP does not support encoded images")
     func base() async throws {
         let sandbox = try await Self.sandbox()

@@ -45,9 +45,17 @@ import Testing
         }
         #expect(
             Set(ends["failed"] ?? [])
-                == [.rolledBack, .didNotReturn, .protocolViolation, .flashFailed, .digestMismatch])
+                == [
+                    .rolledBack, .didNotReturn, .imageNotRunning, .protocolViolation, .flashFailed, .digestMismatch,
+                ])
         #expect(ends["refused"]?.contains(.untrustedByDevice) == true)
         #expect(ends["retry"]?.contains(.linkLost) == true && ends["updated"] == nil)
+    }
+
+    @Test("a device that does not report its version after the update has failed")
+    func outcomes() throws {
+        #expect(PushEnd(UpdateReport.Outcome.returned) == .failed(try #require(Reason("version-unknown"))))
+        #expect(PushEnd(UpdateReport.Outcome.confirmed) == .updated)
     }
 
     @Test(

@@ -29,6 +29,15 @@ extension Fate {
         if dice.happens(0.15) {
             board.packetLimit = min(board.packetLimit ?? board.bufferSize, dice.number(192...board.bufferSize))
         }
+        if dice.happens(0.15) { makeLoader(&dice) }
+    }
+
+    /// A device with one slot. Its loader is found by its name or by its address.
+    private mutating func makeLoader(_ dice: inout Dice) {
+        var loader = VirtualSMPConfiguration.Loader()
+        loader.list = dice.happens(0.5) ? .both : .applicationOnly
+        loader.changesAddress = dice.happens(0.7)
+        board.loader = loader
     }
 
     /// The smallest MTU for the first chunk if each packet must fit in one value.

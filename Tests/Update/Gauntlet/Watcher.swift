@@ -17,6 +17,8 @@ final class Watcher: @unchecked Sendable {
     private let keepsTranscript: Bool
     /// True if only these images may be marked for boot, because the image is checked before it is marked.
     var expectsCheckedMarks = true
+    /// False if the image of an earlier client can boot without a further step of this client.
+    var bootsOnlyPushedImages = true
     /// The current client, the digest of its image, and the digest of the permanent image at its start or since the last confirmation.
     private var client = -1
     private var pushed: SHA256Digest?
@@ -81,7 +83,9 @@ final class Watcher: @unchecked Sendable {
         guard let state = device.bootState else { return require(false, "the bootloader's records are missing") }
         if let confirmed = device.permanentImage, confirmed != permanent {
             permanent = confirmed
-            require(confirmed == pushed, "the device confirmed an image that the client did not push")
+            require(
+                confirmed == pushed || !bootsOnlyPushedImages,
+                "the device confirmed an image that the client did not push")
         }
         guard expectsCheckedMarks else { return }
         for image in state.images.compactMap({ $0 }) {

@@ -12,6 +12,8 @@ struct Cuts<Kind: Wire> {
     private let push, resume: Kind.Task
     /// The limit of bytes that are sent again after a lost link: the bytes in flight.
     private let windowBytes: Int
+    /// The outcome of an update without an error.
+    private let outcome: UpdateReport.Outcome
     /// The additional bytes that the device may lose with its power; nil: all bytes.
     private let pageBytes: Int?
     /// The encoder of all clients; nil: the image is sent plain.
@@ -31,16 +33,18 @@ struct Cuts<Kind: Wire> {
     ///   - world: makes a new world with these faults.
     init(
         of push: Kind.Task, resume: Kind.Task, windowBytes: Int, pageBytes: Int?,
-        leastPackets: Int = 250, encoder: UpdateRunner<VirtualTime>.Encoder? = nil,
+        leastPackets: Int = 250, outcome: UpdateReport.Outcome = .confirmed,
+        encoder: UpdateRunner<VirtualTime>.Encoder? = nil,
         world: @escaping (FaultPlan) throws -> World<Kind>
     ) throws {
         (self.push, self.resume, self.windowBytes, self.pageBytes) = (push, resume, windowBytes, pageBytes)
         self.world = world
+        self.outcome = outcome
         self.encoder = encoder
         let whole = try world(FaultPlan())
         let before = whole.device.flashOperationCount
         let run = try whole.run([push], encoders: [encoder])[0]
-        try #require(run.report?.outcome == .confirmed)
+        try #require(run.report?.outcome == outcome)
         #expect((run.report?.transfer?.encoding == .lzma2) == (encoder != nil))
         linkBytes = run.tally.linkBytes
         hostEvents = whole.transport.statistics.hostEvents
@@ -64,7 +68,7 @@ struct Cuts<Kind: Wire> {
         #expect(world.transport.statistics.maximumChunksInFlight <= 64, what)
         switch run.outcome {
         case .success(let report):
-            #expect(report.outcome == .confirmed, what)
+            #expect(report.outcome == outcome, what)
             #expect(world.runsNewImage, what)
             if let resent {
                 #expect((report.transfer?.resentBytes ?? .max) <= resent, what)
@@ -154,10 +158,12 @@ struct Cuts<Kind: Wire> {
             let runs = try world.run([push, resume], deaths: [event], encoders: encoders)
             #expect(runs[0].error == .interrupted)
             let report = try #require(runs[1].report, "killed at event \(event): \(runs[1].outcome)")
-            #expect(report.outcome == .confirmed || report.outcome == .alreadyRunning, "event \(event)")
+            #expect(report.outcome == outcome || report.outcome == .alreadyRunning, "event \(event)")
             #expect(world.runsNewImage && !world.device.isUnbootable, "event \(event)")
             // The offsets in an encoded image are not those in the image.
             guard encoder == nil else { continue }
+            // A firmware loader always gets the image, so a complete image is sent again (docs/decisions/0040-firmware-loaders.md).
+            if outcome == .returned, runs[0].tally.sentOffset == world.release.image.count { continue }
             if runs[1].tally.reports.contains(.phase(.transfer)), let transfer = report.transfer {
                 let again = runs[0].tally.sentOffset - transfer.resumedFrom
                 #expect(again <= windowBytes, "event \(event): \(again) bytes again")

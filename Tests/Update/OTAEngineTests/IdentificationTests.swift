@@ -45,6 +45,20 @@ import Testing
         #expect(other.product == nil && other.runningVersion == "1.0.0")
     }
 
+    @Test("a device with one slot has no running version in a scan, with its application and with its loader")
+    func oneSlot() throws {
+        let device = try smpDevice {
+            $0.loader = VirtualSMPConfiguration.Loader()
+            $0.loader?.list = .applicationOnly
+        }
+        let application = try identify(SMPDefinition().identification(), device).0.get().device
+        #expect(application.runningVersion.isEmpty && application.state == .unknown)
+        device.enterLoader()
+        _ = device.poll(at: device.now + .seconds(2))
+        let loader = try identify(SMPDefinition().identification(), device).0.get().device
+        #expect(loader.runningVersion.isEmpty)
+    }
+
     @Test("an SMP device that is silent ends the identification after 5 s, without a second link")
     func silent() throws {
         let device = try smpDevice { $0.answerDelay = .seconds(60) }

@@ -16,6 +16,8 @@ struct DeviceSummary: Encodable, Sendable {
     let product: String?
     let hardware: Int?
     let securityCounter: UInt32?
+    /// The serial number; nil if the device does not report it.
+    let serial: String?
     /// The version that ran at the start of the session; nil if the session did not change the running image.
     let previousVersion: String?
     /// Nil if the device does not report which image runs.
@@ -49,11 +51,12 @@ struct DeviceSummary: Encodable, Sendable {
         product = device.product
         hardware = device.hardware
         securityCounter = device.securityCounter
+        serial = device.serial
         previousVersion = device.previousVersion
         runningVersion = device.runningVersion.isEmpty ? nil : device.runningVersion
         manifestSha256Prefix = device.manifestDigestPrefix.map { Hex.encode($0) }
         keys = device.keys.isEmpty ? nil : device.keys.map(\.description)
-        confirmed = device.state == .unknown ? nil : device.state != .trial
+        confirmed = [.unknown, .loader].contains(device.state) ? nil : device.state != .trial
         state = device.state.rawValue
         trialSeconds = device.trialSeconds
         battery = device.battery
@@ -74,6 +77,7 @@ struct DeviceSummary: Encodable, Sendable {
     var rows: [(String, String)] {
         var rows = [("Device", title)]
         if let product { rows.append(("Product", product + (hardware.map { ", hardware revision \($0)" } ?? ""))) }
+        if let serial { rows.append(("Serial number", serial)) }
         rows.append(("Runs", running))
         if let manifestSha256Prefix { rows.append(("Release", "manifest SHA-256 \(manifestSha256Prefix)…")) }
         if let keys { rows.append(("Trusted keys", keys.joined(separator: ", "))) }
@@ -100,7 +104,8 @@ struct DeviceSummary: Encodable, Sendable {
     var version: String { runningVersion ?? "an unknown version" }
 
     private var running: String {
-        guard let runningVersion else { return "not reported: the device's image list does not show which image runs" }
+        if state == DeviceDescription.State.loader.rawValue { return "its firmware loader, which waits for an image" }
+        guard let runningVersion else { return "not reported by the device" }
         return switch state {
         case DeviceDescription.State.unknown.rawValue: "\(runningVersion); not reported whether it is confirmed"
         case DeviceDescription.State.trial.rawValue:

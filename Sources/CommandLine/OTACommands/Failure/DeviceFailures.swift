@@ -37,6 +37,7 @@ extension Failure {
             case .protocolViolation: "the device violated the protocol"
             case .noAnswer: "the device did not answer"
             case .rolledBack: "the device rolled back to its old image"
+            case .imageNotRunning: "the device does not run the new image"
             case .attributeRefused, .deviceBusy, .flashFailed, .digestMismatch, .envelopeMalformed, .criticalField,
                 .untrustedByDevice,
                 .wrongProduct, .wrongHardware, .targetUnchecked, .counterTooLow, .requiresNewer, .wrongImageFormat,
@@ -118,6 +119,11 @@ extension Failure {
             )
         case .timedOut:
             return (.linkLost, "resume with a longer --timeout, or without a limit: \(resumed)")
+        case .imageNotRunning:
+            return (
+                .rolledBack,
+                "check the version of the image and the key of its signature, and push again: \(fresh)"
+            )
         case .didNotReturn:
             let moved = invocation.isBluetooth ? "; if it may have a new address, find it: otaflash scan" : ""
             return (.linkLost, "when the device is back, show the running version: \(status)\(moved)")

@@ -15,7 +15,8 @@ struct PushAnswer: CommandAnswer {
     let transfer: TransferSummary?
     /// The transfer that a dry run predicts. Nil if the push was not a dry run, or if the push would change nothing on the device.
     let plan: Plan?
-    /// The outcome of the push: `confirmed`, `on-trial`, `already-running`, `uploaded` or `would-update`.
+    /// The outcome of the push: `confirmed`, `on-trial`, `already-running`, `returned`, `uploaded` or
+    /// `would-update`.
     let outcome: String
     /// The fields of the bundle that SMP could not check against the device; nil if all fields were checked.
     let unchecked: [String]?
@@ -69,6 +70,7 @@ struct PushAnswer: CommandAnswer {
             self.outcome = "on-trial"
             due = (invocation.again.line("confirm", withFile: false), seconds)
         case .alreadyRunning: self.outcome = "already-running"
+        case .returned: self.outcome = "returned"
         case .wouldUpdate(let planned):
             self.outcome = "would-update"
             plan = Plan(planned)
@@ -88,6 +90,7 @@ struct PushAnswer: CommandAnswer {
         switch outcome {
         case "would-update": "would be updated"
         case "uploaded": outcome
+        case "returned": "restarted into the new image, version not reported"
         default: "\(outcome.replacing("-", with: " ")) \(device.version)"
         }
     }
@@ -100,6 +103,10 @@ struct PushAnswer: CommandAnswer {
         case "on-trial": return "\(title) runs \(device.version), on trial\(before)."
         case "already-running":
             return "\(title) already runs \(device.version), confirmed: nothing was sent."
+        case "returned":
+            let version = bundle?.version ?? image?.version ?? ""
+            return
+                "\(title) has received \(version) and left its firmware loader. It does not report which version runs."
         case "uploaded":
             let mark = isMarked ? "already marked for the next boot" : "not marked for boot"
             guard let running = device.runningVersion else {

@@ -42,7 +42,7 @@ struct SimulateCreate: Command {
 
     @Option(
         help: ArgumentHelp(
-            "Remove this ability.", discussion: "Repeatable. Default: remove none.", valueName: "ability"))
+            "Remove one.", discussion: "Repeatable. Default: remove none.", valueName: "ability"))
     var without: [VirtualDeviceAbility] = []
 
     @OptionGroup var smp: SMPDeviceOptions

@@ -80,6 +80,13 @@ public struct VirtualBootloader {
         try append(state)
     }
 
+    /// Records another image in slot 0 as the permanent image. Only for a device with one slot. Does nothing if the flash contains no state.
+    func replace(_ image: BootImage) throws(FlashError) {
+        guard var state else { return }
+        (state.images[0], state.permanent, state.trial) = (image, 0, .none)
+        try append(state)
+    }
+
     /// Makes the image on trial permanent. Does nothing if no image runs on trial.
     public func confirm() throws(FlashError) {
         guard var state, state.trial == .running else { return }

@@ -24,6 +24,8 @@ package struct SMPDeviceFile: Codable {
     private let packetLimit: Int?
     /// Nil means true, because files of earlier releases do not contain this member.
     private let hasImageGroup: Bool?
+    /// The image list of the firmware loader. Nil means a device with two slots.
+    private let loader: VirtualSMPConfiguration.Loader.List?
 
     package init(_ configuration: VirtualSMPConfiguration) {
         schema = DeviceJSON.newestSchema
@@ -47,6 +49,7 @@ package struct SMPDeviceFile: Codable {
         releaseMilliseconds = Int(configuration.releaseDelay / .milliseconds(1))
         packetLimit = configuration.packetLimit
         hasImageGroup = configuration.hasImageGroup ? nil : false
+        loader = configuration.loader?.list
     }
 
     /// Parses the file.
@@ -77,6 +80,10 @@ package struct SMPDeviceFile: Codable {
             configuration.releaseDelay = .milliseconds(releaseMilliseconds ?? 0)
             configuration.packetLimit = packetLimit
             configuration.hasImageGroup = hasImageGroup ?? true
+            if let loader {
+                configuration.loader = VirtualSMPConfiguration.Loader()
+                configuration.loader?.list = loader
+            }
             do {
                 try configuration.validate()
             } catch {

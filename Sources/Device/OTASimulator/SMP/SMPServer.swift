@@ -34,9 +34,18 @@ final class SMPServer {
     /// The number of values that the server dropped because no buffer was free for a new packet, since the boot.
     private(set) var overflows = 0
     var counters: SMPCounters
+    /// The program of a device with one slot; nil: the device has two slots.
+    let program: SMPProgram?
+    /// The name for the loader, and its saved copy.
+    var loaderName: (written: [UInt8], saved: [UInt8]?) = ([], nil)
+    /// Whether the next boot starts the loader.
+    private(set) var restartsIntoLoader = false
 
     /// - Parameter counters: the counters at the end of the last boot.
-    init(_ configuration: VirtualSMPConfiguration, _ slots: SMPSlots, counters: SMPCounters) {
+    init(
+        _ configuration: VirtualSMPConfiguration, _ slots: SMPSlots, counters: SMPCounters, program: SMPProgram? = nil
+    ) {
+        self.program = program
         self.configuration = configuration
         self.slots = slots
         self.counters = counters
@@ -108,9 +117,10 @@ final class SMPServer {
         if request.version > 1, !configuration.knowsFirstVersionOnly { throw .general(13) }
         guard request.isWhole else { throw .general(9) }
         guard let map = request.map else { throw .general(3) }
+        if let program, let fields = try answer(of: program, request, map) { return fields }
         return switch (request.group, request.command, request.operation) {
         case (0, 0, _): try echo(map)
-        case (0, 5, 2): restart(at: now)
+        case (0, 5, 2): restart(map, at: now)
         case (0, 6, 0) where configuration.reportsParameters:
             [
                 ("buf_size", .scalar(CBORValue(configuration.bufferSize))),
@@ -124,6 +134,7 @@ final class SMPServer {
         case (1, 1, 2): try upload(map, at: now)
         case (1, 5, 2): try erase(map)
         case (1, 6, 0) where configuration.reportsSlots: slotSizes
+        case (128, 0, 0) where configuration.identity != nil && program != .loader: identity
         default: throw .general(8)
         }
     }
@@ -138,7 +149,10 @@ extension SMPServer {
     }
 
     /// Schedules a restart. The server continues to answer requests until the restart.
-    func restart(at now: Duration) -> Fields {
+    func restart(_ map: [String: CBORValue], at now: Duration) -> Fields {
+        if program == .application, configuration.loader?.isEnteredOnRequest == true {
+            restartsIntoLoader = map["boot_mode"]?.integer == 1
+        }
         restartsAt = restartsAt ?? now + configuration.restartDelay
         return []
     }
@@ -148,6 +162,17 @@ extension SMPServer {
         let known = ["i": configuration.board, "s": "Zephyr", "a": "Zephyr \(configuration.board)"]
         guard let output = known[map["format"]?.text ?? "s"] else { throw .general(3) }
         return [("output", .scalar(.text(output)))]
+    }
+
+    /// The answer of Memfault's command for the device's identity.
+    var identity: Fields {
+        guard let identity = configuration.identity else { return [] }
+        let running = identity.reportsVersion ? slots.running.map { "\($0.version)+virtual" } ?? "" : ""
+        let version = identity.ownVersion ?? running
+        return [
+            ("device_serial", .scalar(.text(identity.serial))), ("hardware_version", .scalar(.text(identity.hardware))),
+            ("software_type", .scalar(.text(identity.softwareType))), ("current_version", .scalar(.text(version))),
+        ]
     }
 
     func bootloader(_ map: [String: CBORValue]) throws(SMPRefusal) -> Fields {
@@ -228,7 +253,7 @@ extension SMPServer {
     }
 
     /// True if the next boot or a rollback needs the image in the slot at `SMPSlots.other`.
-    var isInUse: Bool { slots.isPending || !slots.isConfirmed }
+    var isInUse: Bool { program == nil && (slots.isPending || !slots.isConfirmed) }
 
     func onFlash(_ operation: () throws(FlashError) -> Void) throws(SMPRefusal) {
         do throws(FlashError) {

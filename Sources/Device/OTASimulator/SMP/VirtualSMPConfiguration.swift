@@ -11,6 +11,31 @@ public struct VirtualSMPConfiguration: Sendable {
         case progressive
     }
 
+    /// The firmware loader of a device with one slot: a second program that receives images while the application does not run. It is like
+    /// the loader of Nordic's nRF Connect SDK Bare Metal (sdk-nrf-bm, `applications/firmware_loader/ble_mcumgr`).
+    public struct Loader: Sendable, Equatable {
+        /// The image list of the loader. In all forms, the loader runs.
+        public enum List: String, Sendable, Codable {
+            /// The application is confirmed and not active. The loader is active and not confirmed (sdk-nrf-bm v1.0.0, v2.0.1 and main).
+            case both
+            /// Only the application, active and confirmed (sdk-nrf-bm, commit 8cbd0cf5).
+            case applicationOnly = "application-only"
+        }
+        public var list = List.both
+        /// Whether the application accepts a name for the loader.
+        public var acceptsName = true
+        /// Whether the loader advertises with another address than the application. If false, it has the address of the application.
+        public var changesAddress = false
+        /// The length in bytes of the digests in the loader's list. The loader lists only images with such a digest.
+        public var digestLength = 32
+        /// Whether the application restarts into the loader on request. If false, it ignores the boot mode of a restart request.
+        public var isEnteredOnRequest = true
+
+        public init() {}
+    }
+
+    /// The firmware loader of a device with one slot; nil: the device has two slots.
+    public var loader: Loader?
     /// The Ed25519 keys that the bootloader trusts. When a new device is created, the key of its factory image is added.
     public var trustedKeys: [PublicKey]
     /// The ECDSA and RSA keys that the bootloader also trusts.
@@ -42,6 +67,19 @@ public struct VirtualSMPConfiguration: Sendable {
     public var board = "virtual_board"
     /// Whether the server supports the command "os info". The command reports the board.
     public var reportsBoard = true
+    /// The identity that the server reports with Memfault's group. Its version is the version of the running image if `reportsVersion` is true.
+    public struct Identity: Sendable, Equatable {
+        public var serial = "0001"
+        public var hardware = "1"
+        public var softwareType: String
+        public var reportsVersion = true
+        /// A version that replaces the version of the running image; nil: the version of the image.
+        public var ownVersion: String?
+
+        public init(softwareType: String) { self.softwareType = softwareType }
+    }
+    /// Nil if the server does not have Memfault's group. A firmware loader never has it.
+    public var identity: Identity?
     /// Whether subscriptions and writes require a bond.
     public var isAuthenticated = false
     /// Whether the server refuses the first chunk of an upload if the image's version is not newer than the running version.

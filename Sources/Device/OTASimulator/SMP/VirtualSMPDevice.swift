@@ -69,6 +69,20 @@ extension VirtualSMPDevice {
     /// Creates a bond with the device. A device with `isAuthenticated` requires a bond.
     public func bond() { withMemory { $0.isBonded = true } }
 
+    /// Restarts the device into its firmware loader, as a button does. Only for a device with one slot.
+    ///
+    /// - Parameter isNamed: whether the loader keeps the name that a push has set. A real loader loses this name without power.
+    public func enterLoader(isNamed: Bool = false) {
+        withMemory {
+            $0.bootsLoader = true
+            if !isNamed { $0.loaderName = nil }
+        }
+        losePower(at: now)
+    }
+
+    /// True if the firmware loader of a device with one slot runs.
+    public var runsLoader: Bool { withFirmware { $0.runsLoader } ?? false }
+
     public var counters: SMPCounters { withMemory { $0.counters } }
     /// The number of answers so far.
     public var answeredPackets: Int { withMemory { $0.packets } }
@@ -99,6 +113,9 @@ public final class SMPFirmware: VirtualFirmware {
         fileprivate var longestQueue = 0
         fileprivate var overflows = 0
         fileprivate var counters = SMPCounters()
+        /// The retained boot mode and name of a device with one slot. The bootloader clears the boot mode at each boot.
+        fileprivate var bootsLoader = false
+        fileprivate var loaderName: [UInt8]?
 
         init(_ configuration: VirtualSMPConfiguration, _ trust: TrustStore) {
             // The user chose the trusted keys when the device was created. If the demo key is one of them, the device must accept the demo
@@ -132,6 +149,14 @@ public final class SMPFirmware: VirtualFirmware {
         _ configuration: VirtualSMPConfiguration, _ memory: Memory, flash: VirtualFlash, at now: Duration,
         send: @escaping (UInt16, Channel, [UInt8]) -> Bool
     ) throws(FlashError) -> SMPFirmware? {
+        if configuration.loader != nil {
+            let booted = try SMPSlots.boot(flash, memory.verifier, intoLoader: memory.bootsLoader)
+            memory.bootsLoader = false
+            guard let (program, boot) = booted else { return nil }
+            let slots = SMPSlots(flash: flash, boot: boot)
+            return SMPFirmware(
+                SMPServer(configuration, slots, counters: memory.counters, program: program), memory, send)
+        }
         try SMPSlots.refuseForeignImages(on: flash, memory.verifier)
         guard let boot = try VirtualBootloader(flash: flash).boot() else { return nil }
         let server = SMPServer(configuration, SMPSlots(flash: flash, boot: boot), counters: memory.counters)
@@ -142,17 +167,33 @@ public final class SMPFirmware: VirtualFirmware {
         VirtualBootloader(flash: flash).state?.trial == .pending ? configuration.swapTime : .zero
     }
 
+    private static let loaderName = "FL_VIRTUAL0"
+
+    public static func programName(_ configuration: VirtualSMPConfiguration) -> String? {
+        configuration.loader == nil ? nil : loaderName
+    }
+
+    public var place: ProgramPlace? {
+        guard runsLoader, server.configuration.loader?.changesAddress == true else { return .ownAddress }
+        return memory.loaderName == Array(Self.loaderName.utf8) ? .otherAddress : nil
+    }
+
     public var booted: VirtualBootloader.Boot { server.slots.boot }
     public var runningImageLength: Int? { server.slots.running?.length }
     public var imageReception: (offset: Int, size: Int)? { server.reception.map { ($0.offset, $0.size) } }
     public var due: Duration? { server.due }
     fileprivate var slots: SMPSlots { server.slots }
+    fileprivate var runsLoader: Bool { server.program == .loader }
 
     /// Sends the answers that are due. Returns false if a restart is due or a flash operation failed.
     public func run(at now: Duration) -> Bool {
         defer { memory.counters = server.counters }
         while let due = server.due, due <= now {
-            if let restart = server.restartsAt, restart <= now { return false }
+            if let restart = server.restartsAt, restart <= now {
+                memory.bootsLoader = server.restartsIntoLoader
+                memory.loaderName = server.loaderName.saved ?? memory.loaderName
+                return false
+            }
             do throws(FlashError) {
                 if let (connection, bytes) = try server.answer(at: now) { notify(connection, bytes) }
             } catch {

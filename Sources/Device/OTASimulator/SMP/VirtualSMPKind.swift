@@ -16,6 +16,7 @@ package struct VirtualSMPKind: VirtualDeviceKind {
         (name: "marks", description: "mark an image for boot"),
         (name: "board", description: "report the name of the board"),
         (name: "images", description: "accept the commands about images"),
+        (name: "second-slot", description: "keep the old image; without it, a firmware loader receives images"),
     ]
 
     package func create(
@@ -75,6 +76,7 @@ extension VirtualSMPConfiguration {
         marksImages = !wanted.without.contains("marks")
         reportsBoard = !wanted.without.contains("board")
         hasImageGroup = !wanted.without.contains("images")
+        if wanted.without.contains("second-slot") { loader = Loader() }
     }
 }
 

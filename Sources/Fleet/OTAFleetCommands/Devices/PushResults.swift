@@ -4,9 +4,11 @@ public import OTAFleet
 package import OTAUpdate
 
 extension PushEnd {
-    init(_ outcome: UpdateReport.Outcome) {
+    /// Converts the outcome of a push to its end. A device that does not report its version fails, because nothing shows that it is updated.
+    package init(_ outcome: UpdateReport.Outcome) {
         switch outcome {
         case .confirmed, .alreadyRunning: self = .updated
+        case .returned: self = .failed(Self.reason("version-unknown"))
         case .onTrial, .done, .wouldUpdate: self = .retry(Self.reason("not-confirmed"))
         }
     }
@@ -15,7 +17,8 @@ extension PushEnd {
     package init(_ error: UpdateError) {
         let reason = Self.reason(error.code.rawValue)
         switch error.code {
-        case .rolledBack, .didNotReturn, .protocolViolation, .flashFailed, .digestMismatch: self = .failed(reason)
+        case .rolledBack, .didNotReturn, .imageNotRunning, .protocolViolation, .flashFailed, .digestMismatch:
+            self = .failed(reason)
         case .unsupportedDevice, .envelopeMalformed, .criticalField, .untrustedByDevice, .wrongProduct, .wrongHardware,
             .targetUnchecked, .counterTooLow, .requiresNewer, .wrongImageFormat, .imageTooLarge, .envelopeTooLarge,
             .refusedByPolicy, .downgrade:

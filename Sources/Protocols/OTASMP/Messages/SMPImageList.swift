@@ -60,6 +60,16 @@ package struct SMPImageList: Sendable, Equatable {
     /// Returns the running image with this image number; nil if no image with this number runs, or if the device does not report it.
     package func running(_ number: Int) -> Entry? { entries.first { $0.image == number && $0.active == true } }
 
+    /// The application in the list of a firmware loader. The list contains only the image in slot 0, as if it ran.
+    ///
+    /// A firmware loader lists two entries or one: the application in slot 0, and possibly itself in slot 1. The flags do not show which of
+    /// them runs (sdk-nrf-bm, `img_mgmt_state.c`).
+    var application: SMPImageList {
+        var list = SMPImageList(entries.filter { $0.image == 0 && $0.slot == 0 })
+        for index in list.entries.indices { list.entries[index].active = true }
+        return list
+    }
+
     /// The digests of the running images, by image number. A digest is nil if the device does not report it.
     var runningDigests: [Int: [UInt8]?] {
         Dictionary(entries.filter { $0.active == true }.map { ($0.image, $0.digest) }) { first, _ in first }

@@ -55,5 +55,7 @@ package enum SMPBootloaderMode: Int, Sendable {
     case directXIP
     case directXIPWithRevert
     case loadToRAM
+    /// The device has one slot for its application. A second program, the firmware loader, receives images while the application does not
+    /// run.
     case firmwareLoader
 }

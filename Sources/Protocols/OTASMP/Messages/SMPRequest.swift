@@ -1,4 +1,5 @@
-/// A request to a device. The cases are the commands of SMP's groups 0 (OS) and 1 (image) that an update needs.
+/// A request to a device. The cases are the commands of SMP's groups 0 (OS), 1 (image), 3 (settings) and 128 (Memfault)
+/// that an update needs.
 package enum SMPRequest: Sendable, Equatable {
     /// Makes the device answer with the same text.
     case echo(String)
@@ -6,6 +7,8 @@ package enum SMPRequest: Sendable, Equatable {
     case parameters
     /// Restarts the device.
     case reset
+    /// Restarts the device into its firmware loader (Zephyr, `smp_group_0.rst`: `boot_mode` 1).
+    case resetToLoader
     /// Reads the name of the bootloader.
     case bootloader
     /// Reads the mode in which the bootloader installs images.
@@ -28,31 +31,44 @@ package enum SMPRequest: Sendable, Equatable {
     case erase(slot: Int?)
     /// Reads the slot list, which has the sizes of the slots.
     case slots
+    /// Changes a setting in RAM (Zephyr, `smp_group_3.rst`).
+    case writeSetting(name: String, value: [UInt8])
+    /// Saves all settings.
+    case saveSettings
+    /// Reads the device's identity (``SMPDeviceInfo``).
+    case deviceInfo
 
     /// The number of the group with the commands for the operating system.
     package static let systemGroup: UInt16 = 0
     /// The number of the group with the commands for images.
     package static let imageGroup: UInt16 = 1
+    /// The number of the group with the commands for settings.
+    package static let settingsGroup: UInt16 = 3
+    /// The number of Memfault's group. It is the first number of the range for applications.
+    package static let memfaultGroup: UInt16 = 128
 
     package var operation: SMPFrame.Operation {
         switch self {
-        case .parameters, .bootloader, .bootloaderMode, .system, .imageState, .slots: .read
-        case .echo, .reset, .setState, .upload, .erase: .write
+        case .parameters, .bootloader, .bootloaderMode, .system, .imageState, .slots, .deviceInfo: .read
+        case .echo, .reset, .resetToLoader, .setState, .upload, .erase, .writeSetting, .saveSettings: .write
         }
     }
 
     package var group: UInt16 {
         switch self {
-        case .echo, .parameters, .reset, .bootloader, .bootloaderMode, .system: Self.systemGroup
+        case .echo, .parameters, .reset, .resetToLoader, .bootloader, .bootloaderMode, .system: Self.systemGroup
         case .imageState, .setState, .upload, .erase, .slots: Self.imageGroup
+        case .writeSetting, .saveSettings: Self.settingsGroup
+        case .deviceInfo: Self.memfaultGroup
         }
     }
 
     package var command: UInt8 {
         switch self {
-        case .echo, .imageState, .setState: 0
+        case .echo, .imageState, .setState, .writeSetting, .deviceInfo: 0
         case .upload: 1
-        case .reset, .erase: 5
+        case .saveSettings: 3
+        case .reset, .resetToLoader, .erase: 5
         case .parameters, .slots: 6
         case .system: 7
         case .bootloader, .bootloaderMode: 8
@@ -65,6 +81,7 @@ package enum SMPRequest: Sendable, Equatable {
         case .echo: "echo"
         case .parameters: "the request for its buffer parameters"
         case .reset: "reset"
+        case .resetToLoader: "the request to restart into its firmware loader"
         case .bootloader, .bootloaderMode: "the request for its bootloader"
         case .system: "the request for its system information"
         case .imageState: "the request for its image list"
@@ -74,6 +91,9 @@ package enum SMPRequest: Sendable, Equatable {
         case .upload: "upload"
         case .erase: "erase"
         case .slots: "the request for its slot list"
+        case .writeSetting(let name, _): "the setting \(name)"
+        case .saveSettings: "the request to save its settings"
+        case .deviceInfo: "the request for its identity"
         }
     }
 
@@ -83,11 +103,13 @@ package enum SMPRequest: Sendable, Equatable {
         case .echo(let text): ["d": .text(text)]
         case .system(let format): ["format": .text(format)]
         case .bootloaderMode: ["query": .text("mode")]
+        case .resetToLoader: ["boot_mode": CBORValue(1)]
+        case .writeSetting(let name, let value): ["name": .text(name), "val": .bytes(value)]
         case .setState(let digest, let confirm):
             ["confirm": CBORValue.bool(confirm)].merging(digest.map { ["hash": .bytes($0)] } ?? [:]) { $1 }
         case .upload(let chunk): chunk.fields
         case .erase(let slot): slot.map { ["slot": CBORValue($0)] } ?? [:]
-        case .parameters, .reset, .bootloader, .imageState, .slots: [:]
+        case .parameters, .reset, .bootloader, .imageState, .slots, .saveSettings, .deviceInfo: [:]
         }
     }
 

@@ -32,11 +32,28 @@ extension SMPConversation {
             enter(.restarting)
             report(.phase(.restart))
         }
+        requestRestart(.reset)
+    }
+
+    /// Sends a restart request, and begins the restart window.
+    mutating func requestRestart(_ request: SMPRequest) {
         restart = .asked
         restarts += 1
         shared.restartDeadline = shared.restartDeadline ?? shared.now + Self.longestReturn
-        guard restarts > 1 else { return ask(.reset) }
-        pause(Self.pauseBeforeRepeat, then: .ask(SMPExchange(.reset, busyEnd: shared.busyEnd)))
+        guard restarts > 1 else { return ask(request) }
+        pause(Self.pauseBeforeRepeat, then: .ask(SMPExchange(request, busyEnd: shared.busyEnd)))
+    }
+
+    /// True if the device has not restarted after the last request, and the request may be repeated.
+    var mayRepeatRestart: Bool {
+        guard case .under(let instant) = restart else { return false }
+        return shared.now >= instant + Self.earliestVerdict && restarts < Self.mostRestarts
+    }
+
+    /// True if the device has not restarted after the last restart request that the session may send.
+    var hasRestartFailed: Bool {
+        guard case .under(let instant) = restart else { return false }
+        return shared.now >= instant + Self.earliestVerdict && restarts >= Self.mostRestarts
     }
 
     /// Handles the answer to the restart request, or the timeout of the restart request.
@@ -44,22 +61,19 @@ extension SMPConversation {
     /// - Parameter isAnswered: false after the timeout. The device may have restarted.
     mutating func restarted(isAnswered: Bool = true) {
         restart = .under(since: shared.now)
-        if case .restart = task, let list = link.list {
+        if case .restart = task {
             guard isAnswered else {
                 return fail(UpdateError(.noAnswer, "no answer to the restart request; the device may have restarted"))
             }
-            return finish(.done, describe(list))
+            return finish(.done, device.hasFirmwareLoader ? describeLoader() : describe(link.list ?? SMPImageList([])))
         }
+        if device.hasFirmwareLoader { restartedWithLoader(isAnswered: isAnswered) }
         reconnect(.afterRestart(reportsPhase: false))
     }
 
     /// Handles an image list of a device that has not restarted yet. Waits for the restart, or requests the restart again.
     mutating func awaitRestart() {
-        if case .under(let instant) = restart, shared.now >= instant + Self.earliestVerdict,
-            restarts < Self.mostRestarts
-        {
-            return askToRestart()
-        }
+        if mayRepeatRestart { return askToRestart() }
         guard let end = shared.restartDeadline, shared.now < end else {
             return fail(UpdateError(.didNotReturn, "the device answers and does not restart"))
         }
@@ -194,6 +208,10 @@ extension SMPConversation {
     /// Requests the restart for `UpdateTask.restart`. If the link was lost after the request, the device answers again now.
     mutating func beginRestart(_ list: SMPImageList) {
         guard restart == .none else { return finish(.done, describe(list)) }
+        restartOnly()
+    }
+
+    mutating func restartOnly() {
         enter(.restarting)
         report(.phase(.restart))
         restart = .asked

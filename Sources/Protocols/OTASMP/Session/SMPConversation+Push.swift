@@ -8,13 +8,7 @@ extension SMPConversation {
     mutating func proceed(with list: SMPImageList) {
         guard let push else { return }
         let plan = SMPPlan(push: push, list: list, wasRestarted: restart != .none)
-        if push.check == .none {
-            report(.phase(.preflight))
-            if let base = push.unusedBase {
-                report(.note("no base from \(base.name): SMP does not support encoded images"))
-            }
-            self.push?.check = .begun
-        }
+        beginChecks()
         guard isForTarget(plan) else { return }
         if plan.runOnTrial { self.push?.sawTrial = true }
         for image in plan.pending { self.push?[image].wasMarked = true }
@@ -45,6 +39,16 @@ extension SMPConversation {
         }
     }
 
+    /// Reports the start of the checks, once in a session.
+    mutating func beginChecks() {
+        guard let push, push.check == .none else { return }
+        report(.phase(.preflight))
+        if let base = push.unusedBase {
+            report(.note("no base from \(base.name): SMP does not support encoded images"))
+        }
+        self.push?.check = .begun
+    }
+
     /// Reports the images whose running image the device does not list. The versions of these images are not checked.
     private mutating func noteUnlisted(_ plan: SMPPlan) {
         unlistedImages = plan.unlisted.map(\.number)
@@ -61,6 +65,17 @@ extension SMPConversation {
     ///
     /// - Returns: true if the push may continue; false if the conversation first requests the board's name, or if the session has failed.
     private mutating func isForTarget(_ plan: SMPPlan) -> Bool {
+        // If the device already runs the image, the push changes nothing. Only a wrong product is then an error.
+        let changesNothing = if case .finish = plan.step { true } else { false }
+        return isForTarget(changesNothing: changesNothing) { image in
+            // If the bundle's image already runs, the other slot has the image that ran before.
+            let isRunning = [.onTrial, .running].contains(plan.state(of: image))
+            return isRunning ? plan.list.others(image.number).first : plan.list.running(image.number)
+        }
+    }
+
+    /// - Parameter previous: returns the image that an image of the push replaces or has replaced.
+    mutating func isForTarget(changesNothing: Bool, replacing previous: (SMPImage) -> SMPImageList.Entry?) -> Bool {
         guard let push, push.check < .target else { return true }
         let bundled = push.images.compactMap { image in image.verified.manifest.map { (image, $0) } }
         guard !bundled.isEmpty else { return true }
@@ -68,8 +83,21 @@ extension SMPConversation {
             ask(.system(format: "i"))
             return false
         }
+        let needsInfo =
+            device.hasFirmwareLoader || bundled.contains { SMPTarget.needsInfo($0.1, board: device.hardware) }
+        guard device.info != nil || !needsInfo else {
+            ask(.deviceInfo)
+            return false
+        }
+        let info = device.info ?? SMPDeviceInfo()
         do throws(UpdateError) {
-            for (image, manifest) in bundled { try check(image, manifest, plan) }
+            for (image, manifest) in bundled {
+                let target = SMPTarget(
+                    manifest: manifest, image: image.verified.image, board: device.hardware,
+                    info: info,
+                    previousVersion: previous(image)?.version ?? (device.hasFirmwareLoader ? info.plainVersion : nil))
+                if changesNothing { _ = try target.checkProduct() } else { try check(target) }
+            }
         } catch {
             fail(error)
             return false
@@ -78,24 +106,15 @@ extension SMPConversation {
         return true
     }
 
-    private mutating func check(_ image: SMPImage, _ manifest: Manifest, _ plan: SMPPlan) throws(UpdateError) {
-        // If the bundle's image already runs, the other slot has the image that ran before.
-        let isRunning = [.onTrial, .running].contains(plan.state(of: image))
-        let previous = isRunning ? plan.list.others(image.number).first : plan.list.running(image.number)
-        let target = SMPTarget(
-            manifest: manifest, image: image.verified.image, board: device.hardware,
-            previousVersion: previous?.version)
-        // If the device already runs the image, the push changes nothing. Only a wrong product is then an error.
-        if case .finish = plan.step {
-            _ = try target.checkProduct()
-            return
-        }
+    private mutating func check(_ target: SMPTarget) throws(UpdateError) {
         let unchecked = try target.uncheckedFields()
         if unchecked.isEmpty { return }
         let names = unchecked.joined(separator: ", ")
         guard push?.options.acceptsUncheckedTarget == true else {
             throw UpdateError(
-                .targetUnchecked, "SMP cannot check these fields of the bundle against the device: \(names)")
+                .targetUnchecked,
+                "SMP cannot check these fields of the bundle against the device: \(names)"
+                    + (link.list != nil && device.hasFirmwareLoader ? SMPLoader.uncheckedNote : ""))
         }
         self.unchecked = unchecked
         report(.note("not checked against the device: \(names)"))
@@ -115,14 +134,17 @@ extension SMPConversation {
     /// Prepares the first change on the device: sends the remaining queries, and then performs the preflight.
     ///
     /// - Returns: true if the change may follow; false if the conversation waits for the answer to a query, or if the session has failed.
-    private mutating func isReady(for list: SMPImageList) -> Bool {
+    mutating func isReady(for list: SMPImageList) -> Bool {
         guard device.isSurveyed else {
             survey()
             return false
         }
         if beginProbe() { return false }
         guard let push, push.check < .preflight else { return true }
-        let preflight = SMPPreflight(push: push, device: device, list: list, valueLength: valueLength)
+        var preflight = SMPPreflight(push: push, device: device, list: list, valueLength: valueLength)
+        if device.hasFirmwareLoader {
+            preflight.loaderDigestLength = link.list?.entries.compactMap { $0.digest?.count }.first
+        }
         do throws(UpdateError) {
             for remark in try preflight.check() { report(remark) }
         } catch {

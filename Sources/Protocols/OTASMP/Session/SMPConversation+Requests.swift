@@ -114,16 +114,21 @@ extension SMPConversation {
         case .echo(let text): return probed(exchange, fields["r"] == .text(text) ? .echoed : .refused)
         case .parameters: buffersReported(fields)
         case .bootloader, .upload: break
-        case .bootloaderMode: device.mode = fields["mode"]?.integer.flatMap(SMPBootloaderMode.init)
+        case .bootloaderMode:
+            device.mode = fields["mode"]?.integer.flatMap(SMPBootloaderMode.init)
+            device.wasAskedForMode = true
         case .system:
             device.hardware = fields["output"]?.shortText.flatMap { $0.isEmpty ? nil : $0 }
             device.wasAskedForBoard = true
+        case .deviceInfo: device.info = SMPDeviceInfo(fields)
         case .slots: device.slots = try? SMPSlotList(fields)
         case .imageState: return try listed(SMPImageList(fields))
         case .setState(nil, confirm: false): device.marksImages = true
         case .setState: return try marked(fields)
-        case .reset: return restarted()
+        case .reset, .resetToLoader: return restarted()
         case .erase: return erased()
+        case .writeSetting: return ask(.saveSettings)
+        case .saveSettings: return restartIntoLoader()
         }
         askNext()
     }
@@ -134,6 +139,8 @@ extension SMPConversation {
         case .setState(nil, confirm: false):
             device.marksImages = error != .unsupported
             askNext()
+        case .imageState: listRefused(error)
+        case .writeSetting, .saveSettings: loaderNotNamed(error)
         case .erase where push?.toErase != nil || isEmptySlot(error): erased(wasEmpty: true)
         case let request where request.isOptional: notReported(exchange)
         case let request: fail(error.update(request))
@@ -145,6 +152,8 @@ extension SMPConversation {
         switch exchange.request {
         case .echo: return probed(exchange, .refused)
         case .system: device.wasAskedForBoard = true
+        case .bootloaderMode: device.wasAskedForMode = true
+        case .deviceInfo: device.info = SMPDeviceInfo()
         default: break
         }
         askNext()
@@ -170,10 +179,10 @@ extension SMPConversation {
         if exchange.probe != nil { return probed(exchange, .silence) }
         requeueQuestions()
         switch exchange.request {
-        case .reset: restarted(isAnswered: false)
+        case .reset, .resetToLoader: restarted(isAnswered: false)
         case let request where exchange.attempt < request.attempts: send(exchange)
         // The device answers other requests, so the link is not lost.
-        case let request where request.isOptional && link.list != nil: notReported(exchange)
+        case let request where request.isOptional && link.hasImageState: notReported(exchange)
         case let request:
             // The device may be silent only to this query, so the next link begins with another query.
             if request.isOptional { device.unanswered.append(request) }

@@ -8,7 +8,10 @@ extension SMPConversation {
     /// The queries to send on the first link.
     var firstQuestions: [SMPRequest] {
         switch task {
-        case .push: [.parameters, .imageState, .system(format: "i")]
+        // The mode follows the list: a device that answers the list and is silent to the mode keeps its link.
+        // Only the answer to the list shows that a device has restarted.
+        case .push where loader.isUnderWay: [.imageState, .parameters, .bootloaderMode, .system(format: "i")]
+        case .push: [.parameters, .imageState, .bootloaderMode, .system(format: "i")]
         case .status: [.parameters, .system(format: "i")]
         case .confirm, .discard, .restart, .identify: []
         }
@@ -19,8 +22,10 @@ extension SMPConversation {
     /// The mark request without a digest tests whether the device can mark images. A device with this command refuses the request, because
     /// it names no image. Only the error `SMPError.unsupported` shows that the device cannot mark images.
     private var surveyQuestions: [SMPRequest] {
-        var questions: [SMPRequest] = [.bootloaderMode, .slots]
-        if push?.options.ending != .uploadOnly { questions.append(.setState(digest: nil, confirm: false)) }
+        var questions: [SMPRequest] = [.slots]
+        if !device.hasFirmwareLoader, push?.options.ending != .uploadOnly {
+            questions.append(.setState(digest: nil, confirm: false))
+        }
         return questions
     }
 
@@ -33,8 +38,13 @@ extension SMPConversation {
         guard asked.isEmpty else { return }
         if link.isSurveying { device.isSurveyed = true }
         link.isSurveying = false
-        guard let list = link.list else { return ask(.imageState) }
-        begin(list)
+        guard link.hasImageState else { return ask(.imageState) }
+        guard device.wasAskedForMode else { return ask(.bootloaderMode) }
+        device.wasGreeted = true
+        if device.hasFirmwareLoader { return beginWithLoader() }
+        if loader.isUnderWay || shared.link.hasOtherAddress { return leaveOtherDevice() }
+        if let refusal = link.listRefusal { return fail(refusal.update(.imageState)) }
+        if let list = link.list { begin(list) }
     }
 
     /// Starts the queries that precede an upload.
@@ -120,12 +130,20 @@ extension SMPConversation {
     /// Handles a new image list from the device.
     mutating func listed(_ list: SMPImageList) {
         guard isDevice(list) else { return }
-        link.list = list
-        if first == nil { first = list }
+        (link.list, link.listRefusal) = (list, nil)
+        isDeviceReached = true
+        askNext()
+    }
+
+    /// Handles the refusal of the image list. The application of a device with one slot does not support the list.
+    mutating func listRefused(_ error: SMPError) {
+        guard error == .unsupported, !shared.isCandidate else { return fail(error.update(.imageState)) }
+        (link.list, link.listRefusal) = (nil, error)
         askNext()
     }
 
     private mutating func begin(_ list: SMPImageList) {
+        if first == nil { first = list }
         switch task {
         case .push: proceed(with: list)
         case .status: finish(.done, describe(list))
@@ -153,6 +171,7 @@ extension SMPConversation {
             product: device.hardware, state: state, runningVersion: running?.version ?? "",
             previousVersion: previous?.digest == running?.digest ? nil : previous?.version,
             slots: list.entries.map { DeviceDescription.ImageSlot($0) })
+        description.serial = device.info?.serial
         description.packetLength = device.knownPacketLength(valueLength: valueLength, on: shared.link)
         return description
     }

@@ -27,7 +27,7 @@ extension SMPConversation {
     ///
     /// If the received bytes may be damaged (`SMPPush.Record.isUncertain`), sends the image again from 0, but only once. In all other cases,
     /// the session fails.
-    private mutating func notListed(_ image: SMPImage) {
+    mutating func notListed(_ image: SMPImage) {
         guard let push, push[image].isUncertain, !push[image].wasSentAgain else {
             return fail(
                 UpdateError(
@@ -51,7 +51,9 @@ extension SMPConversation {
         erase(image)
     }
 
+    /// Never erases a slot of a device with a firmware loader: the other slot may hold the loader itself.
     private mutating func erase(_ image: SMPImage) {
+        guard !device.hasFirmwareLoader else { return begin(afterErasing: image) }
         guard let slot = (link.list ?? SMPImageList([])).slotToErase(image.number) else {
             return begin(afterErasing: image)
         }

@@ -7,7 +7,7 @@ package import OTAUpdate
 /// a push also continues after a lost link. The features of the device are requested once, because a new link does not change them.
 ///
 /// This file has the state and the inputs of the conversation. The extensions have the outputs, in the order of an update: `+Requests`,
-/// `+Survey`, `+Push`, `+Upload`, `+Chunks`, `+Ending`.
+/// `+Survey`, `+Push`, `+Upload`, `+Chunks`, `+Ending`. A device with one slot is in `+Loader`.
 package struct SMPConversation: Conversation {
     package static let updateProtocol = UpdateProtocol.smp
 
@@ -52,6 +52,12 @@ package struct SMPConversation: Conversation {
         var isSurveying = false
         /// The image list. Nil if no list has arrived, or if the images on the device may have changed since the last list.
         var list: SMPImageList?
+        /// The error with which the device refused its image list; nil if it has not refused it. The application of a device with one slot
+        /// has no image list.
+        var listRefusal: SMPError?
+
+        /// True if the device has answered the request for its image list.
+        var hasImageState: Bool { list != nil || listRefusal != nil }
     }
     /// The state of a requested restart of the device.
     enum Restart: Equatable {
@@ -74,6 +80,7 @@ package struct SMPConversation: Conversation {
     var link = LinkState()
     var device = SMPDevice()
     var push: SMPPush?
+    var loader = SMPLoader()
     /// The number of malformed packets in this session.
     private var violations = 0
     var restart = Restart.none
@@ -85,6 +92,9 @@ package struct SMPConversation: Conversation {
     var marks = 0
     /// The first image list of the session; nil if no list has arrived.
     var first: SMPImageList?
+    /// True after the device has answered the request for its image list. An open link does not show that a device answers, because UDP has
+    /// no connections.
+    package var isDeviceReached = false
     /// The JSON names of the bundle's fields that could not be checked against the device.
     var unchecked: [String] = []
     /// The slot that the task `discard` erases or has erased. Nil if the task has requested no erase.
@@ -106,9 +116,6 @@ package struct SMPConversation: Conversation {
 
     // MARK: Conversation
 
-    /// True after the first image list. An open link does not show that a device answers, because UDP has no connections.
-    package var isDeviceReached: Bool { first != nil }
-
     /// A fixed time of 60 s, because SMP does not report the restart time. A bootloader can swap 1 MB in 60 s.
     package var restartTime: Duration { .seconds(60) }
 
@@ -127,18 +134,23 @@ package struct SMPConversation: Conversation {
 
     package mutating func begin() {
         device.connected(over: shared.link, valueLength: valueLength)
-        guard shared.link.channels.contains(SMPChannel.value) else {
-            return fail(UpdateError(.unsupportedDevice, "the device does not offer SMP, MCUmgr's protocol"))
-        }
+        guard shared.link.channels.contains(SMPChannel.value) else { return missesSMP() }
+        // Another program, or another device, can answer on each link.
+        if loader.isUnderWay { device.forgetMode() }
         link = LinkState()
         state = .subscribing(due: shared.now + Self.subscribeLimit)
         submit(.subscribe(SMPChannel.value))
     }
 
     package mutating func handle(_ event: LinkEvent) {
+        react(to: event)
+        leaveLoaderAfterRefusal()
+    }
+
+    private mutating func react(to event: LinkEvent) {
         switch (event, state) {
         case (.subscribed(SMPChannel.value), .subscribing):
-            if first == nil { link.questions = firstQuestions.filter { !device.unanswered.contains($0) } }
+            if !device.wasGreeted { link.questions = firstQuestions.filter { !device.unanswered.contains($0) } }
             askNext()
         case (.notified(let bytes, SMPChannel.value), _): notified(bytes)
         // While the conversation waits for answers, the device can only refuse the write with response of `send(_:)`. A device may accept
@@ -176,6 +188,11 @@ package struct SMPConversation: Conversation {
     }
 
     package mutating func deadlinePassed() {
+        timedOut()
+        leaveLoaderAfterRefusal()
+    }
+
+    private mutating func timedOut() {
         switch timer?.name {
         case nil: break
         case .subscription:
@@ -194,7 +211,9 @@ package struct SMPConversation: Conversation {
 
     package mutating func linkEnded() {
         state = .idle
-        if restart == .asked { restart = .under(since: shared.now) }
+        guard restart == .asked else { return }
+        restart = .under(since: shared.now)
+        if device.hasFirmwareLoader { restartedWithLoader(isAnswered: false) }
     }
 
     package func amend(_ report: inout UpdateReport) {

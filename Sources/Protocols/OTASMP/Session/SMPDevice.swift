@@ -22,10 +22,16 @@ struct SMPDevice {
     var parameters: SMPParameters?
     /// The mode of the bootloader; nil if the device does not report it.
     var mode: SMPBootloaderMode?
+    /// True after the device answered the request for the mode, with a mode or an error; also if it answered the request for its image list
+    /// and was silent to this request. Before, an image list has no meaning: the image list of a firmware loader can look like the list of
+    /// an application.
+    var wasAskedForMode = false
     /// The name of the board; nil if the device does not report it.
     var hardware: String?
     /// True after the device answered the request for the board's name, with a name or an error.
     var wasAskedForBoard = false
+    /// The identity that the running program reports; nil before the answer. A device without Memfault's group has an identity without values.
+    var info: SMPDeviceInfo?
     /// The sizes of the slots; nil if the device does not report them.
     var slots: SMPSlotList?
     /// True if the device has the command that marks an image for boot; nil if this is unknown.
@@ -50,6 +56,8 @@ struct SMPDevice {
     var packetLimit = SMPPacketLimit()
     /// True after the queries that precede an upload have been answered.
     var isSurveyed = false
+    /// True after the first queries were sent.
+    var wasGreeted = false
 
     /// True after the device failed to answer several queries at the same time.
     var needsSequentialQuestions = false
@@ -61,6 +69,21 @@ struct SMPDevice {
     /// The maximum number of queries in flight. With more queries, the device could have no free buffer, and would drop a query without an
     /// answer.
     var questionsInFlight: Int { needsSequentialQuestions ? 1 : parameters?.window ?? 1 }
+
+    /// True if the device has one slot, and a firmware loader that receives images.
+    var hasFirmwareLoader: Bool { mode == .firmwareLoader }
+
+    /// Discards the features of the program that answered, because another program of the device may answer on the next link. Keeps the
+    /// properties of the device itself.
+    mutating func forgetProgram() {
+        var other = SMPDevice()
+        (other.mode, other.wasAskedForMode) = (mode, wasAskedForMode)
+        (other.hardware, other.wasAskedForBoard) = (hardware, wasAskedForBoard)
+        self = other
+    }
+
+    /// Discards the mode of the bootloader.
+    mutating func forgetMode() { (mode, wasAskedForMode) = (nil, false) }
 
     /// Stores the properties of a new link.
     mutating func connected(over link: LinkProperties, valueLength: Int) {

@@ -30,10 +30,10 @@ extension SMPRequest {
     /// True if the request is a query, which changes nothing on the device.
     var isQuestion: Bool {
         switch self {
-        case .echo, .parameters, .bootloader, .bootloaderMode, .system, .slots, .imageState: true
+        case .echo, .parameters, .bootloader, .bootloaderMode, .system, .slots, .imageState, .deviceInfo: true
         // A mark request without a digest changes nothing, because it names no image.
         case .setState(digest: nil, confirm: false): true
-        case .setState, .reset, .erase, .upload: false
+        case .setState, .reset, .resetToLoader, .erase, .upload, .writeSetting, .saveSettings: false
         }
     }
 
@@ -50,7 +50,7 @@ extension SMPRequest {
     func timeLimit(attempt: Int) -> Duration {
         if isQuestion { return .seconds(1) * (1 << (min(attempt, Self.questionAttempts) - 1)) }
         return switch self {
-        case .reset: .seconds(5)
+        case .reset, .resetToLoader: .seconds(5)
         case .erase, .upload: .seconds(60)
         default: .seconds(15)
         }
@@ -60,6 +60,6 @@ extension SMPRequest {
     ///
     /// A restart request has only one attempt. If no answer arrives, the next image list shows whether the device has restarted.
     var attempts: Int {
-        self == .reset ? 1 : isQuestion ? Self.questionAttempts : Self.changeAttempts
+        self == .reset || self == .resetToLoader ? 1 : isQuestion ? Self.questionAttempts : Self.changeAttempts
     }
 }

@@ -1,6 +1,6 @@
 package import OTAUpdate
 
-/// Reads the running version of a device, and the board name if the device reports it. It sends two queries and repeats none, so that a
+/// Reads the running version of a device, and the board name if the device reports it. It sends three queries and repeats none, so that a
 /// device that is silent or busy delays a scan only for a short time.
 package struct SMPIdentification: Conversation {
     package static let updateProtocol = UpdateProtocol.smp
@@ -11,7 +11,9 @@ package struct SMPIdentification: Conversation {
     private var assembler = SMPFrameAssembler()
     /// The query without an answer; nil before the subscription.
     private var query: (request: SMPRequest, sequence: UInt8)?
-    private var version = ""
+    /// The image list; nil if the device has refused it.
+    private var list: SMPImageList?
+    private var board: String?
 
     package init() {}
 
@@ -51,19 +53,38 @@ package struct SMPIdentification: Conversation {
         query = nil
         var fields: [String: CBORValue]?
         if case .good(let good) = answer { fields = good }
-        guard case .imageState = request else {
-            let board = fields?["output"]?.text
-            return finish(.done, DeviceDescription(product: board, state: .unknown, runningVersion: version))
+        switch request {
+        case .imageState:
+            if let fields {
+                list = try SMPImageList(fields)
+            } else if answer != .bad(.unsupported) {
+                return failWithoutImage()
+            }
+            ask(.system(format: "i"))
+        case .system:
+            board = fields?["output"]?.text
+            ask(.bootloaderMode)
+        default: finish(mode: fields?["mode"]?.integer)
         }
-        guard let fields, let running = try SMPImageList(fields).running(0) else {
-            return fail(
-                UpdateError(.unsupportedDevice, "the device does not report the running image over SMP"))
+    }
+
+    /// Ends with the running image. The list of a device with one slot and a firmware loader does not show it, and its application has no list.
+    private mutating func finish(mode: Int?) {
+        if mode == SMPBootloaderMode.firmwareLoader.rawValue {
+            let state: DeviceDescription.State = list == nil ? .unknown : .loader
+            return finish(.done, DeviceDescription(product: board, state: state, runningVersion: ""))
         }
-        version = running.version
-        ask(.system(format: "i"))
+        guard let running = list?.running(0) else { return failWithoutImage() }
+        finish(.done, DeviceDescription(product: board, state: .unknown, runningVersion: running.version))
+    }
+
+    private mutating func failWithoutImage() {
+        fail(UpdateError(.unsupportedDevice, "the device does not report the running image over SMP"))
     }
 
     package mutating func deadlinePassed() {
+        // A device that is only silent to the last query is shown as a device without this query.
+        if let query, query.request == .bootloaderMode { return finish(mode: nil) }
         fail(UpdateError(.noAnswer, "no answer over SMP within \(Self.limit.components.seconds) s"))
     }
 

@@ -13,8 +13,16 @@ struct SMPTarget {
     let image: MCUbootImage
     /// The board's name from the answer to `SMPRequest.system(format: "i")`; nil if the device does not support this request.
     let board: String?
+    /// The identity of the device.
+    let info: SMPDeviceInfo
     /// The version of the image that the bundle's image replaces or has replaced; nil if the image list does not have that image.
     let previousVersion: String?
+
+    /// Returns whether the check of a manifest needs Memfault's identity.
+    static func needsInfo(_ manifest: Manifest, board: String?) -> Bool {
+        guard let board, !board.isEmpty, manifest.hardware == nil else { return true }
+        return !names(ofBoard: board).contains(manifest.product.text)
+    }
 
     /// Compares the fields of the manifest with the properties of the device.
     ///
@@ -25,7 +33,7 @@ struct SMPTarget {
         try checkImageVersion()
         var unchecked: [String] = []
         if !(try checkProduct()) { unchecked.append("product") }
-        if manifest.hardware != nil { unchecked.append("hardware") }
+        if !(try checkHardware()) { unchecked.append("hardware") }
         // The manifest is not sent to the device, so MCUboot compares only the counter in the image. If the counter in the manifest is
         // higher than this counter, neither otaflash nor the device can check the counter in the manifest.
         if manifest.securityCounter > image.securityCounter ?? 0 { unchecked.append("security_counter") }
@@ -47,16 +55,42 @@ struct SMPTarget {
         }
     }
 
-    /// Compares the manifest's product with the board.
+    /// Compares the manifest's product with the board and with Memfault's software type.
     ///
-    /// - Returns: false if the device does not report its board.
-    /// - Throws: `wrongProduct` if the product does not match the board.
+    /// - Returns: false if the device reports neither, or if only the software type is the product: the names contradict each other, so the
+    ///   product counts as unchecked.
+    /// - Throws: `wrongProduct` if neither is the product.
     func checkProduct() throws(UpdateError) -> Bool {
-        guard let board, !board.isEmpty else { return false }
-        guard Self.names(ofBoard: board).contains(manifest.product.text) else {
+        guard let board, !board.isEmpty else {
+            guard let type = info.softwareType else { return false }
+            guard type == manifest.product.text else {
+                throw UpdateError(
+                    .wrongProduct,
+                    "the bundle is for the product \(manifest.product), the device's software type is \(type)",
+                    boardProduct: ProductName(type)?.text)
+            }
+            return true
+        }
+        let isBoard = Self.names(ofBoard: board).contains(manifest.product.text)
+        if !isBoard, info.softwareType == manifest.product.text { return false }
+        guard isBoard else {
             throw UpdateError(
                 .wrongProduct, "the bundle is for the product \(manifest.product), the device's board is \(board)",
                 boardProduct: Self.names(ofBoard: board).first.flatMap { ProductName($0)?.text })
+        }
+        return true
+    }
+
+    /// Compares the manifest's hardware revisions with Memfault's hardware version.
+    ///
+    /// - Returns: false if the manifest names revisions, and the device reports no number as its hardware version.
+    /// - Throws: `wrongHardware` if the revision is another one.
+    private func checkHardware() throws(UpdateError) -> Bool {
+        guard let revisions = manifest.hardware else { return true }
+        guard let revision = info.revision else { return false }
+        guard revisions.ranges.contains(where: { $0.contains(revision) }) else {
+            throw UpdateError(
+                .wrongHardware, "the bundle is for hardware \(revisions), the device has revision \(revision)")
         }
         return true
     }
@@ -95,7 +129,7 @@ struct SMPVersion: Comparable {
     private let numbers: [UInt32]
 
     /// Parses a version with three or four numbers. Returns nil for any other text.
-    init?(_ text: String) {
+    init?(_ text: some StringProtocol) {
         let numbers = text.split(separator: ".", omittingEmptySubsequences: false).map { UInt32($0) }
         guard 3...4 ~= numbers.count, !numbers.contains(nil) else { return nil }
         self.numbers = numbers.compactMap { $0 } + (numbers.count == 3 ? [0] : [])
@@ -104,6 +138,9 @@ struct SMPVersion: Comparable {
     init(_ version: MCUbootImage.Version) {
         numbers = [UInt32(version.major), UInt32(version.minor), UInt32(version.revision), version.build]
     }
+
+    /// Returns whether the versions are equal without their build numbers.
+    func isSameRelease(as other: SMPVersion) -> Bool { numbers.prefix(3) == other.numbers.prefix(3) }
 
     /// Returns whether the version is equal to `required` or higher. The build number is not compared.
     func satisfies(_ required: RequiredVersion) -> Bool {

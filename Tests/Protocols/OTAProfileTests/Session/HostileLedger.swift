@@ -240,6 +240,7 @@ struct HostileLedger {
                 "the outcome is already running, but the image does not run")
         case .done: require(ending == nil, "a push with the outcome done")
         case .wouldUpdate: require(false, "the outcome of a dry run without a dry run")
+        case .returned: require(false, "the outcome of a device with one slot over the OTA profile")
         }
     }
 }

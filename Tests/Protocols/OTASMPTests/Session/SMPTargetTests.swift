@@ -9,7 +9,8 @@ import Testing
     /// Runs a push of a bundle. The result has the device's received packets and its slots.
     private func push(
         _ bundle: ExampleBundle, board: String? = "demo", running: String = "1.0.0",
-        options: UpdateOptions = UpdateOptions(), onTrial: Bool = false, before: String? = nil, losses: Int = 0
+        options: UpdateOptions = UpdateOptions(), onTrial: Bool = false, before: String? = nil, losses: Int = 0,
+        identity: [String: String] = [:]
     ) throws -> (played: PlayedDevice, slots: PlayedSlots) {
         let image = try bundle.verified().mcubootImage()
         var listed = image.listed()
@@ -26,6 +27,7 @@ import Testing
             if losses > 0, frame.group == 0, frame.command == 6 {
                 return .fields(["buf_size": CBORValue(512), "buf_count": CBORValue(1)])
             }
+            if frame.group == 128, !identity.isEmpty { return .fields(identity.mapValues { .text($0) }) }
             guard frame.group == 0, frame.command == 7 else { return slots.answer(frame) }
             if left > 0 {
                 left -= 1
@@ -63,6 +65,40 @@ import Testing
         let bundle = ExampleBundle(product: "dk_nrf5340_cpuapp")
         #expect(try push(bundle, board: "dk@1/nrf5340/cpuapp").played.report?.outcome == .confirmed)
         #expect(try push(bundle, board: "dk@1/nrf5340/cpunet").played.error == .wrongProduct)
+    }
+
+    @Test("without a board's name, Memfault's software type is the product")
+    func softwareType() throws {
+        let right = try push(ExampleBundle(), board: nil, identity: ["software_type": "demo"])
+        #expect(right.played.report?.outcome == .confirmed && right.played.report?.unchecked == [])
+        let wrong = try push(ExampleBundle(), board: nil, identity: ["software_type": "other"])
+        #expect(wrong.played.error == .wrongProduct && left(wrong))
+        // An empty text is no value.
+        #expect(try push(ExampleBundle(), board: nil, identity: ["software_type": ""]).played.error == .targetUnchecked)
+    }
+
+    @Test("Memfault's software type does not override another board's name: the product counts as unchecked")
+    func contradiction() throws {
+        let result = try push(ExampleBundle(), board: "other", identity: ["software_type": "demo"])
+        #expect(result.played.error == .targetUnchecked && left(result))
+        // The board's name is enough, and two other names are an error.
+        #expect(
+            try push(ExampleBundle(), board: "demo", identity: ["software_type": "main"]).played.report?.unchecked == []
+        )
+        let wrong = try push(ExampleBundle(), board: "other", identity: ["software_type": "main"])
+        #expect(wrong.played.error == .wrongProduct)
+    }
+
+    @Test(
+        "Memfault's hardware version is compared with the revisions of a bundle if it is a number",
+        arguments: [
+            ("2", nil), ("3", UpdateError.Code.wrongHardware), ("rev-2", .targetUnchecked), ("70000", .targetUnchecked),
+        ])
+    func hardware(version: String, error: UpdateError.Code?) throws {
+        let bundle = ExampleBundle(hardware: 1...2)
+        let result = try push(bundle, identity: ["hardware_version": version])
+        #expect(result.played.error == error, "\(String(describing: result.played.outcome))")
+        if error == nil { #expect(result.played.report?.unchecked == []) } else { #expect(left(result)) }
     }
 
     @Test(

@@ -33,6 +33,7 @@ struct GauntletRun<Kind: GauntletWire> {
         ) { Kind.offence(in: device, releases, fate) }
         watcher.note("\(fate)")
         watcher.expectsCheckedMarks = Kind.checksMarks(fate, clients: fate.clients.count)
+        watcher.bootsOnlyPushedImages = fate.board.loader == nil
     }
 
     func run() throws -> Gauntlet.Ending {
@@ -78,7 +79,8 @@ struct GauntletRun<Kind: GauntletWire> {
                 "a push failed with \(error.code.rawValue), unexpected in this world: \(error.context)")
         case .success(let report):
             watcher.require(
-                [.confirmed, .alreadyRunning].contains(report.outcome), "a push ended with \(report.outcome)")
+                [.confirmed, .alreadyRunning].contains(report.outcome)
+                    || report.outcome == .returned && fate.board.loader != nil, "a push ended with \(report.outcome)")
             guard let transfer = report.transfer, let limit = Kind.resentLimit(transfer, fate, world) else { break }
             watcher.require(
                 transfer.resentBytes <= limit, "\(transfer.resentBytes) bytes were sent again, more than \(limit)"

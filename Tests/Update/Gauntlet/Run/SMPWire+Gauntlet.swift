@@ -20,12 +20,14 @@ extension SMPWire: GauntletWire {
     static func push(
         _ release: SMPRelease, resumes: Bool, _ fate: Fate, _: EncodedReleases?
     ) -> (task: UpdateTask<[SMPImage]>, encoder: UpdateRunner<VirtualTime>.Encoder?) {
-        (.push([SMPImage(release.verified)], UpdateOptions()), nil)
+        let ending = fate.board.loader == nil ? UpdateOptions.Ending.confirm : .permanent
+        return (.push([SMPImage(release.verified)], UpdateOptions(ending: ending)), nil)
     }
 
     /// If packets can be corrupted, only the server's comparison shows it. Its verdict must reach the client, because the image list
     /// does not contain it.
     static func checksMarks(_ fate: Fate, clients: Int) -> Bool {
+        if fate.board.loader != nil { return false }
         if fate.spoilsPackets { return fate.board.checksImage && clients == 1 && !fate.losesAnswers }
         // An image whose last bytes are missing may be listed.
         return !fate.restartsDevice
@@ -38,6 +40,11 @@ extension SMPWire: GauntletWire {
         var codes: Set<UpdateError.Code> = [.linkLost, .noAnswer, .didNotReturn, .interrupted, .deviceBusy]
         if fate.losesChunks { codes.insert(.noProgress) }
         if fate.restartsDevice { codes.insert(.rolledBack) }
+        if fate.board.loader != nil {
+            if fate.restartsDevice { codes.formUnion([.protocolViolation, .unsupportedDevice]) }
+            // A lost answer can hide the restart.
+            if fate.spoilsPackets || fate.restartsDevice { codes.insert(.imageNotRunning) }
+        }
         // Another client's image may be pending, booting, or on trial.
         if fate.clients.count > 1 { codes.formUnion([.inTrial, .rolledBack, .noSuchDevice]) }
         if fate.spoilsPackets {

@@ -57,13 +57,14 @@ struct ManyPushAnswer: TableAnswer {
 
     /// The number of devices with each outcome.
     struct Summary: Encodable, Sendable {
-        let confirmed, alreadyRunning, onTrial, uploaded, wouldUpdate, failed, notStarted: Int
+        let confirmed, alreadyRunning, onTrial, returned, uploaded, wouldUpdate, failed, notStarted: Int
 
         init(_ entries: [Entry]) {
             func count(_ outcome: String) -> Int { entries.count { $0.outcome == outcome } }
             confirmed = count("confirmed")
             alreadyRunning = count("already-running")
             onTrial = count("on-trial")
+            returned = count("returned")
             uploaded = count("uploaded")
             wouldUpdate = count("would-update")
             failed = count("failed")
@@ -73,7 +74,8 @@ struct ManyPushAnswer: TableAnswer {
         var text: String {
             let parts = [
                 (confirmed, "confirmed"), (alreadyRunning, "already running"), (onTrial, "on trial"),
-                (uploaded, "uploaded"), (wouldUpdate, "would be updated"), (failed, "failed"),
+                (returned, "restarted without a version"), (uploaded, "uploaded"), (wouldUpdate, "would be updated"),
+                (failed, "failed"),
                 (notStarted, "not started"),
             ]
             return parts.filter { $0.0 > 0 }.map { "\($0.0) \($0.1)" }.joined(separator: ", ")
