@@ -1,5 +1,5 @@
 package import OTALinks
-import OTAUpdate
+package import OTAUpdate
 
 extension PushQueue.Lane {
     /// The lane of a device.
@@ -19,15 +19,23 @@ extension PushQueue.End {
     /// The meaning of a push's result for the queue.
     package init(_ result: Result<UpdateResult, any Error>) {
         switch result {
-        case .success(let result):
-            self = .updated(trial: result.report.device.trialSeconds.map { .seconds($0) })
+        case .success(let result): self.init(result.report)
         case .failure(let error as UpdateError):
             switch error.code {
-            case .rolledBack, .didNotReturn: self = .lostTheImage
+            case .rolledBack, .didNotReturn, .imageNotRunning: self = .lostTheImage
             case .noSuchDevice, .linkLost, .noAnswer: self = .unreachable
             default: self = .failed
             }
         case .failure: self = .failed
+        }
+    }
+
+    package init(_ report: UpdateReport) {
+        // A device with an unknown version is no proof that the update works.
+        if case .returned = report.outcome {
+            self = .returned
+        } else {
+            self = .updated(trial: report.device.trialSeconds.map { .seconds($0) })
         }
     }
 }

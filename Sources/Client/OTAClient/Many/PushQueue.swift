@@ -62,6 +62,9 @@ package struct PushQueue: Sendable {
         case unreachable
         /// The device rolled back or did not return. The image may be the reason.
         case lostTheImage
+        /// The device has the image, and it is not known whether it runs. This is no proof that the update works, so it does not update one of
+        /// the first devices (``Policy/first``).
+        case returned
         case failed
     }
 
@@ -255,6 +258,8 @@ package struct PushQueue: Sendable {
             order.append(index)
             return .again
         case .lostTheImage: if !policy.keepsGoing { isHalted = true }
+        // Another device would prove no more than this one. So a bad image could reach all devices, one after another.
+        case .returned: if updated < policy.first, !policy.keepsGoing { isHalted = true }
         case .failed: break
         }
         return .finished

@@ -156,7 +156,8 @@ struct ManySessions {
                 case .halted(let index):
                     guard !policy.keepsGoing else { return }
                     display.note(
-                        "the device does not run the new image: no further device is started (--keep-going)", of: index)
+                        "the device does not show that it runs the new image: no further device is started (--keep-going)",
+                        of: index)
                 }
             }
         }

@@ -293,10 +293,27 @@ import Testing
             (UpdateError.Code.rolledBack, PushQueue.End.lostTheImage), (.didNotReturn, .lostTheImage),
             (.noSuchDevice, .unreachable), (.linkLost, .unreachable), (.noAnswer, .unreachable),
             (.interrupted, .failed),
-            (.wrongProduct, .failed),
+            (.wrongProduct, .failed), (.imageNotRunning, .lostTheImage),
         ])
     func ends(code: UpdateError.Code, end: PushQueue.End) {
         #expect(PushQueue.End(.failure(UpdateError(code, ""))) == end)
+    }
+
+    @Test("a first device that does not report its version stops all further starts, unless --keep-going is given")
+    func returned() {
+        let device = DeviceDescription(state: .unknown, runningVersion: "")
+        let report = UpdateReport(outcome: .returned, updateProtocol: UpdateProtocol(rawValue: "smp"), device: device)
+        #expect(PushQueue.End(report) == .returned)
+        for keepsGoing in [false, true] {
+            let queue = Self.queue(6) { ($0.first, $0.keepsGoing) = (1, keepsGoing) }
+            #expect(queue.start() == [0])
+            #expect(queue.ended(0, .returned) == .finished)
+            #expect(queue.isHalted == !keepsGoing && queue.start() == (keepsGoing ? [1] : []))
+        }
+        let later = Self.queue(6) { ($0.first, $0.atOnce) = (1, 1) }
+        #expect(later.start() == [0])
+        #expect(later.ended(0, .updated(trial: nil)) == .finished && later.start() == [1])
+        #expect(later.ended(1, .returned) == .finished && !later.isHalted)
     }
 
     /// Seeded runs: random devices, policies and results. After each step, the limits hold. At the end, every device has a result, except
