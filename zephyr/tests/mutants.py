@@ -133,7 +133,7 @@ def survives(folder, command, number, mutant):
     changed.write_text(source.replace(text, replacement))
     # A constant instead of a call leaves parameters and functions without use.
     options, files = ["-Wno-unused", "-Wno-unused-parameter"], [changed, folder / "all.a"]
-    if "WRITE_LESC" in text:
+    if "WRITE_AUTHEN" in text:
         options.append("-DCONFIG_OTAFLASH_AUTHENTICATED=1")
         files.insert(1, SOURCES.parent / "tests/main.c")
     built = subprocess.run([*command, *options, *files, "-o", test], capture_output=True, text=True)

@@ -1,0 +1,2 @@
+/* The stub of the Zephyr module. */
+#include "../../../../zephyr/tests/stubs/psa/crypto.h"
