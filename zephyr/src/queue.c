@@ -15,6 +15,8 @@ enum {
     REQUEST_PLACES = 4 * CONFIG_BT_MAX_CONN,
     /* Connections and disconnections always fit: a connection has one of each until its reference is released. */
     CONNECTION_PLACES = 2 * CONFIG_BT_MAX_CONN,
+    /* A name: K_MSGQ_DEFINE multiplies its argument without parentheses, so a sum would give the queue a wrong end. */
+    PLACES = DATA_PLACES + REQUEST_PLACES + CONNECTION_PLACES,
     RETRY = 10 /* milliseconds, until the next attempt after the stack had no buffer */
 };
 
@@ -23,7 +25,7 @@ struct item {
     uint8_t bytes[OTAFLASH_LONGEST];
 };
 
-K_MSGQ_DEFINE(otaflash_queue, sizeof(struct item), DATA_PLACES + REQUEST_PLACES + CONNECTION_PLACES, 8);
+K_MSGQ_DEFINE(otaflash_queue, sizeof(struct item), PLACES, 8);
 K_MUTEX_DEFINE(otaflash_lock);
 /* Held while an event is copied. */
 K_MUTEX_DEFINE(otaflash_put_lock);

@@ -210,15 +210,20 @@ bool otaflash_self_test_passed(void) { return world.self_test; }
 int k_msgq_put(struct k_msgq *msgq, const void *data, k_timeout_t timeout) {
     assert(timeout.ticks == 0);
     if (msgq->used == msgq->places) return -ENOMSG;
-    memcpy(msgq->buffer + msgq->used++ * msgq->size, data, msgq->size);
+    memcpy(msgq->write, data, msgq->size);
+    msgq->write += msgq->size;
+    if (msgq->write == msgq->end) msgq->write = msgq->start;
+    msgq->used++;
     return 0;
 }
 int k_msgq_get(struct k_msgq *msgq, void *data, k_timeout_t timeout) {
     (void)timeout;
     assert(world.locks == 0);
     if (msgq->used == 0) return -EAGAIN;
-    memcpy(data, msgq->buffer, msgq->size);
-    memmove(msgq->buffer, msgq->buffer + msgq->size, --msgq->used * msgq->size);
+    memcpy(data, msgq->read, msgq->size);
+    msgq->read += msgq->size;
+    if (msgq->read == msgq->end) msgq->read = msgq->start;
+    msgq->used--;
     return 0;
 }
 uint32_t k_msgq_num_free_get(struct k_msgq *msgq) { return msgq->places - msgq->used; }

@@ -19,13 +19,15 @@ typedef struct {
 #define K_PRIO_PREEMPT(x) (x)
 
 struct k_msgq {
-    char *buffer;
+    char *start, *end, *read, *write;
     size_t size;
     uint32_t places, used;
 };
+/* Without parentheses, as in Zephyr. */
 #define K_MSGQ_DEFINE(name, message_size, places, align) \
     static char name##_buffer[(places) * (message_size)]; \
-    struct k_msgq name = {name##_buffer, message_size, places, 0}
+    struct k_msgq name = {name##_buffer, name##_buffer + (places * message_size), name##_buffer, name##_buffer, \
+                          message_size, places, 0}
 int k_msgq_put(struct k_msgq *msgq, const void *data, k_timeout_t timeout);
 int k_msgq_get(struct k_msgq *msgq, void *data, k_timeout_t timeout);
 uint32_t k_msgq_num_free_get(struct k_msgq *msgq);
