@@ -59,6 +59,9 @@ def check_options():
     for line in ("CONFIG_BT_PHY_UPDATE=n\n", "CONFIG_BT_DATA_LEN_UPDATE=n\n", "CONFIG_MBEDTLS_PROMPTLESS=y\n"):
         if options(line).syms["OTAFLASH"].str_value != "y":
             fail(f"the module does not accept {line}")
+    # Before Zephyr 3.6, only a module with a Kconfig file has an option ZEPHYR_..._MODULE, and MCUboot has no Kconfig file.
+    if options("CONFIG_OTAFLASH_ED25519_MCUBOOT=y\n").syms["OTAFLASH_ED25519_MCUBOOT"].str_value != "y":
+        fail("MCUboot's verifier cannot be chosen")
     if options("CONFIG_OTAFLASH=n\n").syms["BT_L2CAP_TX_MTU"].str_value != "23":
         fail("without CONFIG_OTAFLASH, the module changes other options")
     sources = "".join(path.read_text() for path in [*MODULE.glob("src/*"), MODULE / "CMakeLists.txt"])
