@@ -56,6 +56,8 @@ package protocol Conversation: Sendable {
     mutating func fallBack() -> Bool
     /// Returns the result of the task if the device did not return within the restart window; nil: the session fails with `didNotReturn`.
     func resultWithoutReturn() -> Result<UpdateReport, UpdateError>?
+    /// True if the transfer has overwritten the only application of the device, and the device does not run the new one yet.
+    var leavesNoApplication: Bool { get }
     /// Adds the values that only this protocol has to the report of a finished task.
     func amend(_ report: inout UpdateReport)
 }
@@ -67,6 +69,7 @@ extension Conversation {
     package mutating func encoded() {}
     package mutating func fallBack() -> Bool { false }
     package func resultWithoutReturn() -> Result<UpdateReport, UpdateError>? { nil }
+    package var leavesNoApplication: Bool { false }
     package func amend(_ report: inout UpdateReport) {}
 }
 

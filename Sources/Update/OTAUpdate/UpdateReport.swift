@@ -333,6 +333,8 @@ public struct UpdateError: Error, Sendable, Equatable {
     public var isMarkedPermanently: Bool
     /// True if the device has answered no request of the session.
     public var isSilent: Bool
+    /// True if the device has no application now, because the push has overwritten the only one.
+    package var leavesNoApplication = false
     /// The action that makes the update possible; nil: unknown.
     public var remedy: Remedy?
 

@@ -211,6 +211,8 @@ public struct UpdateSession: UpdateLogic {
     }
 
     private mutating func fail(_ error: UpdateError) {
+        var error = error
+        error.leavesNoApplication = conversation?.leavesNoApplication == true
         state = .ended
         actions += [.disconnect, .fail(error)]
     }

@@ -79,7 +79,7 @@ extension EnvelopeCase {
         var cases: [EnvelopeCase] = []
         for place in 0..<4 { cases.append(manifest("magic", byte: place, 0x20)) }
         for version in [0, 1, 3, 255] as [UInt8] { cases.append(manifest("format version", byte: 4, version)) }
-        for format in [3, 255] as [UInt8] { cases.append(manifest("image format", byte: 5, format)) }
+        for format in [4, 255] as [UInt8] { cases.append(manifest("image format", byte: 5, format)) }
         for size in [0, 63, 64, 88, 90, 255, 1025, 65535] as [UInt16] {
             cases.append(manifest("M = \(size)") { $0.replaceSubrange(6..<8, with: little(size)) })
         }

@@ -60,7 +60,7 @@ package struct PushQueue: Sendable {
         case updated(trial: Duration?)
         /// The device could not be reached.
         case unreachable
-        /// The device rolled back or did not return. The image may be the reason.
+        /// The device rolled back, did not return, or has no application any more. The image may be the reason.
         case lostTheImage
         /// The device has the image, and it is not known whether it runs. This is no proof that the update works, so it does not update one of
         /// the first devices (``Policy/first``).

@@ -173,6 +173,7 @@ struct StatusAnswer: CommandAnswer {
         case DeviceDescription.State.trial.rawValue: "on trial"
         case _ where transfer != nil: "partial upload"
         case DeviceDescription.State.receiving.rawValue: "receiving"
+        case DeviceDescription.State.loader.rawValue: "firmware loader"
         case DeviceDescription.State.unknown.rawValue: "not reported"
         default: "confirmed"
         }

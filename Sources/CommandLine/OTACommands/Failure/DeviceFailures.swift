@@ -46,8 +46,13 @@ extension Failure {
                 .slotHoldsImage, .didNotReturn:
                 nil
             }
-        guard let meaning else { return error.context.isEmpty ? error.code.rawValue : error.context }
-        return error.context.isEmpty || error.code == .interrupted ? meaning : "\(meaning): \(error.context)"
+        let isComplete = error.context.isEmpty || error.code == .interrupted
+        let text =
+            if let meaning { isComplete ? meaning : "\(meaning): \(error.context)" } else {
+                error.context.isEmpty ? error.code.rawValue : error.context
+            }
+        return error.leavesNoApplication
+            ? "\(text); the device has no application now, and its firmware loader waits for an image" : text
     }
 
     private static func advice(

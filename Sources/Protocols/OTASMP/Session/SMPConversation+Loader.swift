@@ -45,18 +45,25 @@ extension SMPConversation {
         breakLink(LinkError(.lost, "neither the application nor the firmware loader of the device answers"))
     }
 
-    /// Handles a link without SMP. It can be to another device, or to a program whose attribute table is not read again yet. After the update,
-    /// a second such link at the address of the device shows that the new application does not offer SMP.
+    /// Handles a link without SMP.
     mutating func missesSMP() {
         guard loader.isUnderWay else {
             return fail(UpdateError(.unsupportedDevice, "the device does not offer SMP, MCUmgr's protocol"))
         }
+        meetsOtherProgram("does not offer SMP")
+    }
+
+    /// Handles a link to a program that does not show that its device has a firmware loader. It can be another device, or a program whose
+    /// attribute table is not read again yet. After the update, a second such link at the address of the device shows the new application.
+    ///
+    /// - Parameter lack: what the program does not do.
+    mutating func meetsOtherProgram(_ lack: String) {
         guard case .leaving = loader.phase, loader.isAcknowledged, !shared.link.hasOtherAddress else {
             return leaveOtherDevice()
         }
-        loader.linksWithoutSMP += 1
-        guard loader.linksWithoutSMP > 1 else { return leaveOtherDevice() }
-        report(.note("the new application does not offer SMP"))
+        loader.linksToOtherProgram += 1
+        guard loader.linksToOtherProgram > 1 else { return leaveOtherDevice() }
+        report(.note("the new application \(lack)"))
         finish(.returned, describeLoader(hasLeft: true))
     }
 
@@ -139,7 +146,9 @@ extension SMPConversation {
     /// the old application reported the version of its image.
     private mutating func returned() {
         guard loader.reportsImageVersion, let image = push?.images.first, let running = device.info?.plainVersion else {
-            return finish(.returned, describeLoader())
+            var description = describeLoader()
+            description.state = .unknown
+            return finish(.returned, description)
         }
         guard image.hasRelease(running) else {
             let code: UpdateError.Code = loader.isAcknowledged ? .imageNotRunning : .didNotReturn
@@ -176,6 +185,7 @@ extension SMPConversation {
         guard loader.entries < SMPLoader.mostEntries else {
             return fail(UpdateError(.protocolViolation, "the device leaves its firmware loader during each update"))
         }
+        enter(.sending)
         if loader.entries == 0 {
             report(.note("the device has one slot: its application does not run until the update ends"))
         }
@@ -186,7 +196,6 @@ extension SMPConversation {
         }
         loader.phase = .entering
         push?.hasActed = true
-        enter(.sending)
         endRestart()
         nameLoader()
     }
@@ -360,6 +369,10 @@ extension SMPConversation {
     /// device.
     private var runsLoader: Bool {
         if case .loading = loader.phase { link.list != nil && device.hasFirmwareLoader } else { false }
+    }
+
+    package var leavesNoApplication: Bool {
+        if case .loading = loader.phase { push?.wasOpened == true } else { false }
     }
 
     /// The result of a push whose device does not appear after the restart. If the push began with the loader, the application may have another

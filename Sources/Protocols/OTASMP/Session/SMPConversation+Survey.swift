@@ -42,6 +42,10 @@ extension SMPConversation {
         guard device.wasAskedForMode else { return ask(.bootloaderMode) }
         device.wasGreeted = true
         if device.hasFirmwareLoader { return beginWithLoader() }
+        // A device with a list or another mode is another device.
+        if loader.isUnderWay, link.list == nil, device.mode == nil {
+            return meetsOtherProgram("does not report its bootloader's mode")
+        }
         if loader.isUnderWay || shared.link.hasOtherAddress { return leaveOtherDevice() }
         if let refusal = link.listRefusal { return fail(refusal.update(.imageState)) }
         if let list = link.list { begin(list) }

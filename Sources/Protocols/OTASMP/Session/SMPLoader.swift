@@ -46,8 +46,8 @@ struct SMPLoader {
     var reportsImageVersion = false
     /// The number of additional image lists since the upload.
     var lists = 0
-    /// The number of links to the device without SMP, since the upload.
-    var linksWithoutSMP = 0
+    /// The number of links to the device's address, since the upload, whose program does not show that its device has a loader.
+    var linksToOtherProgram = 0
 
     /// True after the session has begun to change the device.
     var isUnderWay: Bool { if case .none = phase { false } else { true } }

@@ -296,7 +296,10 @@ import Testing
             (.wrongProduct, .failed), (.imageNotRunning, .lostTheImage),
         ])
     func ends(code: UpdateError.Code, end: PushQueue.End) {
-        #expect(PushQueue.End(.failure(UpdateError(code, ""))) == end)
+        var error = UpdateError(code, "")
+        #expect(PushQueue.End(.failure(error)) == end)
+        error.leavesNoApplication = true
+        #expect(PushQueue.End(.failure(error)) == .lostTheImage)
     }
 
     @Test("a first device that does not report its version stops all further starts, unless --keep-going is given")

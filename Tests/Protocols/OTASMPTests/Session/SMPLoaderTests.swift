@@ -98,6 +98,7 @@ import Testing
     /// Plays a device with one slot over a datagram link.
     private func playOneSlot(
         _ image: SMPImage, digestLength: Int = 32, listsAfter uploads: Int = 1, identity: [String: String] = [:],
+        hidesMode: Bool = false,
         on strangerLinks: StrangerLinks = .first, stranger: ((SMPFrame) -> [String: CBORValue])? = nil
     ) -> PlayedDevice {
         var (runsLoader, begun, length) = (false, 0, 0)
@@ -116,6 +117,7 @@ import Testing
                 }
             }
             switch (frame.group, frame.command) {
+            case (0, 8) where hidesMode && begun > 0 && !runsLoader: return .fields(["rc": CBORValue(8)])
             case (0, 8): return .fields(["mode": CBORValue(7)])
             case (0, 5):
                 runsLoader = frame.fields["boot_mode"]?.integer == 1
@@ -174,7 +176,17 @@ import Testing
     func sendsAgain() {
         let device = playOneSlot(image, listsAfter: 2)
         #expect(device.report?.outcome == .returned, "\(String(describing: device.outcome))")
-        #expect(playOneSlot(image, listsAfter: 3).error == .wrongImageFormat)
+        let refused = playOneSlot(image, listsAfter: 3)
+        #expect(refused.error == .wrongImageFormat)
+        guard case .failure(let error)? = refused.outcome else { return }
+        #expect(error.leavesNoApplication, "the loader has overwritten the application")
+    }
+
+    @Test("a new application without the request for its bootloader's mode ends returned at the second link")
+    func hidesMode() {
+        let device = playOneSlot(image, hidesMode: true)
+        #expect(device.report?.outcome == .returned, "\(String(describing: device.outcome))")
+        #expect(device.now < .seconds(60))
     }
 
     @Test(
