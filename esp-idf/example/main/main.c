@@ -19,6 +19,9 @@ static void run(void *argument) { nimble_port_run(); }
 void app_main(void) {
     ESP_ERROR_CHECK(nvs_flash_init());
     ESP_ERROR_CHECK(nimble_port_init());
+    ble_svc_gap_init();
+    ble_svc_gatt_init();
+    ESP_ERROR_CHECK(ble_svc_gap_device_name_set("acme-beacon"));
     ble_hs_cfg.sync_cb = start;
     ESP_ERROR_CHECK(otaflash_start(NULL));
     nimble_port_freertos_init(run);
