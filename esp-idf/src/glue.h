@@ -47,8 +47,8 @@ struct otaflash_hooks;
 /* Opens the partitions, and starts the PSA. Sets the sizes of the configuration. */
 esp_err_t otaflash_port_init(struct ota_config *config, const struct otaflash_hooks *hooks);
 const struct ota_port *otaflash_port(void);
-/* Sends the notifications and the requests that the core made, without the core's lock. Returns false if the stack had
- * no buffer. */
+/* Sends the notifications and the requests that the core made, and restarts the device if the core wants it, without the
+ * core's lock. Returns false if the stack had no buffer. */
 bool otaflash_port_send(void);
 
 /* ---- queue.c ---- */

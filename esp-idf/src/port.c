@@ -125,6 +125,18 @@ static bool waits(uint16_t connection, int kept) {
     return false;
 }
 
+/* A restart calls the shutdown handlers of the application, which can wait for NimBLE's task. This task can wait for the
+ * core's lock. So the core only requests the restart. */
+static bool rolls_back, restarts;
+
+static void restart(void) {
+    bool invalid = rolls_back, now = restarts;
+    rolls_back = restarts = false;
+    /* If it returns, it has failed, and the bootloader starts the old image after any reboot. */
+    if (invalid) (void)esp_ota_mark_app_invalid_rollback_and_reboot();
+    if (now) esp_restart();
+}
+
 bool otaflash_port_send(void) {
     int kept = 0;
     for (int i = 0; i < outbox_count; i++) {
@@ -136,6 +148,7 @@ bool otaflash_port_send(void) {
         if (otaflash_connection_get(begun_connections[i], &connection)) request_speed(connection.handle);
     }
     begun_count = 0;
+    restart();
     return kept == 0;
 }
 
@@ -160,13 +173,12 @@ static bool confirm(void *context, uint32_t counter, const uint8_t *digest) {
 
 static void roll_back(void *context) {
     (void)context;
-    /* If it returns, it has failed, and the bootloader starts the old image after any reboot. */
-    (void)esp_ota_mark_app_invalid_rollback_and_reboot();
+    rolls_back = true;
 }
 
 static void reboot(void *context) {
     (void)context;
-    esp_restart();
+    restarts = true;
 }
 
 /* ---- Hooks ---- */

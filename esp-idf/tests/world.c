@@ -232,11 +232,15 @@ esp_err_t esp_ota_mark_app_invalid_rollback_and_reboot(void) {
     int entry = active();
     if (fails(__func__) || entry < 0 || (!is_valid(!entry) && !world.has_factory)) return ESP_FAIL;
     rewrite(entry, world.otadata[entry].sequence, ESP_OTA_IMG_INVALID);
-    world.restarted = true;
+    esp_restart();
     return ESP_OK;
 }
 
-void esp_restart(void) { world.restarted = true; }
+/* The shutdown handlers of the application can wait for NimBLE's task, and this task can wait for a lock. */
+void esp_restart(void) {
+    assert(world.locks == 0);
+    world.restarted = true;
+}
 
 /* ---- Hash and signature ---- */
 
