@@ -19,7 +19,8 @@ enum {
     REQUEST_PLACES = 4 * CONFIG_BT_NIMBLE_MAX_CONNECTIONS,
     CONNECTION_PLACES = 2 * CONFIG_BT_NIMBLE_MAX_CONNECTIONS,
     PLACES = DATA_PLACES + REQUEST_PLACES + CONNECTION_PLACES,
-    RETRY = 10 /* milliseconds, until the next attempt after the stack had no buffer */
+    RETRY = 10, /* milliseconds, until the next attempt after the stack had no buffer */
+    POLLS = 8   /* in a row without a wait: each can read and hash 4 KiB */
 };
 
 struct item {
@@ -92,11 +93,16 @@ static TickType_t ticks(uint32_t wait) {
 
 void otaflash_queue_step(void) {
     static struct item item;
+    static uint32_t polls;
     (void)xSemaphoreTake(lock, portMAX_DELAY);
     uint32_t wait = ota_device_poll(&device, milliseconds());
     (void)xSemaphoreGive(lock);
     /* Not under the lock: the stack has locks of its own, and a read on its task waits for this lock. */
     if (!otaflash_port_send() && wait > RETRY) wait = RETRY;
+    /* Tasks of a lower priority must run during the hash of a large image, or the watchdog of the idle task restarts the
+     * device after 5 s. */
+    polls = wait == 0 ? polls + 1 : 0;
+    if (polls == POLLS) polls = 0, wait = 1;
     if (xQueueReceive(queue, &item, ticks(wait)) != pdTRUE) return;
     (void)xSemaphoreTake(lock, portMAX_DELAY);
     handle(&item, milliseconds());

@@ -353,6 +353,17 @@ static void works_without_hooks(void) {
     CHECK(confirm() == OTA_OK);
 }
 
+static void yields_to_the_idle_task_during_a_long_hash(void) {
+    /* BEGIN of an encoded image: the base is the whole running partition, with a wrong digest. */
+    const uint8_t begin[20] = {OTA_BEGIN, 1, OTA_OBJECT_ENCODED_IMAGE, OTA_ENCODING_LZMA2, 0, 0, 0, 0, 0, 0, 1};
+    start();
+    make(&release, 2, 2, "1.1.0");
+    enter();
+    CHECK(send_envelope(&release, 0, true) == OTA_OK);
+    CHECK(request(begin, sizeof begin) == OTA_WRONG_BASE);
+    leave();
+}
+
 static void refuses_a_permanent_apply(void) {
     const uint8_t apply[3] = {OTA_APPLY, 3, OTA_BOOT_PERMANENT};
     start();
@@ -385,5 +396,6 @@ void test_updates(void) {
     RUN(starts_the_old_image_if_the_core_does_not_start_on_trial);
     RUN(requires_a_record_partition_of_two_plain_pages);
     RUN(works_without_hooks);
+    RUN(yields_to_the_idle_task_during_a_long_hash);
     RUN(refuses_a_permanent_apply);
 }

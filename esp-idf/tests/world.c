@@ -318,8 +318,10 @@ BaseType_t xQueueSend(QueueHandle_t xQueue, const void *pvItemToQueue, TickType_
     return pdTRUE;
 }
 BaseType_t xQueueReceive(QueueHandle_t xQueue, void *const pvBuffer, TickType_t xTicksToWait) {
-    (void)xTicksToWait;
     assert(world.locks == 0);
+    world.polls = xTicksToWait == 0 ? world.polls + 1 : 0;
+    /* Each poll reads and hashes 4 KiB, and the watchdog of the idle task restarts the device after 5 s. */
+    assert(world.polls <= 8);
     if (xQueue->used == 0) return pdFALSE;
     memcpy(pvBuffer, xQueue->memory, xQueue->size);
     memmove(xQueue->memory, xQueue->memory + xQueue->size, --xQueue->used * xQueue->size);

@@ -38,6 +38,7 @@ struct world {
 
     int locks, locked; /* the mutexes that are held, and how often one was taken */
     bool starts;       /* the update task starts, so the core needs no lock */
+    int polls;         /* of the update task since the idle task could run */
     bool restarted;
     uint32_t now; /* milliseconds */
 
