@@ -45,6 +45,14 @@ static bool is_on_trial(void) { return state == ESP_OTA_IMG_PENDING_VERIFY || st
 /* The bootloader also starts an image whose trial has failed if it finds no other image. */
 static bool has_failed(void) { return state == ESP_OTA_IMG_INVALID || state == ESP_OTA_IMG_ABORTED; }
 
+/* The bootloader refused the image of the newest entry in otadata, and started this one. Before ESP-IDF 6.0, the next APPLY
+ * would then replace the entry of the running image, and a failed trial would be permanent. So mark the refused image as
+ * invalid, which also restarts. If that fails, the firmware starts nevertheless. */
+static void discard_refused_image(void) {
+    const esp_partition_t *newest = esp_ota_get_boot_partition();
+    if (newest && newest != running) (void)esp_ota_mark_app_invalid_rollback_and_reboot();
+}
+
 /* Runs on the update task. */
 static esp_err_t start_on_task(void) {
     esp_err_t error = otaflash_port_init(&config, application);
@@ -57,6 +65,7 @@ esp_err_t otaflash_start(const struct otaflash_hooks *hooks) {
     running = esp_ota_get_running_partition();
     /* A factory partition, and an image that was written with a cable, have no state. */
     if (esp_ota_get_state_partition(running, &state) != ESP_OK) state = ESP_OTA_IMG_UNDEFINED;
+    else discard_refused_image();
     application = hooks;
     config.product = esp_app_get_description()->project_name;
     config.version = esp_app_get_description()->version;

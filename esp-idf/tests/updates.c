@@ -260,6 +260,46 @@ static void rolls_back_a_trial_without_confirm(void) {
     }
 }
 
+static void keeps_the_old_image_after_the_bootloader_refused_another(void) {
+    /* The bootloader refuses a new image on trial, or a permanent image that was damaged; with the rules before 6.0, and
+     * the newer ones. */
+    make(&release, 2, 2, "1.1.0");
+    make(&next, 3, 3, "1.2.0");
+    for (int how = 0; how < 4; how++) {
+        start();
+        world.has_old_rules = how % 2 == 0;
+        CHECK(install(&release) == OTA_OK);
+        restart();
+        CHECK(confirm() == OTA_OK && install(&next) == OTA_OK);
+        if (how >= 2) {
+            restart();
+            CHECK(confirm() == OTA_OK);
+        }
+        world.damaged = OTA_0;
+        restart();
+        CHECK(runs(&release) && world.restarted);
+        restart();
+        CHECK(runs(&release) && !world.restarted && hook_values.trials == 1 + how / 2);
+        world.damaged = FACTORY;
+        make(&next, 3, 4, "1.3.0");
+        CHECK(install(&next) == OTA_OK);
+        restart();
+        CHECK(runs(&next));
+        /* The trial fails. */
+        restart();
+        CHECK(runs(&release) && world.otadata[1].state == ESP_OTA_IMG_VALID);
+        make(&next, 3, 3, "1.2.0");
+    }
+    /* An unreadable otadata changes nothing, although a rollback is possible. */
+    start();
+    CHECK(install(&release) == OTA_OK);
+    restart();
+    CHECK(confirm() == OTA_OK);
+    world_boot();
+    world.fails = "esp_ota_get_boot_partition";
+    CHECK(otaflash_start(&test_hooks) == ESP_OK && !world.fails && !world.restarted);
+}
+
 static void ends_a_trial_without_rollback_of_the_bootloader(void) {
     make(&release, 2, 2, "1.1.0");
     for (int confirms = 0; confirms < 2; confirms++) {
@@ -390,6 +430,7 @@ void test_updates(void) {
     RUN(marks_nothing_if_nvs_is_full);
     RUN(uses_a_counter_that_cannot_be_stored_at_the_start);
     RUN(rolls_back_a_trial_without_confirm);
+    RUN(keeps_the_old_image_after_the_bootloader_refused_another);
     RUN(ends_a_trial_without_rollback_of_the_bootloader);
     RUN(does_not_raise_the_counter_for_a_failed_image);
     RUN(ignores_the_record_of_another_image);

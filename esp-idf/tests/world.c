@@ -164,15 +164,23 @@ void world_boot(void) {
     }
     int entry = active();
     world.running = entry >= 0 ? partition_of(entry) : world.has_factory ? FACTORY : OTA_0;
+    int refused = world.running;
     if (entry >= 0 && world.has_rollback && world.otadata[entry].state == ESP_OTA_IMG_NEW)
         rewrite(entry, world.otadata[entry].sequence, ESP_OTA_IMG_PENDING_VERIFY);
     /* The bootloader of a device without factory partition writes the entry of the first image. */
     if (world.running == OTA_0 && world.otadata[0].sequence == 0 && world.otadata[1].sequence == 0)
         rewrite(0, 1, ESP_OTA_IMG_VALID);
+    if (refused != FACTORY && refused == world.damaged) world.running = refused == OTA_0 ? OTA_1 : OTA_0;
     world.restarted = false;
 }
 
 const esp_partition_t *esp_ota_get_running_partition(void) { return &world.partitions[world.running]; }
+
+const esp_partition_t *esp_ota_get_boot_partition(void) {
+    int entry = active();
+    if (fails(__func__)) return NULL;
+    return &world.partitions[entry >= 0 ? partition_of(entry) : world.has_factory ? FACTORY : OTA_0];
+}
 
 const esp_partition_t *esp_ota_get_next_update_partition(const esp_partition_t *start_from) {
     assert(!start_from);
@@ -214,8 +222,9 @@ esp_err_t esp_ota_set_boot_partition(const esp_partition_t *partition) {
     if (fails(__func__) || !is_image(index)) return ESP_FAIL;
     uint32_t sequence = index == OTA_0 ? 1 : 2;
     if (entry >= 0) {
-        next = partition_of(entry) == index ? entry : !entry;
-        sequence = world.otadata[entry].sequence + (next == entry ? 0 : 1);
+        bool is_same = partition_of(entry) == index;
+        next = is_same && !world.has_old_rules ? entry : !entry;
+        sequence = world.otadata[entry].sequence + (is_same ? 0 : 1);
     }
     rewrite(next, sequence, ESP_OTA_IMG_NEW);
     return ESP_OK;

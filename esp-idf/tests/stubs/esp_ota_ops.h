@@ -13,6 +13,7 @@ typedef enum {
 } esp_ota_img_states_t;
 esp_err_t esp_ota_set_boot_partition(const esp_partition_t* partition);
 const esp_partition_t* esp_ota_get_running_partition(void);
+const esp_partition_t* esp_ota_get_boot_partition(void);
 const esp_partition_t* esp_ota_get_next_update_partition(const esp_partition_t *start_from);
 esp_err_t esp_ota_get_partition_description(const esp_partition_t *partition, esp_app_desc_t *app_desc);
 esp_err_t esp_ota_mark_app_valid_cancel_rollback(void);
