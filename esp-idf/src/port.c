@@ -230,8 +230,10 @@ esp_err_t otaflash_port_init(struct ota_config *config, const struct otaflash_ho
     const esp_partition_t *slot = esp_ota_get_next_update_partition(NULL);
     const esp_partition_t *record =
         esp_partition_find_first(ESP_PARTITION_TYPE_DATA, ESP_PARTITION_SUBTYPE_ANY, "otaflash");
-    if (!slot || slot == running || slot->erase_size != OTAFLASH_PAGE) {
-        ESP_LOGE(tag, "the partition table needs two partitions for the application: ota_0 and ota_1");
+    /* Without otadata, the bootloader always starts the same image. */
+    bool has_otadata = esp_partition_find_first(ESP_PARTITION_TYPE_DATA, ESP_PARTITION_SUBTYPE_DATA_OTA, NULL) != NULL;
+    if (!has_otadata || !slot || slot == running || slot->erase_size != OTAFLASH_PAGE) {
+        ESP_LOGE(tag, "the partition table needs otadata, and two partitions for the application: ota_0 and ota_1");
         return ESP_ERR_NOT_FOUND;
     }
     /* An erased page of an encrypted partition does not read as 0xFF, and the core searches for erased records. */

@@ -365,14 +365,15 @@ static void starts_the_old_image_if_the_core_does_not_start_on_trial(void) {
     }
 }
 
-static void requires_a_record_partition_of_two_plain_pages(void) {
-    for (int i = 0; i < 5; i++) {
+static void requires_otadata_and_a_record_partition_of_two_plain_pages(void) {
+    for (int i = 0; i < 6; i++) {
         prepare(false);
         world_boot();
         if (i == 1) world.partitions[RECORDS].encrypted = true;
         if (i == 2) world.partitions[RECORDS].readonly = true;
         if (i == 3) world.partitions[RECORDS].size = 0x1000;
         if (i == 4) world.partitions[OTA_1].erase_size = 0x10000;
+        world.lacks_otadata = i == 5;
         CHECK((otaflash_start(NULL) == ESP_OK) == (i == 0));
     }
 }
@@ -435,7 +436,7 @@ void test_updates(void) {
     RUN(does_not_raise_the_counter_for_a_failed_image);
     RUN(ignores_the_record_of_another_image);
     RUN(starts_the_old_image_if_the_core_does_not_start_on_trial);
-    RUN(requires_a_record_partition_of_two_plain_pages);
+    RUN(requires_otadata_and_a_record_partition_of_two_plain_pages);
     RUN(works_without_hooks);
     RUN(yields_to_the_idle_task_during_a_long_hash);
     RUN(refuses_a_permanent_apply);

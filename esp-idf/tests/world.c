@@ -40,7 +40,10 @@ static size_t index_of(const esp_partition_t *partition) {
 
 const esp_partition_t *esp_partition_find_first(esp_partition_type_t type, esp_partition_subtype_t subtype,
                                                 const char *label) {
-    assert(type == ESP_PARTITION_TYPE_DATA && subtype == ESP_PARTITION_SUBTYPE_ANY);
+    static const esp_partition_t otadata = {.type = ESP_PARTITION_TYPE_DATA, .size = 0x2000};
+    assert(type == ESP_PARTITION_TYPE_DATA);
+    if (!label) return subtype != ESP_PARTITION_SUBTYPE_DATA_OTA || world.lacks_otadata ? NULL : &otadata;
+    assert(subtype == ESP_PARTITION_SUBTYPE_ANY);
     return fails(__func__) || strcmp(world.partitions[RECORDS].label, label) != 0 ? NULL : &world.partitions[RECORDS];
 }
 

@@ -28,6 +28,7 @@ struct world {
     } stored[STORED], staged[STORED]; /* durable, and set but not committed */
     int running; /* the index of the partition */
     bool has_factory, has_rollback; /* has_rollback: of the bootloader */
+    bool lacks_otadata;             /* the partition table has no such line */
     bool has_old_rules;             /* of esp_ota_set_boot_partition, before ESP-IDF 6.0 */
     int damaged;                    /* the partition whose image the bootloader refuses; FACTORY: none */
 

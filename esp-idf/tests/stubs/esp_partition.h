@@ -10,6 +10,7 @@ typedef enum {
 } esp_partition_type_t;
 typedef enum {
     ESP_PARTITION_SUBTYPE_APP_OTA_MIN = 0x10,
+    ESP_PARTITION_SUBTYPE_DATA_OTA = 0x00,
     ESP_PARTITION_SUBTYPE_ANY = 0xff,
 } esp_partition_subtype_t;
 typedef struct {
