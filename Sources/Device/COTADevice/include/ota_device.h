@@ -158,8 +158,9 @@ struct ota_connection {
     bool in_use, control_on, progress_on, progress_due, has_begun;
 };
 
-/* The state of the core, less than 640 bytes. Allocate the structure statically. Do not access its members, and do not
- * move it. The small members come first, because an Arm instruction that accesses them is then 2 bytes shorter. */
+/* The state of the core, less than 640 bytes for 4 connections. Allocate the structure statically. Do not access its
+ * members, and do not move it. The small members come first, because an Arm instruction that accesses them is then 2
+ * bytes shorter. */
 struct ota_device {
     uint8_t state;  /* enum ota_state */
     uint8_t status; /* the status in Progress: OTA_OK, OTA_FLASH_FAILED or OTA_NOT_DECODED */
