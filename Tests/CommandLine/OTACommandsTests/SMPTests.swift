@@ -49,6 +49,25 @@ import Testing
         #expect(try await sandbox.run("confirm", "--device", Self.device).exit == 77)
     }
 
+    @Test("with --first 1, a device with one slot that ends returned ends the push, and status names a firmware loader")
+    func severalWithOneSlot() async throws {
+        let sandbox = try await Self.sandbox("--without", "second-slot")
+        let created = try await sandbox.run(
+            "simulate", "create", "hall", "--protocol", "smp", "--without", "second-slot", "--product", "demo",
+            "--version", "1.0.0", "--trust", "release.pub.pem")
+        #expect(created.exit == 0, "\(created.err)")
+        let both = ["--device", Self.device, "--device", "sim:hall?pace=virtual"]
+        let push = ["--permanent", "--first", "1", "--format", "json", "--progress", "none"]
+        let run = try await sandbox.run(["push", "fw.signed.bin", "--trust", "release.pub.pem"] + both + push)
+        #expect(run.exit == 75, "\(run.err)")
+        #expect(try run.json().devices?.array?.map { $0.outcome?.string } == ["returned", "not-started"])
+        try await sandbox.mcuboot(key: "other", as: "other.bin")
+        _ = try await sandbox.run(
+            "push", "other.bin", "--device", Self.device, "--trust", "other.pub.pem", "--permanent")
+        let status = try await sandbox.run(["status"] + both)
+        #expect(status.out.contains("firmware loader") && !status.out.contains("confirmed"), "\(status.out)")
+    }
+
     @Test(
         "an image that the bootloader does not boot ends image-not-running (78), and status shows the firmware loader")
     func oneSlotWithAWrongKey() async throws {
