@@ -39,20 +39,15 @@ extension Failure {
             case .rolledBack: "the device rolled back to its old image"
             case .imageNotRunning: "the device does not run the new image"
             case .attributeRefused, .deviceBusy, .flashFailed, .digestMismatch, .envelopeMalformed, .criticalField,
-                .untrustedByDevice,
-                .wrongProduct, .wrongHardware, .targetUnchecked, .counterTooLow, .requiresNewer, .wrongImageFormat,
-                .imageTooLarge, .envelopeTooLarge,
-                .batteryLow, .refusedByPolicy, .downgrade, .inTrial, .notInTrial, .noTrial, .trialAvailable,
-                .slotHoldsImage, .didNotReturn:
+                .untrustedByDevice, .wrongProduct, .wrongHardware, .targetUnchecked, .counterTooLow, .requiresNewer,
+                .wrongImageFormat, .imageTooLarge, .envelopeTooLarge, .batteryLow, .refusedByPolicy, .downgrade,
+                .inTrial, .notInTrial, .noTrial, .trialAvailable, .slotHoldsImage, .didNotReturn:
                 nil
             }
-        let isComplete = error.context.isEmpty || error.code == .interrupted
-        let text =
-            if let meaning { isComplete ? meaning : "\(meaning): \(error.context)" } else {
-                error.context.isEmpty ? error.code.rawValue : error.context
-            }
-        return error.leavesNoApplication
-            ? "\(text); the device has no application now, and its firmware loader waits for an image" : text
+        let context = error.context.isEmpty || error.code == .interrupted ? nil : error.context
+        let text = [meaning, context].compactMap(\.self).joined(separator: ": ")
+        let lost = "; the device has no application now, its firmware loader waits for an image"
+        return (text.isEmpty ? error.code.rawValue : text) + (error.leavesNoApplication ? lost : "")
     }
 
     private static func advice(
