@@ -32,6 +32,15 @@ public enum UpdateEvent: Sendable, Equatable {
     case interrupted
 }
 
+/// The device to which a session opens its next link. A conversation sets it in `ConversationState.target`.
+public enum LinkTarget: Sendable, Hashable {
+    /// The device of the session, at its known address.
+    case device
+    /// The program of the device that runs, such as the application or the firmware loader. It has the address of the device, or the name
+    /// `LinkProperties.programName`, and its own attribute table.
+    case program
+}
+
 /// An action that a session requests from its runner. The runner performs the actions in order.
 public enum UpdateAction: Sendable, Equatable {
     /// Opens a new link to the target. The runner first closes the previous link. The runner answers with the event `linkUp` or `linkDown`.

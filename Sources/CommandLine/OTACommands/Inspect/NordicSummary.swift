@@ -26,9 +26,9 @@ struct NordicSummary: Encodable, Sendable {
         let bootValidation: [String]?
         /// Nil if the init packet is not signed.
         let signature: Signature?
-        /// The properties that no signature covers, and those that otaflash cannot check; nil if there are none.
+        /// The properties without a signature, and the properties that otaflash cannot check; nil: each property is checked.
         let unchecked: [String]?
-        /// Remarks for the user; nil if there are none.
+        /// Remarks for the user; nil: no remark.
         let notes: [String]?
 
         private enum CodingKeys: CodingKey {

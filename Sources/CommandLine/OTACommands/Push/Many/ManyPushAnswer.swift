@@ -166,12 +166,22 @@ struct ManyPushAnswer: TableAnswer {
         let missing = devices.count { $0.answer == nil }
         guard missing > 0 else { return nil }
         let exit = isInterrupted ?? .several(devices.compactMap(\.failure))
+        return Failure(
+            "devices-not-updated", exit, "not updated: \(missing) of \(Self.number(devices.count))",
+            hint: hint(for: exit))
+    }
+
+    private func hint(for exit: ExitStatus) -> String {
+        // A device that ended `returned` would receive the image again, and end the push again (`PushQueue.End.returned`).
+        if summary.returned > 0, summary.notStarted > 0 {
+            let others = retry.map { ": \($0.line(adding: "--first 0"))" } ?? ""
+            return "check that the devices with the result 'returned' work; then push to the others with --first 0"
+                + others
+        }
         let begin = isInterrupted != nil ? "to continue, " : exit == .linkLost ? "" : "correct the causes, then "
         let again =
             retry.map { "update only these devices: \($0.line())" }
             ?? "run the same command again, which sends nothing to the devices that run the image: \(invocation.line())"
-        return Failure(
-            "devices-not-updated", exit, "not updated: \(missing) of \(Self.number(devices.count))",
-            hint: begin + again)
+        return begin + again
     }
 }
