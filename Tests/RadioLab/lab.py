@@ -247,7 +247,7 @@ class Lab:
         air(*words)
 
     def count(self, what):
-        """One of the air's counters, such as links (both ends counted) or late, over all radios."""
+        """One of the air's counters, such as links (both ends counted) or lost, over all radios."""
         return sum(int(count) for count in re.findall(rf"{what} (\d+)", air("stats")))
 
     def bluetoothd(self, *words):

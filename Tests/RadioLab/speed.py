@@ -81,34 +81,20 @@ for part in PARTS:
     register(*part)
 
 
-# If more of the air's events are late, the machine is busy, and rate and first byte measure the machine instead of otaflash.
-LATE = 0.1
-
-
 @case(limit=300, real=True)
-def speed_in_real_time(lab):
-    """15 ms, MTU 247, in real time: at most 10 % of a core for 100 kB/s, 95 % of the bound, and the first byte within 2 s."""
+def processor_time(lab):
+    """15 ms, MTU 247, in real time: a push takes at most 10 % of a core for each 100 kB/s."""
     if os.environ.get("RADIO_LAB_TIME") == "virtual":
         raise Skip("processor time cannot be measured in virtual time; set RADIO_LAB_TIME=real")
     mtu, interval = 247, 15
     lab.air("set", "interval", interval)
     it = lab.bumble(mtu=mtu)
     ideal = bound(mtu, interval)
-    economical = measured = False
-    for attempt in range(1, 7):  # other work on this machine may disturb an attempt
+    for attempt in range(1, 4):  # other work fills the processor's caches, which adds to the processor time
         lab.assert_nothing_left()  # bluetoothd needs 2 s to end the link of the previous client
         time.sleep(3)
-        events, late = lab.count("events"), lab.count("late")
         rate, first, share = measure(lab, it, mtu, interval, f"2.{attempt}.0")
-        late = (lab.count("late") - late) / (lab.count("events") - events)
-        lab.figure(
-            f"otaflash {rate} ({rate / ideal:.1%}); to the first byte {first:.2f} s; processor {share:.1%} of a core; "
-            f"the air was late for {late:.1%} of its events"
-        )
-        economical = economical or share <= 0.1 * max(1, rate / 100_000)
-        if economical and rate >= 0.95 * ideal and first <= 2:
+        lab.figure(f"otaflash {rate} ({rate / ideal:.1%}); to the first byte {first:.2f} s; processor {share:.1%} of a core")
+        if share <= 0.1 * max(1, rate / 100_000):
             return
-        measured = measured or late <= LATE
-    assert economical, "otaflash used more than 10 % of a core for 100 kB/s in each attempt"
-    assert not measured, "no attempt met the limits of rate and first byte, and the air was on time in at least one of them"
-    raise Skip(f"rate and first byte not measured: this machine was busy, the air was late for more than {LATE:.0%} of its events; run it alone")
+    raise AssertionError("otaflash used more than 10 % of a core for 100 kB/s in each attempt")

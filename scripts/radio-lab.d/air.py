@@ -19,8 +19,8 @@ strength, connection events with a limited number of packets, lost events, and l
   radio-air away SECONDS         out of range for exactly this time, then in range again
   radio-air cut [N ...]          end every link now, or the links of hciN, with the reason of a supervision timeout (0x08)
   radio-air unplug, plug [N]     remove all radios from the machine; add the removed radios again, or make N radios in total
-  radio-air stats                print for each radio: links, packets and bytes sent, connection events, lost events, the number of events
-                                 that this machine held more than 5 ms late, and the last advertising interval in units of 0.625 ms
+  radio-air stats                print for each radio: links, packets and bytes sent, connection events, lost events, and the last
+                                 advertising interval in units of 0.625 ms
 
 RADIO_LAB_AIR="per_event=4 loss=0.1" in the environment sets first values. RADIO_LAB_CAPTURE is the name of a file for all HCI traffic,
 in btsnoop's format.
@@ -48,7 +48,6 @@ FIRST_HANDLE = 42  # btvirt's first handle
 # side; and the two gaps of 150 us between the packets (Core Specification, volume 6, part B, 2.1 and 4.1.1).
 PACKET_OVERHEAD = (10 * 8 + 10 * 8 + 2 * 150) * 1e-6
 SCAN_RESPONSE = 4
-LATE = 0.005
 HCIGETDEVINFO, HCI_UP = 0x800448D3, 1
 
 air = dict(per_event=6, loss=0.0, range=1, advert=0.1, rssi=-50, interval=0, steady=0, share=0, acl_len=251, acl_num=24)
@@ -99,7 +98,6 @@ class Link:
     def catch_up(self):
         """Runs the event that is due, and the events that this machine missed. Each sends the packets that waited at its scheduled time."""
         self.timer = None
-        self.radio.late += loop.time() - self.due > LATE
         while self.queue and self.due <= loop.time() and self.radio.links.get(self.handle) is self:
             self.event()
             self.due += self.interval
@@ -157,7 +155,7 @@ class Radio:
         self.links, self.scan, self.told, self.seen = {}, None, False, set()
         self.free = 0.0  # the time at which the last packet of this radio leaves the air, with `share`
         self.asked = []  # commands without an answer from btvirt yet: (opcode, parameters; None: sent by this program)
-        self.sent = self.sent_bytes = self.events = self.lost = self.late = self.advertising = 0
+        self.sent = self.sent_bytes = self.events = self.lost = self.advertising = 0
         self.rest = b""
         self.index, self.address, self.random_address, self.up = None, None, None, True
         self.btvirt = socket.socket(socket.AF_UNIX)
@@ -341,7 +339,7 @@ def control(server, count):
     elif words == ["stats"]:
         answer = "\n".join(
             f"hci{radio.index} links {len(radio.links)} packets {radio.sent} bytes {radio.sent_bytes} "
-            f"events {radio.events} lost {radio.lost} late {radio.late} advertising {radio.advertising}"
+            f"events {radio.events} lost {radio.lost} advertising {radio.advertising}"
             for radio in radios
         )
     elif words == ["unplug"]:
