@@ -33,9 +33,10 @@ SWITCHES = {
 
 let plantedMutant = getenv("OTAFLASH_MUTANT").flatMap { Int(String(cString: $0)) } ?? 0
 """),
+    # Weak, because a program can contain several C targets with mutants.
     "c": ("planted.c", "ota_planted_mutant", "extern int ota_planted_mutant;\n", """#include <stdlib.h>
 
-int ota_planted_mutant = 0;
+__attribute__((weak)) int ota_planted_mutant = 0;
 __attribute__((constructor)) static void choose(void) {
     const char *number = getenv("OTAFLASH_MUTANT");
     if (number) ota_planted_mutant = atoi(number);
