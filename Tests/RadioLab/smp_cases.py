@@ -133,6 +133,7 @@ def smp_one_slot(lab):
     assert answer["transfer"]["disconnects"] == 1, answer["transfer"]
     lab.figure(told(answer["transfer"]))
     lab.assert_nothing_left()
+    assert device.process.err.when("runs its firmware loader"), device.process.err.lines
     assert device.process.err.when("runs version 2.0.0"), device.process.err.lines
 
 

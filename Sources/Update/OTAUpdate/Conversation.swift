@@ -56,8 +56,8 @@ package protocol Conversation: Sendable {
     mutating func fallBack() -> Bool
     /// Returns the result of the task if the device did not return within the restart window; nil: the session fails with `didNotReturn`.
     func resultWithoutReturn() -> Result<UpdateReport, UpdateError>?
-    /// True if the transfer has overwritten the only application of the device, and the device does not run the new one yet.
-    var leavesNoApplication: Bool { get }
+    /// The application of a device that this task has restarted into its firmware loader; nil: the application runs, or its state is unknown.
+    var stoppedApplication: UpdateError.StoppedApplication? { get }
     /// Adds the values that only this protocol has to the report of a finished task.
     func amend(_ report: inout UpdateReport)
 }
@@ -69,7 +69,7 @@ extension Conversation {
     package mutating func encoded() {}
     package mutating func fallBack() -> Bool { false }
     package func resultWithoutReturn() -> Result<UpdateReport, UpdateError>? { nil }
-    package var leavesNoApplication: Bool { false }
+    package var stoppedApplication: UpdateError.StoppedApplication? { nil }
     package func amend(_ report: inout UpdateReport) {}
 }
 

@@ -333,10 +333,16 @@ public struct UpdateError: Error, Sendable, Equatable {
     public var isMarkedPermanently: Bool
     /// True if the device has answered no request of the session.
     public var isSilent: Bool
-    /// True if the device has no application now, because the push has overwritten the only one.
-    package var leavesNoApplication = false
+    /// The application of a device that the push has left in its firmware loader; nil: the application runs, or its state is unknown.
+    package var stoppedApplication: StoppedApplication?
     /// The action that makes the update possible; nil: unknown.
     public var remedy: Remedy?
+
+    /// Why the application of a device does not run. The raw values are for messages to people.
+    package enum StoppedApplication: String, Sendable {
+        case intact = "the application of the device does not run now"
+        case overwritten = "the device has no application now"
+    }
 
     /// An action after an error. The error's code alone does not show this action.
     public enum Remedy: Sendable, Equatable {

@@ -212,7 +212,7 @@ public struct UpdateSession: UpdateLogic {
 
     private mutating func fail(_ error: UpdateError) {
         var error = error
-        error.leavesNoApplication = conversation?.leavesNoApplication == true
+        error.stoppedApplication = conversation?.stoppedApplication
         state = .ended
         actions += [.disconnect, .fail(error)]
     }

@@ -103,7 +103,7 @@ import Testing
         let push = "--device udp:192.0.2.1 --trust k.pub.pem"
         #expect(
             failure.hint
-                == "the product name of this board is nrf52840dk; if the image is for this board, sign it again and push the new bundle: "
+                == "the product name of this device is nrf52840dk; if the image is for this device, sign it again and push the new bundle: "
                 + "otaflash sign IMAGE --key KEY --product nrf52840dk -o NEW.otaf; otaflash push NEW.otaf \(push); "
                 + "or push the MCUboot image itself: otaflash push IMAGE \(push)")
         let unknown = Failure(UpdateError(.wrongProduct, "context"), in: invocation)

@@ -21,7 +21,7 @@ extension PushQueue.End {
         switch result {
         case .success(let result): self.init(result.report)
         // The next devices would lose their applications, too.
-        case .failure(let error as UpdateError) where error.leavesNoApplication: self = .lostTheImage
+        case .failure(let error as UpdateError) where error.stoppedApplication == .overwritten: self = .lostTheImage
         case .failure(let error as UpdateError):
             switch error.code {
             case .rolledBack, .didNotReturn, .imageNotRunning: self = .lostTheImage

@@ -46,8 +46,8 @@ extension Failure {
             }
         let context = error.context.isEmpty || error.code == .interrupted ? nil : error.context
         let text = [meaning, context].compactMap(\.self).joined(separator: ": ")
-        let lost = "; the device has no application now, its firmware loader waits for an image"
-        return (text.isEmpty ? error.code.rawValue : text) + (error.leavesNoApplication ? lost : "")
+        return (text.isEmpty ? error.code.rawValue : text)
+            + (error.stoppedApplication.map { "; \($0.rawValue), and the device waits for an image" } ?? "")
     }
 
     private static func advice(
@@ -286,16 +286,17 @@ extension Failure {
             detected.updateProtocol = nil
             return "if the device offers another protocol, omit --protocol: \(detected.line())"
         }
-        if invocation.command == "identify" {
-            return "identify requires the GATT OTA profile, and a device that can blink; show the device's state: "
-                + invocation.line("status", withFile: false)
-        }
-        if invocation.command == "restart" {
-            return "switch the device off and on; or show its state: \(invocation.line("status", withFile: false))"
+        let status = invocation.line("status", withFile: false)
+        switch invocation.command {
+        case "identify":
+            return "identify requires the GATT OTA profile, and a device that can blink; show its state: \(status)"
+        case "discard": return "push a complete image; or show the device's state: \(status)"
+        case "restart": return "switch the device off and on; or show its state: \(status)"
+        default: break
         }
         if invocation.options.contains(uploadOnly) {
             return
-                "if the device offers only the GATT OTA profile, omit \(uploadOnly): \(invocation.without(uploadOnly).line())"
+                "if the device has only one slot, or offers only the GATT OTA profile, omit \(uploadOnly): \(invocation.without(uploadOnly).line())"
         }
         let check =
             "check that this is the intended device, and that its firmware supports an update protocol: "
@@ -310,7 +311,7 @@ extension Failure {
         var image = invocation
         image.file = "IMAGE"
         return
-            "the product name of this board is \(product); if the image is for this board, sign it again and push the new bundle: "
+            "the product name of this device is \(product); if the image is for this device, sign it again and push the new bundle: "
             + "otaflash sign IMAGE --key KEY --product \(product) -o NEW.otaf; \(bundle.line()); or push the MCUboot image "
             + "itself: \(image.line())"
     }

@@ -147,6 +147,7 @@ private struct DeviceObserver {
     private var blinks = 0
     private var version: String?
     private var isOnTrial = false
+    private var runsLoader = false
 
     /// Returns one sentence for each change since the last call.
     mutating func changes(of device: any ObservedDevice) -> [String] {
@@ -160,8 +161,11 @@ private struct DeviceObserver {
         let blinks = device.identifyRequests
         changes += blinks.dropFirst(self.blinks).map { $0 > 0 ? "blinks for \($0) seconds" : "stops blinking" }
         self.blinks = blinks.count
-        guard let running = device.running else {
-            // The device is restarting. The next call after the boot reports the version again.
+        let ranLoader = runsLoader
+        runsLoader = device.runsLoader
+        if runsLoader, !ranLoader { changes.append("runs its firmware loader") }
+        guard let running = device.running, !runsLoader else {
+            // The device is restarting, or has no application now. The next call after the boot reports the version again.
             version = nil
             return changes
         }

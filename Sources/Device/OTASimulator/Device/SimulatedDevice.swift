@@ -111,4 +111,6 @@ public enum ProgramPlace: Sendable {
     case ownAddress
     /// At another address, by the name `LinkProperties.programName`.
     case otherAddress
+    /// At another address, without this name. Only a transport that has this address finds the program.
+    case unknownAddress
 }

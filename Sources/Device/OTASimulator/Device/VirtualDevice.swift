@@ -267,6 +267,9 @@ extension VirtualDeviceOf {
     public var restartCount: Int { lock.locked { restarts } }
     public var identifyRequests: [Int] { withMemory { Firmware.identifyRequests($0) } }
 
+    /// True if the firmware loader runs in place of the application.
+    public var runsLoader: Bool { withFirmware { $0.runsLoader } ?? false }
+
     public var isUnbootable: Bool {
         lock.locked { if case .unbootable = power { true } else { false } }
     }

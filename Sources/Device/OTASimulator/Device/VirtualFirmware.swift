@@ -44,6 +44,8 @@ public protocol VirtualFirmware: AnyObject {
 
     /// The name by which a transport finds another program of the device; nil: the device has one program.
     static func programName(_ configuration: Configuration) -> String?
+    /// True if a second program runs, which receives images in place of the application.
+    var runsLoader: Bool { get }
     /// How a transport finds the running program; nil: a transport does not find it.
     var place: ProgramPlace? { get }
 
@@ -63,6 +65,7 @@ extension VirtualFirmware {
     public static func extraBootTime(_ configuration: Configuration, flash: VirtualFlash) -> Duration { .zero }
     public static func identifyRequests(_ memory: Memory) -> [Int] { [] }
     public static func programName(_ configuration: Configuration) -> String? { nil }
+    public var runsLoader: Bool { false }
     public var place: ProgramPlace? { .ownAddress }
     public func sendWaiting() {}
     public func updateLink(_ connection: UInt16, valueLength: Int) {}

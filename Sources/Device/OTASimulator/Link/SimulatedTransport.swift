@@ -10,16 +10,20 @@ public final class SimulatedTransport<C: Clock>: Transport, Sendable where C.Dur
     private let start: C.Instant
     /// The device's time when the clock's time is `start`.
     private let origin: Duration
+    private let hasOtherAddress: Bool
 
     /// Creates a transport to `device`.
+    ///
+    /// - Parameter hasOtherAddress: the transport has the other address of the device in place of its own address.
     ///
     /// While a link is open, only the transport may call functions of the device. Other code may read the device's properties for tests,
     /// such as `running`, at any time.
     public init(
         device: some SimulatedDevice, clock: C, radio: RadioModel = RadioModel(), faults: FaultPlan = FaultPlan(),
-        seed: UInt64 = 1
+        seed: UInt64 = 1, hasOtherAddress: Bool = false
     ) {
         self.device = device
+        self.hasOtherAddress = hasOtherAddress
         self.clock = clock
         start = clock.now
         origin = device.now
@@ -57,7 +61,7 @@ public final class SimulatedTransport<C: Clock>: Transport, Sendable where C.Dur
             guard await sleep(until: earliest) else { throw LinkError(.lost, "the connection attempt was cancelled") }
             let instant = now
             // Also without the target `program`, a named program is found: an earlier, interrupted update has named it.
-            guard let place = world.lock.locked({ world.device.place(at: instant) }) else {
+            guard let place = place(at: instant) else {
                 let next = min(instant + Self.lookInterval, giveUp)
                 guard await sleep(until: next) else { throw LinkError(.lost, "the connection attempt was cancelled") }
                 continue
@@ -71,6 +75,16 @@ public final class SimulatedTransport<C: Clock>: Transport, Sendable where C.Dur
         throw LinkError(
             target == .program ? .noSuchDevice : .timedOut,
             "the device did not answer within \(world.radio.connectTimeout)")
+    }
+
+    /// Returns how this transport finds the program that runs at `instant`; nil: it does not find the program.
+    private func place(at instant: Duration) -> ProgramPlace? {
+        switch world.lock.locked({ world.device.place(at: instant) }) {
+        case .ownAddress: hasOtherAddress ? nil : .ownAddress
+        case .otherAddress: hasOtherAddress ? .ownAddress : .otherAddress
+        case .unknownAddress: hasOtherAddress ? .ownAddress : nil
+        case nil: nil
+        }
     }
 
     /// The device's time, measured from the device's first power-up.

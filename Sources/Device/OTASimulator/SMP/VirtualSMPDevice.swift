@@ -69,19 +69,11 @@ extension VirtualSMPDevice {
     /// Creates a bond with the device. A device with `isAuthenticated` requires a bond.
     public func bond() { withMemory { $0.isBonded = true } }
 
-    /// Restarts the device into its firmware loader, as a button does. Only for a device with one slot.
-    ///
-    /// - Parameter isNamed: whether the loader keeps the name that a push has set. A real loader loses this name without power.
-    public func enterLoader(isNamed: Bool = false) {
-        withMemory {
-            $0.bootsLoader = true
-            if !isNamed { $0.loaderName = nil }
-        }
+    /// Restarts the device into its firmware loader, as a button does. Only for a device with one slot. The loader has no name.
+    public func enterLoader() {
+        withMemory { $0.bootsLoader = true }
         losePower(at: now)
     }
-
-    /// True if the firmware loader of a device with one slot runs.
-    public var runsLoader: Bool { withFirmware { $0.runsLoader } ?? false }
 
     public var counters: SMPCounters { withMemory { $0.counters } }
     /// The number of answers so far.
@@ -113,7 +105,8 @@ public final class SMPFirmware: VirtualFirmware {
         fileprivate var longestQueue = 0
         fileprivate var overflows = 0
         fileprivate var counters = SMPCounters()
-        /// The retained boot mode and name of a device with one slot. The bootloader clears the boot mode at each boot.
+        /// The retained boot mode and loader name of a device with one slot, for the next boot. Only a restart sets them: a device that
+        /// loses its power loses its RAM.
         fileprivate var bootsLoader = false
         fileprivate var loaderName: [UInt8]?
 
@@ -130,15 +123,20 @@ public final class SMPFirmware: VirtualFirmware {
     }
     private let server: SMPServer
     private let memory: Memory
+    private let loaderName: [UInt8]?
     private let send: (UInt16, Channel, [UInt8]) -> Bool
     private var connections: [UInt16: Connection] = [:]
     /// The values that wait for a free buffer of the Bluetooth stack.
     private var unsent: [(connection: UInt16, value: [UInt8])] = []
 
-    private init(_ server: SMPServer, _ memory: Memory, _ send: @escaping (UInt16, Channel, [UInt8]) -> Bool) {
+    private init(
+        _ server: SMPServer, _ memory: Memory, loaderName: [UInt8]? = nil,
+        _ send: @escaping (UInt16, Channel, [UInt8]) -> Bool
+    ) {
         self.server = server
         self.memory = memory
         self.send = send
+        self.loaderName = loaderName
     }
 
     public static var dataChannel: Channel { SMPChannel.value }
@@ -150,12 +148,15 @@ public final class SMPFirmware: VirtualFirmware {
         send: @escaping (UInt16, Channel, [UInt8]) -> Bool
     ) throws(FlashError) -> SMPFirmware? {
         if configuration.loader != nil {
-            let booted = try SMPSlots.boot(flash, memory.verifier, intoLoader: memory.bootsLoader)
-            memory.bootsLoader = false
-            guard let (program, boot) = booted else { return nil }
+            let (bootsLoader, name) = (memory.bootsLoader, memory.loaderName)
+            (memory.bootsLoader, memory.loaderName) = (false, nil)
+            guard let (program, boot) = try SMPSlots.boot(flash, memory.verifier, intoLoader: bootsLoader) else {
+                return nil
+            }
             let slots = SMPSlots(flash: flash, boot: boot)
             return SMPFirmware(
-                SMPServer(configuration, slots, counters: memory.counters, program: program), memory, send)
+                SMPServer(configuration, slots, counters: memory.counters, program: program), memory,
+                loaderName: name, send)
         }
         try SMPSlots.refuseForeignImages(on: flash, memory.verifier)
         guard let boot = try VirtualBootloader(flash: flash).boot() else { return nil }
@@ -167,23 +168,23 @@ public final class SMPFirmware: VirtualFirmware {
         VirtualBootloader(flash: flash).state?.trial == .pending ? configuration.swapTime : .zero
     }
 
-    private static let loaderName = "FL_VIRTUAL0"
+    private static let nameOfLoader = "FL_VIRTUAL0"
 
     public static func programName(_ configuration: VirtualSMPConfiguration) -> String? {
-        configuration.loader == nil ? nil : loaderName
+        configuration.loader == nil ? nil : nameOfLoader
     }
 
     public var place: ProgramPlace? {
         guard runsLoader, server.configuration.loader?.changesAddress == true else { return .ownAddress }
-        return memory.loaderName == Array(Self.loaderName.utf8) ? .otherAddress : nil
+        return loaderName == Array(Self.nameOfLoader.utf8) ? .otherAddress : .unknownAddress
     }
 
+    public var runsLoader: Bool { server.program == .loader }
     public var booted: VirtualBootloader.Boot { server.slots.boot }
     public var runningImageLength: Int? { server.slots.running?.length }
     public var imageReception: (offset: Int, size: Int)? { server.reception.map { ($0.offset, $0.size) } }
     public var due: Duration? { server.due }
     fileprivate var slots: SMPSlots { server.slots }
-    fileprivate var runsLoader: Bool { server.program == .loader }
 
     /// Sends the answers that are due. Returns false if a restart is due or a flash operation failed.
     public func run(at now: Duration) -> Bool {
@@ -191,7 +192,7 @@ public final class SMPFirmware: VirtualFirmware {
         while let due = server.due, due <= now {
             if let restart = server.restartsAt, restart <= now {
                 memory.bootsLoader = server.restartsIntoLoader
-                memory.loaderName = server.loaderName.saved ?? memory.loaderName
+                memory.loaderName = server.loaderName.saved ?? loaderName
                 return false
             }
             do throws(FlashError) {

@@ -55,6 +55,8 @@ package enum VirtualDeviceUse: Sendable {
 package protocol ObservedDevice: SimulatedDevice {
     /// The running image; nil: the device is restarting, or cannot boot.
     var running: VirtualBootloader.Boot? { get }
+    /// True if the firmware loader runs in place of the application.
+    var runsLoader: Bool { get }
     /// The state that the bootloader stores in flash; nil: the flash contains no valid boot record.
     var bootState: BootState? { get }
     /// The durations of all requests to blink, in seconds. The duration 0 stops the blinking.

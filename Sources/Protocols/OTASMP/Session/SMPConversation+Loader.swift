@@ -229,6 +229,7 @@ extension SMPConversation {
     /// Records a restart of the device, after which another program can answer.
     mutating func restartedWithLoader(isAnswered: Bool) {
         device.forgetProgram()
+        link.listRefusal = nil
         if case .leaving = loader.phase, isAnswered { loader.isAcknowledged = true }
     }
 
@@ -371,8 +372,12 @@ extension SMPConversation {
         if case .loading = loader.phase { link.list != nil && device.hasFirmwareLoader } else { false }
     }
 
-    package var leavesNoApplication: Bool {
-        if case .loading = loader.phase { push?.wasOpened == true } else { false }
+    package var stoppedApplication: UpdateError.StoppedApplication? {
+        switch loader.phase {
+        case .entering: restart != .none && link.listRefusal == nil ? .intact : nil
+        case .loading: push?.wasOpened == true ? .overwritten : .intact
+        case .none, .leaving, .abandoning: nil
+        }
     }
 
     /// The result of a push whose device does not appear after the restart. If the push began with the loader, the application may have another

@@ -298,7 +298,7 @@ import Testing
     func ends(code: UpdateError.Code, end: PushQueue.End) {
         var error = UpdateError(code, "")
         #expect(PushQueue.End(.failure(error)) == end)
-        error.leavesNoApplication = true
+        error.stoppedApplication = .overwritten
         #expect(PushQueue.End(.failure(error)) == .lostTheImage)
     }
 

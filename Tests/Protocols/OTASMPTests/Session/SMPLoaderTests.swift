@@ -179,7 +179,7 @@ import Testing
         let refused = playOneSlot(image, listsAfter: 3)
         #expect(refused.error == .wrongImageFormat)
         guard case .failure(let error)? = refused.outcome else { return }
-        #expect(error.leavesNoApplication, "the loader has overwritten the application")
+        #expect(error.stoppedApplication == .overwritten, "the loader has overwritten the application")
     }
 
     @Test("a new application without the request for its bootloader's mode ends returned at the second link")
@@ -278,7 +278,9 @@ import Testing
         Issue.record("the session does not end")
     }
 
-    @Test("a link without SMP after the restart into the loader does not end the push")
+    @Test(
+        "a link without SMP after the restart into the loader does not end the push, and an interruption then says what the device runs"
+    )
     func linkWithoutSMP() throws {
         var session = UpdateSession(try SMPConversation(.push([image], UpdateOptions(ending: .permanent))), seed: 1)
         var (events, now, links): ([UpdateEvent], Duration, Int) = ([.started], .zero, 0)
@@ -293,7 +295,8 @@ import Testing
                     links += 1
                     guard links < 3 else {
                         #expect(target == .program)
-                        return
+                        events = [.interrupted]
+                        break
                     }
                     events.append(.linkUp(Self.link(offersSMP: links == 1)))
                 case .link(.subscribe(let channel)): events.append(.link(.subscribed(channel)))
@@ -302,7 +305,7 @@ import Testing
                     events.append(.link(.notified(frame.answer(application(frame)), channel)))
                 case .disconnect: events = [.linkDown(LinkError(.lost, "closed"))]
                 case .fail(let error):
-                    Issue.record("\(error.code) \(error.context)")
+                    #expect(error.code == .interrupted && error.stoppedApplication == .intact, "\(error.context)")
                     return
                 default: break
                 }

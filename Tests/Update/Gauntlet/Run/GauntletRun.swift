@@ -98,7 +98,8 @@ struct GauntletRun<Kind: GauntletWire> {
         let client = Client(push.task, pause: .seconds(100), encoder: push.encoder)
         let (watcher, pushed) = (watcher, SHA256.digest(of: release.image))
         for _ in 0..<clientsAfterwards {
-            let run = try healthy.run([client], seed: seed) { watcher.saw(100, pushing: pushed, $1, $2, $3) }[0]
+            let reached = world.healed(seed: seed)
+            let run = try reached.run([client], seed: seed) { watcher.saw(100, pushing: pushed, $1, $2, $3) }[0]
             watcher.look()
             guard let error = run.error else { break }
             try Kind.clear(error, healthy, seed: seed)

@@ -42,6 +42,8 @@ extension SMPWire: GauntletWire {
         if fate.restartsDevice { codes.insert(.rolledBack) }
         if fate.board.loader != nil {
             if fate.restartsDevice { codes.formUnion([.protocolViolation, .unsupportedDevice]) }
+            // A loader that has lost its name is found only by its own address.
+            if fate.restartsDevice { codes.insert(.noSuchDevice) }
             // A lost answer can hide the restart.
             if fate.spoilsPackets || fate.restartsDevice { codes.insert(.imageNotRunning) }
         }

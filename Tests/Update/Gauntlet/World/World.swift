@@ -23,8 +23,13 @@ package struct World<Kind: Wire>: Sendable {
         transport = SimulatedTransport(device: device, clock: time, radio: radio, faults: faults, seed: seed)
     }
 
-    /// Returns a world with the same device and no faults on the link.
-    func healed(seed: UInt64) -> World { World(self, SimulatedTransport(device: device, clock: time, seed: seed)) }
+    /// Returns a world with the same device and no faults on the link. If the device runs a program that only its own address shows, the
+    /// user gives this address.
+    package func healed(seed: UInt64) -> World {
+        let isHidden = device.place(at: device.now) == .unknownAddress
+        return World(
+            self, SimulatedTransport(device: device, clock: time, seed: seed, hasOtherAddress: isHidden))
+    }
 
     private init(_ world: World, _ transport: SimulatedTransport<VirtualTime>) {
         (time, device, release, factoryImage) = (world.time, world.device, world.release, world.factoryImage)

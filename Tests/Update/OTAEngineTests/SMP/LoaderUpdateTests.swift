@@ -188,6 +188,21 @@ import Testing
         let operations = world.device.flashOperationCount
         #expect(try world.run(Self.permanent).report == nil)
         #expect(world.device.flashOperationCount == operations && world.device.runsLoader)
+        let run = try world.healed(seed: 1).run(Self.permanent)
+        #expect(run.report?.outcome == .returned && world.runsNewImage, "\(run.outcome)")
+    }
+
+    @Test("a loader with another address that loses its power has no name, and its own address finds it")
+    func losesItsName() throws {
+        var faults = FaultPlan()
+        faults.powerCuts = [PowerCut(operation: 40, moment: .before)]
+        let world = try Self.world(bytes: 60_000, faults: faults) {
+            $0.loader?.changesAddress = true
+        }
+        #expect(try world.run(Self.permanent).error == .linkLost)
+        #expect(world.device.runsLoader && !world.runsOldImage)
+        let run = try world.healed(seed: 1).run(Self.permanent)
+        #expect(run.report?.outcome == .returned && world.runsNewImage, "\(run.outcome)")
     }
 
     @Test("a downgrade is refused before the restart into the loader if the application reports its version")
