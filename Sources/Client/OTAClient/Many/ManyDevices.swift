@@ -23,9 +23,9 @@ extension PushQueue.End {
         // The next devices would lose their applications, too.
         case .failure(let error as UpdateError) where error.stoppedApplication == .overwritten: self = .lostTheImage
         case .failure(let error as UpdateError):
-            switch error.code {
-            case .rolledBack, .didNotReturn, .imageNotRunning: self = .lostTheImage
-            case .noSuchDevice, .linkLost, .noAnswer: self = .unreachable
+            switch error.code.kind {
+            case .imageLost: self = .lostTheImage
+            case .unreachable: self = .unreachable
             default: self = .failed
             }
         case .failure: self = .failed

@@ -8,8 +8,9 @@ import OTAUpdate
 extension Failure {
     /// Creates the failure for an error of an update session.
     init(_ error: UpdateError, in invocation: Invocation) {
-        let (exit, hint) = Self.advice(for: error, in: invocation)
-        self.init(error.code.rawValue, exit, Self.message(error), hint: hint)
+        self.init(
+            error.code.rawValue, Self.exit(of: error, in: invocation), Self.message(error),
+            hint: Self.advice(for: error, in: invocation))
     }
 
     /// Returns the next step after a push that ended with an error code; nil if no push ends with this code. The line in it names the
@@ -17,7 +18,7 @@ extension Failure {
     package static func pushAdvice(for code: String) -> String? {
         guard let code = UpdateError.Code(rawValue: code) else { return nil }
         let push = Invocation(command: Push.name, file: "FILE.otaf", device: "ADDRESS")
-        return advice(for: UpdateError(code, ""), in: push).hint
+        return advice(for: UpdateError(code, ""), in: push)
     }
 
     /// Returns the message for an error. For some error codes, the error's context does not describe the failure completely. The message
@@ -50,9 +51,23 @@ extension Failure {
             + (error.stoppedApplication.map { "; \($0.rawValue), and the device waits for an image" } ?? "")
     }
 
-    private static func advice(
-        for error: UpdateError, in given: Invocation
-    ) -> (ExitStatus, hint: String) {
+    private static func exit(of error: UpdateError, in invocation: Invocation) -> ExitStatus {
+        switch error.code.kind {
+        case .noConnection: .unavailable
+        case .unreachable:
+            // Another attempt finds no other device.
+            error.code == .noSuchDevice
+                && (error.remedy == .removeBond || error.remedy == .chooseDevice || invocation.virtualDevice != nil)
+                ? .unavailable : .linkLost
+        case .postponed: .linkLost
+        case .interrupted: Interrupts.exitStatus ?? .interrupted
+        case .staleTable, .unsupported, .faulty: .protocolBroken
+        case .wrongState, .refused: .refused
+        case .imageLost: error.code == .didNotReturn ? .linkLost : .rolledBack
+        }
+    }
+
+    private static func advice(for error: UpdateError, in given: Invocation) -> String {
         let invocation = given.again
         let again = invocation.line()
         // By default, a push resumes from the device's offset. So the hint repeats the command line without `--restart`.
@@ -67,190 +82,146 @@ extension Failure {
         switch error.code {
         case .linkUnavailable:
             guard invocation.isBluetooth else {
-                return (.unavailable, "check the address, then run: \(again)")
+                return "check the address, then run: \(again)"
             }
-            return (.unavailable, machineAdvice)
-        case .noSuchDevice where error.remedy == .removeBond: return (.unavailable, bondAdvice(invocation))
-        case .noSuchDevice where error.remedy == .chooseDevice: return (.unavailable, choice)
-        case .linkLost where error.remedy == .removeBond: return (.linkLost, bondAdvice(invocation))
-        case .notPermitted where error.remedy == .removeBond: return (.refused, bondAdvice(invocation))
-        case .notPermitted where error.remedy == .checkDevice: return (.refused, imitationAdvice)
+            return machineAdvice
+        case .noSuchDevice where error.remedy == .removeBond: return bondAdvice(invocation)
+        case .noSuchDevice where error.remedy == .chooseDevice: return choice
+        case .linkLost where error.remedy == .removeBond: return bondAdvice(invocation)
+        case .notPermitted where error.remedy == .removeBond: return bondAdvice(invocation)
+        case .notPermitted where error.remedy == .checkDevice: return imitationAdvice
         case .noSuchDevice:
             guard invocation.virtualDevice == nil else {
-                return (.unavailable, "list the virtual devices: otaflash simulate list")
+                return "list the virtual devices: otaflash simulate list"
             }
-            return (.linkLost, invocation.isBluetooth ? whereToLook : supportAdvice(invocation, again))
+            return invocation.isBluetooth ? whereToLook : supportAdvice(invocation, again)
         case .deviceInUse:
             guard invocation.isBluetooth else {
-                return (.linkLost, "wait until the other otaflash has ended, or stop it; then run: \(again)")
+                return "wait until the other otaflash has ended, or stop it; then run: \(again)"
             }
-            return (
-                .linkLost,
+            return
                 "end the other program that uses the device; to end the links of all programs: sudo systemctl restart bluetooth; "
-                    + "then run: \(again)"
-            )
+                + "then run: \(again)"
         case .deviceBusy:
-            return (
-                .linkLost,
+            return
                 "another host may be updating the device, its self-test may be running, or it limits the wear of its flash; wait, "
-                    + "then run: \(resumed)"
-            )
-        case .attributeRefused: return (.protocolBroken, staleTableAdvice(invocation) + "; then run: \(resumed)")
+                + "then run: \(resumed)"
+        case .attributeRefused: return staleTableAdvice(invocation) + "; then run: \(resumed)"
         case .noAnswer where error.isSilent:
-            guard invocation.isBluetooth else { return (.linkLost, supportAdvice(invocation, again)) }
-            return (
-                .linkLost,
+            guard invocation.isBluetooth else { return supportAdvice(invocation, again) }
+            return
                 "the device may drop requests until it is paired; pair with it: bluetoothctl pair \(invocation.bluetoothAddress); or, "
-                    + "\(staleTableAdvice(invocation)); then run: \(again)"
-            )
+                + "\(staleTableAdvice(invocation)); then run: \(again)"
         case .linkLost where error.remedy == .longerValues:
-            return (
-                .linkLost,
+            return
                 "use an adapter and firmware with a larger ATT MTU (Zephyr: CONFIG_BT_L2CAP_TX_MTU=247 and "
-                    + "CONFIG_BT_BUF_ACL_RX_SIZE=251), or firmware that reassembles packets "
-                    + "(CONFIG_MCUMGR_TRANSPORT_BT_REASSEMBLY=y); then run: \(resumed)"
-            )
-        case .linkLost, .noAnswer: return (.linkLost, "\(repeats): \(resumed)")
+                + "CONFIG_BT_BUF_ACL_RX_SIZE=251), or firmware that reassembles packets "
+                + "(CONFIG_MCUMGR_TRANSPORT_BT_REASSEMBLY=y); then run: \(resumed)"
+        case .linkLost, .noAnswer: return "\(repeats): \(resumed)"
         case .noProgress:
             let closer = invocation.isBluetooth ? "move closer to the device and " : ""
-            return (
-                .linkLost,
+            return
                 "\(closer)resume the update: \(resumed); if it stops again, record the device's responses: \(resumed) --log otaflash.log"
-            )
         case .timedOut:
-            return (.linkLost, "resume with a longer --timeout, or without a limit: \(resumed)")
+            return "resume with a longer --timeout, or without a limit: \(resumed)"
         case .imageNotRunning:
-            return (
-                .rolledBack,
+            return
                 "check the version of the image and the key of its signature, and push again: \(fresh)"
-            )
         case .didNotReturn:
             let moved = invocation.isBluetooth ? "; if it may have a new address, find it: otaflash scan" : ""
-            return (.linkLost, "when the device is back, show the running version: \(status)\(moved)")
-        case .interrupted: return (Interrupts.exitStatus ?? .interrupted, "\(repeats): \(resumed)")
+            return "when the device is back, show the running version: \(status)\(moved)"
+        case .interrupted: return "\(repeats): \(resumed)"
         case .notPermitted:
-            guard invocation.options.contains(PushFlag.dryRun.argument) else { return (.refused, pairingAdvice(again)) }
-            return (.refused, "the device demands pairing, and a dry run does not pair; pair with it first: \(status)")
+            guard invocation.options.contains(PushFlag.dryRun.argument) else { return pairingAdvice(again) }
+            return "the device demands pairing, and a dry run does not pair; pair with it first: \(status)"
         case .unsupportedDevice:
-            return (.protocolBroken, unsupportedAdvice(error, invocation))
+            return unsupportedAdvice(error, invocation)
         case .protocolViolation:
             let record =
                 "the device's firmware violates its protocol; record its messages: \(resumed) --log otaflash.log"
-            return (.protocolBroken, invocation.isBluetooth ? "\(staleTableAdvice(invocation)); or, \(record)" : record)
+            return invocation.isBluetooth ? "\(staleTableAdvice(invocation)); or, \(record)" : record
         case .flashFailed:
-            return (.protocolBroken, "the device's flash may be worn or write-protected; try again: \(resumed)")
+            return "the device's flash may be worn or write-protected; try again: \(resumed)"
         case .digestMismatch:
-            return (
-                .protocolBroken,
+            return
                 "the device's flash does not keep the written data; start again from 0: \(fresh)"
-            )
         case .envelopeMalformed, .criticalField:
-            return (
-                .refused,
+            return
                 "the device's firmware supports only an older bundle format; show the bundle's fields: \(inspect)"
-            )
         case .untrustedByDevice:
-            return (.refused, signatureAdvice(error, invocation) + created)
+            return signatureAdvice(error, invocation) + created
         case .wrongProduct, .wrongHardware:
             let advice =
                 error.boardProduct.map { boardAdvice($0, in: invocation) }
                 ?? "compare the bundle with the device: \(inspect); \(status)"
-            return (.refused, advice + created)
+            return advice + created
         case .targetUnchecked:
             let accepted = invocation.line(adding: PushFlag.uncheckedTarget.argument)
-            return (
-                .refused, "show the target of the bundle: \(inspect); if the bundle is for this device: \(accepted)"
-            )
+            return "show the target of the bundle: \(inspect); if the bundle is for this device: \(accepted)"
         case .wrongImageFormat:
             return switch error.remedy {
             case .bundle:
-                (
-                    .refused,
-                    "sign the image into a bundle, and push the bundle: otaflash sign \(image) --key KEY.pem --product P\(created)"
-                )
+                "sign the image into a bundle, and push the bundle: otaflash sign \(image) --key KEY.pem --product P\(created)"
             case .digest(let bits):
-                (
-                    .refused,
-                    "sign the image again, with the options of its build and --sha \(bits): "
-                        + "otaflash sign IMAGE --as mcuboot --key KEY.pem --version V --header-size N --sha \(bits)"
-                )
+                "sign the image again, with the options of its build and --sha \(bits): "
+                    + "otaflash sign IMAGE --as mcuboot --key KEY.pem --version V --header-size N --sha \(bits)"
             case .uploadOnly, .deviceLog, .longerValues, .removeBond, .checkDevice, .policy, .signature, .chooseDevice,
                 nil:
-                (.refused, "show the image format, which the device's bootloader must support: \(inspect)\(created)")
+                "show the image format, which the device's bootloader must support: \(inspect)\(created)"
             }
         case .counterTooLow:
-            return (
-                .refused,
+            return
                 "the device refuses releases with a lower security counter; sign a release with a counter as high as the device's: "
-                    + "otaflash sign IMAGE --counter N\(created)"
-            )
-        case .requiresNewer: return (.refused, "first push the required release, then run: \(again)")
+                + "otaflash sign IMAGE --counter N\(created)"
+        case .requiresNewer: return "first push the required release, then run: \(again)"
         case .envelopeTooLarge:
-            return (
-                .refused,
+            return
                 "give the device's firmware a larger envelope buffer (ota_config.largest_envelope, docs/device-integration.md#envelope-buffer), "
-                    + "and install that firmware first; show the signatures of the bundle: \(inspect)\(created)"
-            )
-        case .imageTooLarge: return (.refused, "make the image smaller; show its contents: \(inspect)")
-        case .batteryLow: return (.refused, "charge the device, then run: \(again)")
+                + "and install that firmware first; show the signatures of the bundle: \(inspect)\(created)"
+        case .imageTooLarge: return "make the image smaller; show its contents: \(inspect)"
+        case .batteryLow: return "charge the device, then run: \(again)"
         case .refusedByPolicy where error.remedy == .deviceLog:
-            return (
-                .refused,
+            return
                 "the device does not report the reason: read its own log; show the images in its slots: \(status)"
-            )
         case .refusedByPolicy:
-            return (
-                .refused,
+            return
                 "confirm the update on the device, for example with a button; or, if its firmware limits the increase of the "
-                    + "security counter, sign with a lower --counter; then run: \(again)"
-            )
+                + "security counter, sign with a lower --counter; then run: \(again)"
         case .downgrade:
             if case .policy(let path) = error.remedy {
-                return (
-                    .refused,
+                return
                     "if this downgrade is intended, remove the line 'downgrade = refuse' in \(Shell.quoted(path))"
-                )
             }
-            return (.refused, "to install the lower version, omit \(PushFlag.noDowngrade.argument)")
+            return "to install the lower version, omit \(PushFlag.noDowngrade.argument)"
         case .inTrial where error.isMarkedForBoot:
             var update = invocation
             update.file = "FILE"
             let complete = invocation.command == "push" ? update.line() : update.line("push")
             guard !error.isMarkedPermanently else {
-                return (
-                    .refused,
+                return
                     "to install the marked image, push its file again: \(complete); to install another image instead, restart the "
-                        + "device, which then runs the marked image without a trial, and push the other file: \(complete)"
-                )
+                    + "device, which then runs the marked image without a trial, and push the other file: \(complete)"
             }
             let discard = invocation.line("discard", withFile: false)
-            return (
-                .refused,
+            return
                 "to install the marked image, push its file again: \(complete); to discard it, restart the device, which then runs "
-                    + "it on trial, and run: \(discard)"
-            )
+                + "it on trial, and run: \(discard)"
         case .inTrial:
             let confirm = invocation.line("confirm", withFile: false)
-            return (
-                .refused,
+            return
                 "confirm the running image: \(confirm); or discard the update: \(invocation.line("discard", withFile: false))"
-            )
-        case .notInTrial: return (.refused, "there is no image to confirm; show the running version: \(status)")
+        case .notInTrial: return "there is no image to confirm; show the running version: \(status)"
         case .noTrial:
             let permanent = invocation.without(PushFlag.noConfirm.argument).line(adding: PushFlag.permanent.argument)
-            return (.refused, "the device cannot roll back the new image; to install it permanently: \(permanent)")
+            return "the device cannot roll back the new image; to install it permanently: \(permanent)"
         case .trialAvailable:
-            return (
-                .refused, "omit \(PushFlag.permanent.argument): the device then rolls back if the image does not run"
-            )
+            return "omit \(PushFlag.permanent.argument): the device then rolls back if the image does not run"
         case .slotHoldsImage:
             let erase = invocation.line("discard", withFile: false, adding: Discard.eraseArgument)
-            return (.refused, "to erase it: \(erase); if it is the earlier image, the device can then not return to it")
+            return "to erase it: \(erase); if it is the earlier image, the device can then not return to it"
         case .rolledBack:
-            return (
-                .rolledBack,
+            return
                 "the new image did not start, or was not confirmed in time; show the running version: \(status)"
-            )
         }
     }
 

@@ -16,17 +16,10 @@ extension PushEnd {
     /// Converts an error to the end of a push. The end shows whether another attempt can succeed, and whether the image may be the cause.
     package init(_ error: UpdateError) {
         let reason = Self.reason(error.code.rawValue)
-        switch error.code {
-        case .rolledBack, .didNotReturn, .imageNotRunning, .protocolViolation, .flashFailed, .digestMismatch:
-            self = .failed(reason)
-        case .unsupportedDevice, .envelopeMalformed, .criticalField, .untrustedByDevice, .wrongProduct, .wrongHardware,
-            .targetUnchecked, .counterTooLow, .requiresNewer, .wrongImageFormat, .imageTooLarge, .envelopeTooLarge,
-            .refusedByPolicy, .downgrade:
-            self = .refused(reason)
-        case .linkUnavailable, .noSuchDevice, .deviceInUse, .linkLost, .attributeRefused, .notPermitted, .interrupted,
-            .noProgress, .timedOut, .noAnswer, .deviceBusy, .batteryLow, .inTrial, .notInTrial, .noTrial,
-            .trialAvailable, .slotHoldsImage:
-            self = .retry(reason)
+        switch error.code.kind {
+        case .imageLost, .faulty: self = .failed(reason)
+        case .unsupported, .refused: self = .refused(reason)
+        case .noConnection, .unreachable, .postponed, .interrupted, .staleTable, .wrongState: self = .retry(reason)
         }
     }
 
