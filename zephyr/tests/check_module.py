@@ -1,6 +1,7 @@
 """Checks the Zephyr module without a Zephyr tree: check_module.py. scripts/test-zephyr runs it.
 
-The options with a stub of Zephyr's Kconfig, the files that module.yml and sample.yaml name, and the header of keys.py.
+The options with a stub of Zephyr's Kconfig, the CMake file with stubs of Zephyr's functions, the files that module.yml and sample.yaml
+name, and the header of keys.py.
 """
 
 import base64
@@ -98,6 +99,22 @@ def check_files():
         fail("main.c of the sample has more than 20 lines")
 
 
+def check_cmake():
+    good = {"MCUBOOT_BOOTLOADER_MODE_SWAP_USING_MOVE": "y", "MCUBOOT_IMGTOOL_SIGN_VERSION": "1.0.1+0", "PSA_CRYPTO": "y",
+            "OTAFLASH_PRODUCT": "acme-beacon", "OTAFLASH_KEYS": "rfc8032.pub.pem"}
+    wrong = [("MCUBOOT_BOOTLOADER_MODE_SWAP_USING_MOVE", "n", "swap using move"), ("PSA_CRYPTO", "n", "no PSA cryptography"),
+             # The build folder is of the previous version, or VERSION_TWEAK is not 0.
+             ("MCUBOOT_IMGTOOL_SIGN_VERSION", "1.0.0+0", "the image would have 1.0.0+0"),
+             ("MCUBOOT_IMGTOOL_SIGN_VERSION", "1.0.1+7", "the image would have 1.0.1+7"),
+             ("OTAFLASH_PRODUCT", "", "no product name"), ("OTAFLASH_KEYS", "", "no trusted key"), ("OTAFLASH_KEYS", "missing.pem", "missing.pem")]
+    for name, value, message in [("MCUBOOT_IMGTOOL_SIGN_VERSION", "1.0.1", ""), *wrong]:
+        with tempfile.TemporaryDirectory() as folder:
+            options = [f"-DPYTHON_EXECUTABLE={sys.executable}"] + [f"-DCONFIG_{key}={text}" for key, text in (good | {name: value}).items()]
+            done = subprocess.run(["cmake", "-S", MODULE / "tests/cmake", "-B", folder, *options], capture_output=True, text=True)
+            if (done.returncode != 0) != bool(message) or message not in " ".join(done.stderr.split()):
+                fail(f"CMakeLists.txt with CONFIG_{name}={value}: {done.stderr}")
+
+
 def run_keys(*paths):
     with tempfile.TemporaryDirectory() as folder:
         header = pathlib.Path(folder) / "keys.h"
@@ -134,5 +151,6 @@ def check_keys():
 
 check_options()
 check_files()
+check_cmake()
 check_keys()
-print("ok      Kconfig, module.yml, sample.yaml, keys.py")
+print("ok      Kconfig, CMakeLists.txt, module.yml, sample.yaml, keys.py")
