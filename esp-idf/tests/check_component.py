@@ -44,6 +44,8 @@ def options(parser, lines=""):
 
 def check_options():
     os.environ["COMPONENT"] = str(ROOT)
+    if re.search(r"^\s*int \".*\"\n(?!\s*range )", (COMPONENT / "Kconfig.in").read_text(), re.M):
+        fail("Kconfig.in: a number has no range")
     for parser in (1, 2):
         config = options(parser)
         if config.syms["OTAFLASH_KEYS"].str_value != "release.pub.pem" or config.syms["OTAFLASH_WINDOW"].str_value != "16":

@@ -53,6 +53,8 @@ def check_options():
     text = (MODULE / "Kconfig").read_text()
     if re.search(r"^\s*configdefault\b", text, re.M):
         fail("Kconfig: 'configdefault' is a syntax error in Zephyr 3.5")
+    if re.search(r"^\s*int \".*\"\n(?!\s*range )", text, re.M):
+        fail("Kconfig: a number has no range")
     config = options()
     for name, value in EXPECTED.items():
         if config.syms[name].str_value != value:
