@@ -99,8 +99,8 @@ struct ota_port {
                    const uint8_t *signature, uint32_t signature_size);
 
     /* Sends a notification to one connection. `characteristic` is OTA_CONTROL or OTA_PROGRESS, `count` is at most 13.
-     * Return false if the stack has no buffer. The core then keeps the notification and tries again later. When the
-     * stack has a free buffer again, call `ota_device_poll`, so that the core tries at once. */
+     * Return false if the stack has no buffer. The core then keeps the notification, and the next
+     * `ota_device_poll`, at most 10 ms later, offers it again. If the stack reports a free buffer, call it at once. */
     bool (*notify)(void *context, uint16_t connection, enum ota_characteristic characteristic, const uint8_t *bytes,
                    uint16_t count);
 
