@@ -216,4 +216,74 @@ import Testing
         try sandbox.takeDemoKey()
         #expect(try await sandbox.run("inspect", "demo.pub.pem", "--format", "json").json().key?.demo?.bool == true)
     }
+
+    /// A C program that writes the arrays of `inspect --c-array` and, if it has them, those of zephyr/keys.py.
+    private static let printer = """
+        #include <stdint.h>
+        #include <stdio.h>
+        #include HEADER
+        int main(void) {
+        #ifdef OF_MODULE
+            fwrite(public_keys, 1, sizeof public_keys, stdout), fwrite(key_ids, 1, sizeof key_ids, stdout);
+        #else
+            fwrite(public_key, 1, sizeof public_key, stdout), fwrite(key_id, 1, sizeof key_id, stdout);
+        #endif
+        }
+
+        """
+
+    @Test("inspect --c-array prints the bytes of the key that openssl and the script of the firmware modules print")
+    func cArray() async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.run("keygen", "release")
+        let header = try await sandbox.run("inspect", "release.pub.pem", "--c-array")
+        #expect(header.exit == 0 && header.err.isEmpty)
+        try sandbox.write("key.h", Array(header.out.utf8))
+        try sandbox.write("print.c", Array(Self.printer.utf8))
+        let compile = "gcc -std=c99 -pedantic -Wall -Wextra -Werror print.c -o print"
+        let ours = try await sandbox.shell("\(compile) -DHEADER='\"key.h\"' && ./print >ours")
+        #expect(ours.exit == 0, "\(ours.err)")
+        let script = Sandbox.repository("zephyr/keys.py")
+        let theirs = try await sandbox.shell(
+            "python3 '\(script)' keys.h release.pub.pem && \(compile) -DOF_MODULE -DHEADER='\"keys.h\"' && ./print >theirs"
+        )
+        #expect(theirs.exit == 0, "\(theirs.err)")
+        let key = try await sandbox.openssl("pkey", "-pubin", "-in", "release.pub.pem", "-outform", "DER").suffix(32)
+        #expect(try sandbox.read("ours").prefix(32).elementsEqual(key))
+        #expect(try sandbox.read("ours") == sandbox.read("theirs"))
+        let id =
+            try await sandbox.run("inspect", "release.pub.pem", "--format", "json").json().key?.key_id?.string ?? ""
+        #expect(header.out.contains("Ed25519, key id \(id)."))
+        let ofPrivate = try await sandbox.run("inspect", "release.pem", "--c-array")
+        #expect(ofPrivate.out == header.out)
+    }
+
+    @Test("inspect --c-array prints all bytes of an ML-DSA key")
+    func cArrayOfMLDSA() async throws {
+        let sandbox = try Sandbox()
+        let bytes = Sandbox.image(1952)
+        let info = try #require(Hex.decode("308207b2300b0609608648016503040312038207a100")) + bytes
+        try sandbox.write("key.der", info)
+        let convert =
+            "{ echo '-----BEGIN PUBLIC KEY-----'; base64 -w 64 key.der; echo '-----END PUBLIC KEY-----'; } >key.pub.pem"
+        #expect(try await sandbox.shell(convert).exit == 0)
+        let run = try await sandbox.run("inspect", "key.pub.pem", "--c-array")
+        let text = run.out.split(separator: "\n").filter { $0.hasPrefix("    0x") }.joined()
+        let printed = text.split(separator: ",").compactMap { UInt8($0.drop { $0 == " " }.dropFirst(2), radix: 16) }
+        #expect(printed.prefix(1952).elementsEqual(bytes) && run.out.contains("public_key[1952]"), "\(run.err)")
+    }
+
+    @Test("inspect --c-array refuses a file that is no key, a key for images only, and --format json")
+    func noCArray() async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release()
+        try await sandbox.openssl("ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", "ec.pem")
+        for (words, text) in [
+            (["fw.otaf"], "is another file"), (["ec.pem"], "a key for ECDSA P-256"),
+            (["release.pub.pem", "--format", "json"], "use one of them"),
+        ] {
+            let run = try await sandbox.run(["inspect"] + words + ["--c-array"])
+            #expect(run.exit == 64 && (run.err + run.out).contains(text), "\(run.err)")
+        }
+    }
 }

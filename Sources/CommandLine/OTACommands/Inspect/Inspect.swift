@@ -37,14 +37,32 @@ struct Inspect: Command {
         completion: .file())
     var base: [String] = []
 
+    @Flag(
+        help: ArgumentHelp(
+            "Print only the bytes and the id of a key, as C arrays for firmware.",
+            discussion:
+                "The firmware of a device with the GATT OTA profile contains its trusted keys. Ed25519 and ML-DSA keys."
+        ))
+    var cArray = false
+
     @OptionGroup var trust: TrustOptions
     @OptionGroup(title: "Output options") var options: OutputOptions
 
     var invocation: Invocation { Invocation(command: Self.name, file: file) }
 
+    func validate() throws {
+        guard cArray, options.format == .json else { return }
+        throw ValidationError("--c-array prints C, and --format json prints JSON: use one of them.")
+    }
+
     func answer(_ console: Console) throws -> InspectAnswer {
         let bytes = try FileReader.contents(of: file)
         var answer = try describe(bytes, console)
+        if cArray, answer.key == nil {
+            throw Failure.usage(
+                "--c-array is for a key, and \(StandardFile.title(of: file)) is another file",
+                hint: "give the public key: otaflash inspect KEY.pub.pem --c-array")
+        }
         guard !base.isEmpty else { return answer }
         guard answer.package == nil else {
             throw Failure.usage(
@@ -284,6 +302,7 @@ struct Inspect: Command {
             keyID: id.description, kind: isPrivate ? "private" : "public", algorithm: key.algorithm.name,
             keyHash: key.isForImages ? Hex.encode(SHA256.digest(of: key.encoded).bytes) : nil,
             demo: id == DemoKey.id, note: note)
+        if cArray { answer.array = try KeyArray(key, of: answer.file) }
         return answer
     }
 }
@@ -321,6 +340,8 @@ struct InspectAnswer: CommandAnswer {
     var container: String?
     /// The encoded forms of the image; nil without `--base`.
     var encodings: [EncodingSummary]?
+    /// The key as C source text; nil without `--c-array`.
+    var array: KeyArray?
 
     init(file: String) { self.file = file }
 
@@ -340,6 +361,7 @@ struct InspectAnswer: CommandAnswer {
     }
 
     var lines: [TerminalLine] {
+        if let array { return array.lines }
         var rows = [("File", file)]
         if let container { rows.append(("Container", container)) }
         if let bundle { rows += bundle.rows }
