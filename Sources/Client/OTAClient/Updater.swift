@@ -5,6 +5,7 @@ import OTAEncoding
 import OTAEngine
 import OTAFirmware
 public import OTALinks
+import OTAProfile
 public import OTASigning
 import OTASimulator
 public import OTAUpdate
@@ -144,12 +145,23 @@ public struct Updater: Sendable {
         return result
     }
 
+    /// Checks whether the device follows the specification of the GATT OTA profile. The results are `UpdateReport.checks`.
+    ///
+    /// - Parameter bundle: a bundle that the device accepts, to check also the transfer of an image; nil: only the other rules.
+    package func check(
+        _ bundle: VerifiedBundle?, interrupts: AsyncStream<Void> = AsyncStream { _ in },
+        report: @escaping @Sendable (UpdateProgress, Duration) -> Void = { _, _ in }
+    ) async throws -> UpdateResult {
+        try await run(
+            .status, check: { DeviceCheck(bundle: bundle, firstTag: $0) }, interrupts: interrupts, report: report)
+    }
+
     private func run(
-        _ task: UpdateTask<VerifiedUpdate>, interrupts: AsyncStream<Void>,
-        report: @escaping @Sendable (UpdateProgress, Duration) -> Void
+        _ task: UpdateTask<VerifiedUpdate>, check: (@Sendable (UInt8) -> DeviceCheck)? = nil,
+        interrupts: AsyncStream<Void>, report: @escaping @Sendable (UpdateProgress, Duration) -> Void
     ) async throws -> UpdateResult {
         let run = Run(
-            choice: ProtocolChoice(task: task, forced: options.updateProtocol),
+            choice: ProtocolChoice(task: task, forced: options.updateProtocol), check: check,
             options: options, text: address.text, interrupts: interrupts, report: report)
         switch address.transport {
         case .simulated(let address): return try await run.perform(on: address)
@@ -185,11 +197,17 @@ public struct UpdateResult: Sendable {
 /// Performs one task on one device.
 private struct Run {
     let choice: ProtocolChoice
+    /// Creates the conformance check that runs in place of the task; nil: the task.
+    let check: (@Sendable (UInt8) -> DeviceCheck)?
     var options: Updater.Options
     /// The address that the caller gave.
     let text: String
     let interrupts: AsyncStream<Void>
     let report: @Sendable (UpdateProgress, Duration) -> Void
+
+    private func session(seed: UInt64) -> any UpdateLogic {
+        if let check { check(UInt8(truncatingIfNeeded: seed)) } else { choice.session(seed: seed) }
+    }
 
     /// Performs the task over a transport that has one channel.
     func perform(
@@ -218,7 +236,7 @@ private struct Run {
             findsNewAddress: options.bluetooth == nil, isUrgent: { stage.with { $0 >= .marked } },
             admits: { device throws(BlueZError) in try await lock.take(device) },
             settles: { await lock.settle($0, isDevice: $1) })
-        let session = choice.session(seed: UInt64.random(in: 0 ... .max))
+        let session = self.session(seed: UInt64.random(in: 0 ... .max))
         do {
             let report = try await tracked.run(session, over: transport, ContinuousClock())
             var device = await lock.device
@@ -246,7 +264,7 @@ private struct Run {
         }
         let device = try devices.store.open(name, for: .simulated(address))
         defer { device.suspend() }
-        let session = choice.session(seed: address.seed)
+        let session = self.session(seed: address.seed)
         let report: UpdateReport
         switch address.pace {
         case .real: report = try await run(session, on: device, address, ContinuousClock())
@@ -263,7 +281,7 @@ private struct Run {
     }
 
     private func run<C: Clock>(
-        _ session: UpdateSession, on device: any ObservedDevice, _ address: VirtualDeviceAddress, _ clock: C
+        _ session: some UpdateLogic, on device: any ObservedDevice, _ address: VirtualDeviceAddress, _ clock: C
     ) async throws(UpdateError) -> UpdateReport where C.Duration == Duration {
         let transport = SimulatedTransport(
             device: device, clock: clock, radio: address.radio, faults: address.faults, seed: address.seed)
@@ -271,7 +289,7 @@ private struct Run {
     }
 
     private func run<C: Clock>(
-        _ session: UpdateSession, over transport: some Transport, _ clock: C
+        _ session: some UpdateLogic, over transport: some Transport, _ clock: C
     ) async throws(UpdateError) -> UpdateReport where C.Duration == Duration {
         let runner = UpdateRunner(
             clock: clock, limit: options.timeLimit, used: options.usedTime(), encoder: encoder, report: report,

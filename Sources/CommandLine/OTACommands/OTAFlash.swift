@@ -18,7 +18,7 @@ public enum OTAFlash {
             name: "Device",
             subcommands: [Scan.self, Push.self, Status.self, Confirm.self, Discard.self, Restart.self, Identify.self]),
         CommandGroup(name: "Simulation", subcommands: [Simulate.self]),
-        CommandGroup(name: "Diagnostic", subcommands: [Doctor.self, Gatt.self]),
+        CommandGroup(name: "Diagnostic", subcommands: [Doctor.self, Gatt.self, CheckDevice.self]),
     ]
 }
 

@@ -19,6 +19,8 @@ public struct LinkProperties: Sendable, Equatable {
     /// The name under which the transport finds another program of the device (`LinkTarget.program`). It belongs to this device only. Nil
     /// if the transport reaches only the address of the device.
     public var programName: String?
+    /// The operations that the device declares for its channels (the properties of GATT). Empty if the transport does not report them.
+    public var operations: [Channel: Set<ChannelOperation>]
     /// True if the link is to a device with another address and the name `programName`. The conversation must check that this is a program
     /// of the device.
     public var hasOtherAddress: Bool
@@ -26,7 +28,7 @@ public struct LinkProperties: Sendable, Equatable {
     public init(
         channels: Set<Channel>, maximumValueLength: Int, preservesMessageBoundaries: Bool = false,
         framingOverhead: Int = 0, discardTime: Duration = .zero, candidate: String? = nil,
-        programName: String? = nil, hasOtherAddress: Bool = false
+        programName: String? = nil, hasOtherAddress: Bool = false, operations: [Channel: Set<ChannelOperation>] = [:]
     ) {
         self.channels = channels
         self.maximumValueLength = maximumValueLength
@@ -36,7 +38,17 @@ public struct LinkProperties: Sendable, Equatable {
         self.candidate = candidate
         self.programName = programName
         self.hasOtherAddress = hasOtherAddress
+        self.operations = operations
     }
+}
+
+/// An operation that a GATT characteristic permits (Core Specification, Vol 3, Part G, 3.3.1.1).
+public enum ChannelOperation: String, Sendable, CaseIterable {
+    case read
+    case write
+    case writeWithoutResponse = "write-without-response"
+    case notify
+    case indicate
 }
 
 /// The source or destination of values: a GATT characteristic, identified by the UUIDs of the service and the characteristic.
@@ -100,12 +112,18 @@ public struct LinkError: Error, Sendable, Equatable {
     public var candidate: String?
     /// The action that can remove the reason; nil: unknown.
     public var remedy: UpdateError.Remedy?
+    /// The ATT error code with which the device answered a command; nil: another error, or unknown.
+    public var attributeError: UInt8?
 
-    public init(_ code: Code, _ detail: String, candidate: String? = nil, remedy: UpdateError.Remedy? = nil) {
+    public init(
+        _ code: Code, _ detail: String, candidate: String? = nil, remedy: UpdateError.Remedy? = nil,
+        attributeError: UInt8? = nil
+    ) {
         self.code = code
         self.detail = detail
         self.candidate = candidate
         self.remedy = remedy
+        self.attributeError = attributeError
     }
 
     public static func == (left: LinkError, right: LinkError) -> Bool { left.code == right.code }
@@ -116,7 +134,7 @@ extension LinkError {
     ///
     /// The session uses this code only before the first answer of the device. After the first answer, the session connects again until no
     /// attempt is left.
-    var withoutRetry: UpdateError.Code? {
+    package var withoutRetry: UpdateError.Code? {
         switch code {
         case .unavailable: .linkUnavailable
         case .noSuchDevice: .noSuchDevice

@@ -33,6 +33,8 @@ public struct UpdateReport: Sendable, Equatable {
     /// The image numbers of the push whose running image the device does not list. For these images, it is not known which version runs.
     /// Only SMP can have such images.
     public var unlistedImages: [Int]
+    /// The results of a conformance check, in the order of the rules; empty for all other tasks.
+    package var checks: [CheckResult] = []
 
     public init(
         outcome: Outcome, updateProtocol: UpdateProtocol, device: DeviceDescription, transfer: TransferReport? = nil,

@@ -72,7 +72,7 @@ import Testing
         ["identify"], ["doctor"],
         ["simulate", "create"], ["simulate", "list"], ["simulate", "remove"], ["simulate", "serve"],
         ["gatt", "services"], ["gatt", "read"],
-        ["gatt", "write"], ["gatt", "notify"],
+        ["gatt", "write"], ["gatt", "notify"], ["device-check"],
     ]
 
     @Test(
@@ -94,7 +94,7 @@ import Testing
         }
         .joined(separator: " ").split(separator: " ").joined(separator: " ")
         #expect(
-            usage.wholeMatch(of: /USAGE: otaflash [a-z ]+ \[<options>\]( <[a-z]+>)*( --[a-z-]+ <[a-z]+>( \.\.\.)?)*/)
+            usage.wholeMatch(of: /USAGE: otaflash [a-z -]+ \[<options>\]( <[a-z]+>)*( --[a-z-]+ <[a-z]+>( \.\.\.)?)*/)
                 != nil,
             "\(usage)")
         let required = usage.split(separator: " ").filter { $0.hasPrefix("--") }.count

@@ -68,7 +68,7 @@ import Testing
                 .notRun("$ cat ~/.config", .noCommand), .notRun("$ cat ~/.config", .noCommand),
                 .notRun("otaflash: error [untrusted-key]:", .noCommand),
                 .notRun(#"{"schema""#, .noCommand), .notRun(#"{"event""#, .noCommand),
-                .synopsis("otaflash gatt services"),
+                .synopsis("otaflash gatt services"), .notRun("pass     first-begin", .noCommand),
             ]),
         Page(
             name: "docs/device-integration.md",

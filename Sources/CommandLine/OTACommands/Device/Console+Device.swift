@@ -12,6 +12,16 @@ extension Console {
     func perform(
         _ task: UpdateTask<VerifiedUpdate>, on target: DeviceOptions, _ options: Updater.Options = Updater.Options()
     ) async throws -> UpdateResult {
+        try await perform(on: target, options) { try await $0.perform(task, interrupts: $1, report: $2) }
+    }
+
+    /// Runs `body` with an updater for a device. Its other parameters are the signals of the user, and the function that shows the progress.
+    func perform(
+        on target: DeviceOptions, _ options: Updater.Options,
+        _ body:
+            @escaping @Sendable (Updater, AsyncStream<Void>, @escaping @Sendable (UpdateProgress, Duration) -> Void)
+            async throws -> UpdateResult
+    ) async throws -> UpdateResult {
         let links = LinkGuard(logger)
         defer { links.stop() }
         var options = options
@@ -26,17 +36,20 @@ extension Console {
         options.note = { note("\($0)") }
         let updater = Updater(try target.address(), options)
         // A task in virtual time cannot react to a signal. Therefore no handler is installed, and a signal ends the process at once.
-        if updater.isInVirtualTime { return try await perform(task, updater, AsyncStream { $0.finish() }) }
-        return try await Interrupts.during(onFirst: stopping) { try await perform(task, updater, $0) }
+        if updater.isInVirtualTime { return try await perform(body, updater, AsyncStream { $0.finish() }) }
+        return try await Interrupts.during(onFirst: stopping) { try await perform(body, updater, $0) }
     }
 
     private func perform(
-        _ task: UpdateTask<VerifiedUpdate>, _ updater: Updater, _ interrupts: AsyncStream<Void>
+        _ body:
+            @Sendable (Updater, AsyncStream<Void>, @escaping @Sendable (UpdateProgress, Duration) -> Void)
+            async throws -> UpdateResult,
+        _ updater: Updater, _ interrupts: AsyncStream<Void>
     ) async throws -> UpdateResult {
         phases.beginSession()
         let reporter = ProgressReporter(self)
         defer { reporter.finish() }
-        return try await updater.perform(task, interrupts: interrupts) { reporter.report($0, at: $1) }
+        return try await body(updater, interrupts) { reporter.report($0, at: $1) }
     }
 
     /// Scans for devices and shows the found devices.

@@ -84,6 +84,11 @@ public enum VirtualGATT {
     /// The characteristic Battery Level (0x2A19) of the standard Battery service (0x180F).
     public static let battery = Channel(
         service: 0x0000180F_0000_1000_8000_00805F9B34FB, characteristic: 0x00002A19_0000_1000_8000_00805F9B34FB)
+    /// The properties of the characteristics.
+    public static let operations: [Channel: Set<ChannelOperation>] = [
+        info: [.read], control: [.write, .notify], data: [.writeWithoutResponse, .write], progress: [.read, .notify],
+        version: [.read], battery: [.read],
+    ]
 }
 
 /// An error code of the Attribute Protocol (ATT). A device returns an error code for a failed read or write (Bluetooth Core Specification,

@@ -131,6 +131,7 @@ extension RadioConnection {
     private static func linkError(_ error: ATTError) -> LinkError {
         LinkError(
             error.demandsBond ? .notPermitted : .refused,
-            "the device answered with ATT error 0x\(String(error.code, radix: 16, uppercase: true))")
+            "the device answered with ATT error 0x\(String(error.code, radix: 16, uppercase: true))",
+            attributeError: error.code)
     }
 }

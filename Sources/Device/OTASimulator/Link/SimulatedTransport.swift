@@ -114,7 +114,8 @@ final class SimulatedLink<C: Clock>: Link, @unchecked Sendable where C.Duration 
         self.connection = connection
         properties = LinkProperties(
             channels: transport.world.channels, maximumValueLength: transport.world.radio.maximumValueLength,
-            programName: transport.device.programName, hasOtherAddress: place == .otherAddress)
+            programName: transport.device.programName, hasOtherAddress: place == .otherAddress,
+            operations: VirtualGATT.operations.filter { transport.world.channels.contains($0.key) })
     }
 
     func submit(_ command: LinkCommand) { world.lock.locked { connection.submit(command) } }

@@ -6,7 +6,14 @@ extension LinkProperties {
     init(_ connection: DeviceConnection, candidate: String? = nil) {
         self.init(
             channels: Set(connection.services.flatMap(\.characteristics).map { Channel($0) }),
-            maximumValueLength: connection.mtu - 3, candidate: candidate)
+            maximumValueLength: connection.mtu - 3, candidate: candidate,
+            operations: Dictionary(
+                connection.services.flatMap(\.characteristics).map { characteristic in
+                    (
+                        Channel(characteristic),
+                        Set(characteristic.operations.compactMap { ChannelOperation(rawValue: $0.rawValue) })
+                    )
+                }, uniquingKeysWith: { first, _ in first }))
     }
 }
 
@@ -252,7 +259,7 @@ extension LinkError {
             case .mismatched, .unknown: .removeBond
             case nil: error.code == .ambiguousDevice ? .chooseDevice : nil
             }
-        self.init(code, error.context, remedy: remedy)
+        self.init(code, error.context, remedy: remedy, attributeError: error.attributeError)
     }
 
     /// Creates the error for a link that was connected and has ended.
