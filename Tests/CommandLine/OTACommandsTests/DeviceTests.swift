@@ -41,6 +41,33 @@ import Testing
     }
 
     @Test(
+        "a virtual device rolls back an image with the text otaflash-does-not-start, and keeps it after an update without"
+    )
+    func doesNotStart() async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release()
+        try await sandbox.create()
+        try sandbox.write("bad.bin", try sandbox.read("fw.bin") + Array("otaflash-does-not-start".utf8))
+        let signed = try await sandbox.run(
+            "sign", "bad.bin", "--key", "release.pem", "--product", "demo", "--version", "1.2.0", "-o", "bad.otaf")
+        #expect(signed.exit == 0)
+        let bad = try await sandbox.push("sim:kitchen?pace=virtual", bundle: "bad.otaf")
+        #expect(try bad.exit == 78 && bad.json().error?.code?.string == "rolled-back", "\(bad.err)")
+        #expect(try await sandbox.push("sim:kitchen?pace=virtual").exit == 0)
+    }
+
+    @Test("simulate create --largest-counter-step makes a device that refuses a larger step of the counter")
+    func counterStep() async throws {
+        let sandbox = try Sandbox()
+        try await sandbox.release("--counter", "7")
+        try await sandbox.create("--largest-counter-step", "6")
+        let refused = try await sandbox.push("sim:kitchen?pace=virtual")
+        #expect(try refused.exit == 77 && refused.json().error?.code?.string == "refused-by-policy", "\(refused.err)")
+        try await sandbox.release(as: "next.otaf", "--counter", "6")
+        #expect(try await sandbox.push("sim:kitchen?pace=virtual", bundle: "next.otaf").exit == 0)
+    }
+
+    @Test(
         "simulate create refuses an invalid name or option with 64",
         arguments: [
             ["kit/chen", "--product", "demo", "--version", "1.0.0"],

@@ -46,6 +46,14 @@ struct ProfileDeviceOptions: ParsableArguments, OwnDeviceOptions {
 
     @Option(
         help: ArgumentHelp(
+            "Refuse a bundle whose counter is further above the device's. Only with ota.",
+            discussion: "Default: no limit. A device that refuses it answers with its policy (refused-by-policy).",
+            valueName: "n"),
+        transform: WholeNumber.in(1...UInt32.max))
+    var largestCounterStep: UInt32?
+
+    @Option(
+        help: ArgumentHelp(
             "The longest envelope; only with --protocol ota.",
             discussion:
                 "158 to 65124 bytes. Default: 1332, which is enough for four Ed25519 signatures; 65124 if a trusted key is an "
@@ -72,7 +80,8 @@ struct ProfileDeviceOptions: ParsableArguments, OwnDeviceOptions {
     var given: String? {
         [
             (hardware != nil, "--hardware"), (counter != nil, "--counter"), (signatures != nil, "--signatures"),
-            (!requireAlgorithm.isEmpty, "--require-algorithm"), (largestEnvelope != nil, "--largest-envelope"),
+            (!requireAlgorithm.isEmpty, "--require-algorithm"), (largestCounterStep != nil, "--largest-counter-step"),
+            (largestEnvelope != nil, "--largest-envelope"),
             (imageFormat != nil, "--image-format"), (trial != nil, "--trial"),
         ].first(where: \.0)?.1
     }
@@ -97,6 +106,7 @@ struct ProfileDeviceOptions: ParsableArguments, OwnDeviceOptions {
             ) { text in SignatureAlgorithm.allCases.first { $0.name == text } }
             configuration.requiredAlgorithms.insert(algorithm)
         }
+        configuration.largestCounterStep = largestCounterStep ?? 0
         configuration.largestEnvelope = largestEnvelope ?? configuration.largestEnvelope
         configuration.hardware = hardware ?? configuration.hardware
         configuration.imageFormat = format

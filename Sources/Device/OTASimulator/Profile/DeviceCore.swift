@@ -93,6 +93,7 @@ public final class DeviceCore {
         config.pointee.largest_envelope = UInt16(clamping: configuration.largestEnvelope)
         config.pointee.required_signatures = UInt8(clamping: configuration.requiredSignatures)
         config.pointee.required_algorithms = configuration.requiredAlgorithms.reduce(0) { $0 | 1 << $1.rawValue }
+        config.pointee.largest_counter_step = configuration.largestCounterStep
         config.pointee.running_digest = booted.image.manifestDigest.map { UnsafePointer(keep($0.bytes)) }
         config.pointee.security_counter = booted.permanentCounter
         config.pointee.trial_security_counter = booted.image.securityCounter

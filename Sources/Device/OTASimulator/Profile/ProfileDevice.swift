@@ -75,10 +75,14 @@ extension DeviceCore: VirtualFirmware {
         _ configuration: VirtualDeviceConfiguration, _ memory: Memory, flash: VirtualFlash, at now: Duration,
         send: @escaping (UInt16, Channel, [UInt8]) -> Bool
     ) throws(FlashError) -> DeviceCore? {
-        // If the core refuses the keys of an image on trial, the firmware cannot run. A watchdog then restarts the device, and the
-        // bootloader starts the old image.
+        // If the core refuses the keys of an image on trial, or if the image contains the text of an image that hangs, the firmware cannot
+        // run. A watchdog then restarts the device, and the bootloader starts the old image.
         for _ in 1...2 {
             guard let boot = try VirtualBootloader(flash: flash).boot() else { return nil }
+            let slot = flash.layout.slot(boot.slot)
+            if boot.isOnTrial, try flash.withBytes(at: slot, count: boot.image.size, { FirmwareKeys.hangs($0) }) {
+                continue
+            }
             let core = DeviceCore(configuration, memory, boot: boot, flash: flash, at: now, send: send)
             if let core { return core }
         }

@@ -18,6 +18,8 @@ package struct ProfileDeviceFile: Codable {
     private let requiredAlgorithms: [String]?
     /// Nil means the default for the device's keys.
     private let largestEnvelope: Int?
+    /// Nil means no limit.
+    private let largestCounterStep: UInt32?
     private let battery: Int?
     private let pageSize, slotSize, writeUnit: Int
     private let window, longestData: Int
@@ -38,6 +40,7 @@ package struct ProfileDeviceFile: Codable {
             product: configuration.product, trustedKeys: configuration.trustedKeys)
         largestEnvelope =
             configuration.largestEnvelope == ordinary.largestEnvelope ? nil : configuration.largestEnvelope
+        largestCounterStep = configuration.largestCounterStep == 0 ? nil : configuration.largestCounterStep
         battery = configuration.battery
         pageSize = configuration.layout.pageSize
         slotSize = configuration.layout.slotSize
@@ -81,6 +84,7 @@ package struct ProfileDeviceFile: Codable {
                 configuration.requiredAlgorithms.insert(algorithm)
             }
             configuration.largestEnvelope = largestEnvelope ?? configuration.largestEnvelope
+            configuration.largestCounterStep = largestCounterStep ?? 0
             configuration.battery = battery
             configuration.layout = FlashLayout(pageSize: pageSize, slotSize: slotSize, writeUnit: writeUnit)
             configuration.window = window

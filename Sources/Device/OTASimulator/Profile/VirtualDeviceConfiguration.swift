@@ -18,6 +18,8 @@ public struct VirtualDeviceConfiguration: Sendable, Equatable {
     /// The algorithms that must each have `requiredSignatures` signatures. Empty means that any one algorithm is
     /// enough.
     public var requiredAlgorithms: Set<SignatureAlgorithm> = []
+    /// The maximum increase of the security counter by one update. 0 means no limit.
+    public var largestCounterStep: UInt32 = 0
     /// The length of the longest envelope that the device can receive, in bytes: 158...65124. The default is 1332, which is enough for four
     /// Ed25519 signatures. For a device with an ML-DSA key, the default is the length of the longest envelope.
     public var largestEnvelope: Int
