@@ -17,7 +17,7 @@ import Testing
         #expect(all.exit == 0, "\(all.err)")
         let answer = try all.json()
         #expect(answer.failed?.number == 0 && answer.skipped?.number == 0 && answer.passed?.number ?? 0 > 40)
-        #expect(answer.rules?[0].members == ["rule", "section", "statement", "verdict"])
+        #expect(answer.rules?[0]?.members == ["rule", "section", "statement", "verdict"])
         let status = try await sandbox.run("status", "--device", device, "--format", "json").json()
         #expect(status.device?.running_version?.string == "1.0.0" && status.transfer == nil)
     }
@@ -51,7 +51,7 @@ import Testing
         let answer = try run.json()
         #expect(answer.error?.code?.string == "protocol-violation")
         #expect(answer.error?.message?.string?.contains("characteristics") == true)
-        #expect(answer.failed?.number == 1 && answer.rules?[0].fix?.string?.isEmpty == false)
+        #expect(answer.failed?.number == 1 && answer.rules?[0]?.fix?.string?.isEmpty == false)
         let text = try await sandbox.run("device-check", "--device", "sim:kitchen?pace=virtual")
         #expect(text.exit == 76 && text.out.contains("FAIL     characteristics: "))
         #expect(text.out.contains("         found: the service has no ") && text.out.contains("         to fix: "))

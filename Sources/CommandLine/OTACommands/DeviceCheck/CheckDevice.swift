@@ -19,8 +19,8 @@ struct CheckDevice: DeviceCommand {
             skipped. device-check sends requests that a correct device refuses. It never installs an image, and the device \
             keeps the image that it runs.
 
-            With --bundle, it also sends the image twice, resumes it after a lost link, and discards it. This overwrites the \
-            slot that does not run. Exit 0: no rule failed. Exit 76: a rule failed.
+            With --bundle, it also sends the image more than twice, resumes it after a lost link, and discards it. This \
+            overwrites the slot that does not run, and a partial upload. Exit 0: no rule failed. Exit 76: a rule failed.
             """)
 
     @OptionGroup var target: DeviceOptions

@@ -20,7 +20,7 @@ struct KeyArray: Sendable {
     var lines: [TerminalLine] {
         let demo = key.id == DemoKey.id ? " The demo key: its private key is public, so it is only for tests." : ""
         return [TerminalLine("/* \(key.algorithm), key id \(key.id).\(demo) By otaflash inspect --c-array. */")]
-            + declaration("public_key", key.bytes) + declaration("key_id", key.id.bytes)
+            + ["#include <stdint.h>", ""] + declaration("public_key", key.bytes) + declaration("key_id", key.id.bytes)
     }
 
     private func declaration(_ name: String, _ bytes: [UInt8]) -> [TerminalLine] {

@@ -17,14 +17,13 @@ struct CheckMemory: Sendable {
     var infoBytes: [UInt8] = []
     /// True if no BEGIN was accepted since the last event that leads to *idle*.
     var isIdle = false
-    /// True if the device runs an image on trial, so that it refuses most requests.
-    var isOnTrial = false
     /// The sequence number that the device expects next, from its last position.
     var next: UInt16 = 0
     /// The accepted bytes of the open object, and the bytes of the object.
     var offset = 0
     var object: [UInt8] = []
-    /// The number of bursts in a row without progress.
+    /// The highest offset so far, and the number of bursts in a row that did not raise it.
+    var furthest = 0
     var stalls = 0
     /// The number of bytes of the image that the device has acknowledged before the link was cut.
     var acknowledged = 0
@@ -47,11 +46,14 @@ struct CheckMemory: Sendable {
         return [UInt8(truncatingIfNeeded: sequence), UInt8(truncatingIfNeeded: sequence >> 8)] + bytes
     }
 
+    /// The largest number of chunks before SYNC, so that a slow link transfers them in the time limit of its answer.
+    private static let largestBurst = 64
+
     /// The next chunks of the open object, at most a window, of at most this many image bytes in all.
     func burst(upTo end: Int) -> [[UInt8]] {
         let length = ChunkLength.planned(link: limits.longestValue) - 2
         var (values, position): ([[UInt8]], Int) = ([], offset)
-        while position < end, values.count < limits.window {
+        while position < end, values.count < min(limits.window, Self.largestBurst) {
             let part = object[position..<min(end, position + length)]
             values.append(chunk(part, ahead: values.count))
             position += part.count

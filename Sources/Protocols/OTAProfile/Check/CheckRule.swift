@@ -64,8 +64,9 @@ struct CheckStep: Sendable {
         case send([[UInt8]])
         case writeData([UInt8])
         case read(Channel)
-        /// Waits for this time. The outcome is the values that Progress has notified since the last `send`.
-        case listen(Duration)
+        /// Waits for this time, or until a notification of Progress matches. The outcome is the values that Progress has notified since the
+        /// last `send`.
+        case listen(Duration, until: @Sendable (ProgressValue) -> Bool)
         case newLink
         case nothing
     }

@@ -129,12 +129,13 @@ extension CheckRule {
                 .send { memory in
                     (0..<max(1, memory.limits.window / 4)).map { memory.chunk(memory.object[$0...$0], ahead: $0) }
                 },
-                CheckStep({ _ in .listen(.seconds(2)) }) { (memory, outcome) throws(Deviation) in
-                    let count = max(1, memory.limits.window / 4)
-                    let expected = Position(
-                        next: memory.next &+ UInt16(count), offset: count, crc: memory.crc(count))
+                CheckStep({ memory in
+                    let expected = afterQuarter(memory)
+                    return .listen(CheckStep.longestNotice) { $0.position == expected }
+                }) { (memory, outcome) throws(Deviation) in
+                    let expected = afterQuarter(memory)
                     guard try outcome.notified().contains(where: { $0.position == expected && $0.state == .envelope })
-                    else { throw Deviation("no notification after \(count) chunks had \(expected.text)") }
+                    else { throw Deviation("no notification after \(expected.offset) chunks had \(expected.text)") }
                     return 1
                 },
             ]),
@@ -143,9 +144,18 @@ extension CheckRule {
             fix: "on the disconnection, close the open object and discard the envelope",
             [.open(158)], CheckStep.transfer { _ in 100 }, [.newLink, .state(.idle, "after a lost link")]),
     ]
+
+    /// The position after a quarter of the window, in chunks of one byte.
+    private static func afterQuarter(_ memory: CheckMemory) -> Position {
+        let count = max(1, memory.limits.window / 4)
+        return Position(next: memory.next &+ UInt16(count), offset: count, crc: memory.crc(count))
+    }
 }
 
 extension CheckStep {
+    /// The time limit of a notification after chunks, whose transfer can take seconds.
+    static let longestNotice = Duration.seconds(10)
+
     /// Opens an envelope with a size and arbitrary bytes.
     static func open(_ size: Int) -> CheckStep { open { _ in size } }
 
@@ -153,7 +163,7 @@ extension CheckStep {
         CheckStep({ .ask(CheckRequest.begin(1, size: size($0))) }) { (memory, outcome) throws(Deviation) in
             let position = try outcome.position("BEGIN envelope")
             memory.object = (0..<size(memory)).map { UInt8(truncatingIfNeeded: $0 &* 7 &+ 0x5A) }
-            (memory.next, memory.offset, memory.stalls) = (position.next, 0, 0)
+            (memory.next, memory.offset, memory.furthest, memory.stalls) = (position.next, 0, 0, 0)
             return 1
         }
     }
@@ -174,7 +184,10 @@ extension CheckStep {
 
     /// Expects one notification of a rewind, and continues after it.
     static func rewind(at offset: Int) -> CheckStep {
-        CheckStep({ _ in .listen(.seconds(1)) }) { (memory, outcome) throws(Deviation) in
+        CheckStep({ memory in
+            let next = memory.next &+ 4096
+            return .listen(longestNotice) { $0.position.next &- next < 4096 }
+        }) { (memory, outcome) throws(Deviation) in
             let next = memory.next &+ 4096
             let rewinds = try outcome.notified().filter { $0.position.next &- next < 4096 }
             guard rewinds.count == 1 else {
@@ -190,7 +203,8 @@ extension CheckStep {
     }
 
     /// Expects no notification of a rewind.
-    static let noRewind = CheckStep({ _ in .listen(.milliseconds(500)) }) { (memory, outcome) throws(Deviation) in
+    static let noRewind = CheckStep({ _ in .listen(.milliseconds(500)) { _ in false } }) {
+        (memory, outcome) throws(Deviation) in
         let rewind = try outcome.notified().first { $0.position.next &- memory.next == 4096 }
         guard rewind == nil else { throw Deviation("Progress notified a rewind, expected none") }
         return 1
@@ -205,7 +219,8 @@ extension CheckStep {
             guard position.offset <= end(memory), position.crc == memory.crc(position.offset) else {
                 throw Deviation("the position is \(position.text), which is not the CRC of the sent bytes")
             }
-            memory.stalls = position.offset > memory.offset ? 0 : memory.stalls + 1
+            memory.stalls = position.offset > memory.furthest ? 0 : memory.stalls + 1
+            memory.furthest = max(memory.furthest, position.offset)
             (memory.next, memory.offset) = (position.next, position.offset)
             if position.offset == end(memory) { return 1 }
             guard memory.stalls < 8 else {

@@ -13,6 +13,8 @@ package struct DeviceCheck: UpdateLogic {
         case closing
         /// Waits before the next attempt to connect.
         case pausing
+        /// Reads Progress of a new link, before the first request on it.
+        case inspecting
         case subscribing(left: Set<Channel>)
         /// Waits for the response of ATT (`isWritten`), and for the answer.
         case asking([UInt8], tag: UInt8, isWritten: Bool, answer: [UInt8]?)
@@ -20,7 +22,8 @@ package struct DeviceCheck: UpdateLogic {
         case busy([UInt8])
         case writing(Channel)
         case reading(Channel)
-        case listening
+        /// Waits for notifications of Progress; the wait ends early after one that matches.
+        case listening(@Sendable (ProgressValue) -> Bool)
         case ended
     }
 
@@ -28,6 +31,10 @@ package struct DeviceCheck: UpdateLogic {
     private static let answerLimit = Duration.seconds(10)
     /// BEGIN and FINISH may read or erase flash.
     private static let longAnswerLimit = Duration.seconds(30)
+    private static let busyLimit = Duration.seconds(90)
+    /// The wait for another notification, after one that matches.
+    private static let echoTime = Duration.milliseconds(500)
+    private static let mostNotifications = 10_000
     private static let required: Set<Channel> = [ProfileChannel.control, ProfileChannel.progress]
 
     private let rules: [CheckRule]
@@ -56,8 +63,8 @@ package struct DeviceCheck: UpdateLogic {
     /// Creates a check.
     ///
     /// - Parameters:
-    ///   - bundle: a bundle that the device accepts, to check also the transfer of an image; nil: only the other rules. The device then
-    ///     overwrites the slot that does not run.
+    ///   - bundle: a bundle that the device accepts, to check also the transfer of an image, which overwrites the slot that does not run;
+    ///     nil: only the other rules.
     ///   - firstTag: the tag of the first request.
     package init(bundle: VerifiedBundle? = nil, firstTag: UInt8) {
         memory = CheckMemory(bundle: bundle)
@@ -90,10 +97,34 @@ package struct DeviceCheck: UpdateLogic {
     }
 
     private mutating func opened(_ link: LinkProperties) {
+        guard !link.hasOtherAddress else {
+            return end(.fail(UpdateError(.noSuchDevice, "a device with another address answers")))
+        }
         (memory.link, memory.next, memory.isIdle) = (link, 0, true)
         (isOpen, isNew, isSubscribed, hasConnected, attempts) = (true, true, false, true, 0)
-        heard = []
-        begin()
+        (heard, busySince) = ([], nil)
+        // In the middle of a rule, its next step checks the state.
+        guard step == 0, link.channels.contains(ProfileChannel.progress) else { return begin() }
+        expect(.inspecting, .read(ProfileChannel.progress))
+    }
+
+    /// Ends the check if the device runs an image on trial, because CONFIRM would make it permanent, or serves another connection. A value
+    /// that is not valid fails the rule about Progress later.
+    private mutating func inspected(_ bytes: [UInt8]?) {
+        deadline = nil
+        switch bytes.flatMap({ try? ProgressValue(parsing: $0) })?.state {
+        case .trial:
+            stop(UpdateError(.inTrial, "the device runs an image on trial: confirm or discard it first"))
+        case .idle, nil: begin()
+        default: stop(UpdateError(.deviceBusy, "the device receives an update over another connection"))
+        }
+    }
+
+    /// Ends the check. After a failed rule, the results are the answer, and the other rules are skipped.
+    private mutating func stop(_ error: UpdateError) {
+        guard results.contains(where: { $0.verdict == .failed }) else { return end(.fail(error)) }
+        results += rules.dropFirst(results.count).map { $0.result(.skipped, error.context) }
+        finish()
     }
 
     private mutating func closed(_ error: LinkError) {
@@ -106,13 +137,21 @@ package struct DeviceCheck: UpdateLogic {
             if !hasConnected, let code = error.withoutRetry {
                 return end(.fail(UpdateError(code, error.detail, remedy: error.remedy)))
             }
-        default: if wasOpen { conclude(.failed, "the link was lost: \(error.detail)") }
+        default:
+            if error.code == .notPermitted { return refusedAccess(error) }
+            if wasOpen, case .inspecting = phase { break }
+            if wasOpen { conclude(.failed, "the link was lost: \(error.detail)") }
         }
         guard attempts < Self.pauses.count else {
             return end(.fail(UpdateError(.linkLost, "the device cannot be reached: \(error.detail)\(summary)")))
         }
         (phase, deadline) = (.pausing, now + Self.pauses[attempts])
         attempts += 1
+    }
+
+    /// Ends the check at a device that demands pairing, or whose bond is broken: this is no violation of a rule.
+    private mutating func refusedAccess(_ error: LinkError) {
+        end(.fail(UpdateError(.notPermitted, error.detail, remedy: error.remedy)))
     }
 
     private mutating func renewLink() {
@@ -162,7 +201,7 @@ package struct DeviceCheck: UpdateLogic {
             heard = []
             actions.append(.link(.send(values, ProfileChannel.data)))
             complete(.done)
-        case .listen(let time): (phase, deadline) = (.listening, now + time)
+        case .listen(let time, let matches): (phase, deadline) = (.listening(matches), now + time)
         case .newLink:
             step += 1
             renewLink()
@@ -189,10 +228,6 @@ package struct DeviceCheck: UpdateLogic {
             step += try rule.steps[step].check(&memory, outcome)
         } catch {
             return conclude(.failed, error.text)
-        }
-        guard !memory.isOnTrial else {
-            let error = "the device runs an image on trial: confirm or discard it first"
-            return end(.fail(UpdateError(.inTrial, error)))
         }
         run()
     }
@@ -233,8 +268,11 @@ package struct DeviceCheck: UpdateLogic {
 
     private mutating func handle(_ event: LinkEvent) {
         switch (event, phase) {
-        case (.notified(let bytes, ProfileChannel.progress), _): heard.append(bytes)
+        case (.notified(let bytes, ProfileChannel.progress), _): notified(bytes)
         case (.notified(let bytes, ProfileChannel.control), _): answered(bytes)
+        case (.refused(let error, _), _) where error.code == .notPermitted: refusedAccess(error)
+        case (.value(let bytes, ProfileChannel.progress), .inspecting): inspected(bytes)
+        case (.refused(_, ProfileChannel.progress), .inspecting): inspected(nil)
         case (.subscribed(let channel), .subscribing(var left)):
             left.remove(channel)
             phase = .subscribing(left: left)
@@ -256,10 +294,21 @@ package struct DeviceCheck: UpdateLogic {
         }
     }
 
+    private mutating func notified(_ bytes: [UInt8]) {
+        if heard.count < Self.mostNotifications { heard.append(bytes) }
+        guard case .listening(let matches) = phase, let value = try? ProgressValue(parsing: bytes), matches(value)
+        else { return }
+        phase = .listening { _ in false }
+        deadline = now + Self.echoTime
+    }
+
     private mutating func answered(_ bytes: [UInt8]) {
         guard case .asking(let request, let tag, let isWritten, nil) = phase, bytes.count >= 3,
             bytes[0] == 0x80 | request[0], bytes[1] == tag
-        else { return memory.strayAnswers.append(bytes) }
+        else {
+            if memory.strayAnswers.count < Self.mostNotifications { memory.strayAnswers.append(bytes) }
+            return
+        }
         phase = .asking(request, tag: tag, isWritten: isWritten, answer: bytes)
         settle()
     }
@@ -276,13 +325,16 @@ package struct DeviceCheck: UpdateLogic {
         if results.count != (hasPosition ? 10 : 0) { memory.malformedAnswers.append(answer) }
         if status == DeviceStatus.busy.rawValue {
             let since = busySince ?? now
-            guard now - since >= .seconds(90) else {
+            guard now - since >= Self.busyLimit else {
                 (busySince, phase, deadline) = (since, .busy(request), now + .seconds(2))
                 return
             }
+            return stop(UpdateError(.deviceBusy, "the device answers busy for \(Self.busyLimit.components.seconds) s"))
         }
         busySince = nil
         note(request, status)
+        // No rule expects ok for these: the device may run another image now. Only the rules that read are checked after this.
+        if status == 0, request[0] == 4 || request[0] == 5 { blocker = blocker ?? rule?.name }
         complete(.answer(status, results: results))
     }
 
@@ -306,6 +358,7 @@ package struct DeviceCheck: UpdateLogic {
         case .subscribing: conclude(.failed, "the device does not answer a subscription in time")
         case .asking(let request, _, _, let answer?): deliver(answer, to: request)
         case .asking, .writing, .reading: complete(.silent)
+        case .inspecting: inspected(nil)
         case .listening: complete(.progress(heard))
         case .busy(let request): ask(request)
         case .connecting, .closing, .ended: break

@@ -15,7 +15,8 @@ extension CheckRule {
             ]),
         refusal(
             "envelope-digest", "Refuses an envelope with another digest than BEGIN with 16", .digestMismatch,
-            fix: "compare the first 8 bytes of the SHA-256 before you parse the envelope", digest: .wrong
+            fix: "compare the first 8 bytes of the SHA-256 before you parse the envelope",
+            digest: Array(repeating: 0xA5, count: 8)
         ) { _ in [UInt8](repeating: 0x4F, count: 158) },
         refusal(
             "envelope-malformed", "Refuses an envelope of arbitrary bytes with 5", .envelopeMalformed,
@@ -43,13 +44,11 @@ extension CheckRule {
         ) { memory in sample(memory, key: memory.firstInfo?.keys.first)?.bytes ?? [] },
     ]
 
-    private enum Digest {
-        case right, wrong
-    }
-
     /// A rule that sends an envelope, expects a status of FINISH, and checks that nothing was accepted.
+    ///
+    /// - Parameter digest: the digest prefix in BEGIN; nil: the right one.
     private static func refusal(
-        _ name: String, _ statement: String, _ status: DeviceStatus, fix: String, digest: Digest = .right,
+        _ name: String, _ statement: String, _ status: DeviceStatus, fix: String, digest: [UInt8]? = nil,
         _ envelope: @escaping @Sendable (CheckMemory) -> [UInt8]
     ) -> CheckRule {
         CheckRule(
@@ -57,7 +56,7 @@ extension CheckRule {
             skipped: {
                 envelope($0).count > $0.limits.longestEnvelope ? "the longest envelope is too short for it" : nil
             },
-            CheckStep.deliver(digest: digest == .right ? nil : Array(repeating: 0xA5, count: 8), envelope),
+            CheckStep.deliver(digest: digest, envelope),
             [
                 .ask(CheckRequest.finish, expecting: status, "FINISH"), .state(.idle, "after a refused envelope"),
                 .ask(CheckRequest.begin(2, size: 600), expecting: .badState, "BEGIN image after a refused envelope"),
@@ -108,7 +107,9 @@ extension CheckStep {
                 throw Deviation("the position is \(position.text), which is not the CRC of the object")
             }
             try check(&memory, position)
-            (memory.next, memory.offset, memory.stalls) = (position.next, position.offset, 0)
+            (memory.next, memory.offset, memory.furthest, memory.stalls) = (
+                position.next, position.offset, position.offset, 0
+            )
         }
     }
 }

@@ -43,17 +43,6 @@ extension CheckRule {
                 guard position.offset == 0 else { throw Deviation("the offset is \(position.offset), expected 0") }
             }, CheckStep.transfer { half($0) }, [.prepare { $0.acknowledged = $0.offset }]),
         image(
-            "image-requests", "states", "Refuses FINISH of an incomplete image, APPLY and CONFIRM with 3",
-            fix: "check the state, and compare the offset with the size",
-            accepted,
-            begun(from: UInt32.max),
-            [
-                .ask(CheckRequest.finish, expecting: .badState, "FINISH of an incomplete image"),
-                .ask(CheckRequest.applyTrial, expecting: .badState, "APPLY in the state image"),
-                .ask(CheckRequest.confirm, expecting: .badState, "CONFIRM in the state image"),
-                .state(.image, "after refused requests"),
-            ], skipped: { imageSize($0) < 2 ? "the image has only one byte" : nil }),
-        image(
             "image-held", "info", "After a lost link, Info has the partial upload of the release",
             fix: "store the SHA-256 of the manifest with the record, and report it with the offset as Info item 10",
             [
@@ -82,6 +71,17 @@ extension CheckRule {
                     memory.note = "resumed at \(position.offset) of \(memory.acknowledged) accepted bytes"
                 }
             }, start: .newLink, skipped: { $0.acknowledged == 0 ? "no image byte was acknowledged before" : nil }),
+        image(
+            "image-requests", "states", "Refuses FINISH of an incomplete image, APPLY and CONFIRM with 3",
+            fix: "check the state, and compare the offset with the size",
+            accepted,
+            begun(from: UInt32.max),
+            [
+                .ask(CheckRequest.finish, expecting: .badState, "FINISH of an incomplete image"),
+                .ask(CheckRequest.applyTrial, expecting: .badState, "APPLY in the state image"),
+                .ask(CheckRequest.confirm, expecting: .badState, "CONFIRM in the state image"),
+                .state(.image, "after refused requests"),
+            ], skipped: { imageSize($0) < 2 ? "the image has only one byte" : nil }),
         image(
             "image-from", "control", "BEGIN image never continues after the requested offset",
             fix: "continue at most at from, for example at the start of its page",

@@ -36,9 +36,10 @@ extension CheckRule {
                 + "subscription: remove the bond and check again",
             start: .unsubscribed,
             [
-                CheckStep({ _ in .write([7, 0, 0]) }) { (_, outcome) throws(Deviation) in
+                CheckStep({ _ in .write([7, 0, 0]) }) { (memory, outcome) throws(Deviation) in
                     switch outcome {
                     case .refused(let error):
+                        memory.note = error.attributeError == nil ? "the ATT error of the refusal is unknown" : nil
                         guard let code = error.attributeError, code != 0xFD else { return 1 }
                         throw Deviation("the ATT error is 0x\(Hex.encode([code])), expected 0xfd")
                     case .silent: throw Deviation("the write got no ATT response")
@@ -85,15 +86,14 @@ extension CheckRule {
             fix: "return 12 bytes: state, status, next, offset and CRC; all 0 on a new connection",
             start: .newLink, isNecessary: true,
             [
-                CheckStep({ _ in .read(ProfileChannel.progress) }) { (memory, outcome) throws(Deviation) in
+                CheckStep({ _ in .read(ProfileChannel.progress) }) { (_, outcome) throws(Deviation) in
                     let value = try outcome.progressValue()
-                    memory.isOnTrial = value.state == .trial
-                    guard !memory.isOnTrial else { return 1 }
-                    guard value.state == .idle, value.status == .ok, value.position.offset == 0, value.position.crc == 0
+                    guard value.state == .idle, value.status == .ok,
+                        value.position == Position(next: 0, offset: 0, crc: 0)
                     else {
                         throw Deviation(
-                            "Progress has the state \(value.state), the status \(value.status.rawValue) and the offset "
-                                + "\(value.position.offset)")
+                            "Progress has the state \(value.state), the status \(value.status.rawValue) and "
+                                + value.position.text)
                     }
                     return 1
                 }

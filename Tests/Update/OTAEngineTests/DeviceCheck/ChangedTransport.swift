@@ -54,6 +54,7 @@ final class PacketChanges: @unchecked Sendable {
     var refused: (LinkError) -> LinkEvent = { .refused($0, ProfileChannel.control) }
     /// Changes a write of Data with response; false: it is lost.
     var deliversDataRequests = true
+    var refusesSubscriptions = false
 
     /// The number of events of a kind so far, for faults that happen once.
     private var counts: [String: Int] = [:]
@@ -95,7 +96,11 @@ final class PacketChanges: @unchecked Sendable {
         case .write(let bytes, ProfileChannel.control):
             if bytes.first == 1 { begin = bytes }
             return ([.write(request(self, bytes), ProfileChannel.control)], [])
+        case .subscribe(let channel) where refusesSubscriptions:
+            return ([], [.refused(LinkError(.refused, "the device has no such descriptor"), channel)])
         case .write(_, ProfileChannel.data) where !deliversDataRequests: return ([], [.written(ProfileChannel.data)])
+        case .write(let value, ProfileChannel.data):
+            return (chunk(self, value).value.map { [.write($0, ProfileChannel.data)] } ?? [], [])
         case .send(let values, ProfileChannel.data):
             var (sent, notified): ([[UInt8]], [LinkEvent]) = ([], [])
             for value in values {

@@ -33,8 +33,55 @@ import Testing
     func correct() throws {
         let (results, world) = try check(ExampleRelease(bytes: 30_000))
         #expect(results.allSatisfy { $0.verdict == .passed }, "\(failures(results))")
-        #expect(results.count > 40 && Set(results.map(\.rule)).count == results.count)
         #expect(!world.runsNewImage)
+        // Only another test gives a bundle that the device refuses.
+        let found = Set(DeviceFault.all.map(\.rule)).union(["envelope-accepted"])
+        #expect(results.count == found.count && Set(results.map(\.rule)) == found)
+    }
+
+    @Test("a device that runs an image on trial ends the check, and stays on trial")
+    func onTrial() throws {
+        let release = try ExampleRelease(bytes: 5000)
+        let world = try World<ProfileWire>(release)
+        _ = try world.push(UpdateOptions(ending: .trial))
+        #expect(throws: UpdateError(.inTrial, "")) { try check(world, over: { $0 }) }
+        #expect(world.device.bootState?.trial == .running)
+    }
+
+    @Test(
+        "a device that serves another connection, or is busy for 90 s, ends the check with device-busy",
+        arguments: [false, true])
+    func busy(answers: Bool) throws {
+        let world = try World<ProfileWire>(ExampleRelease(bytes: 5000))
+        let changes = PacketChanges()
+        if answers {
+            changes.answer = { _, bytes in [bytes.prefix(2) + [4]] }
+        } else {
+            changes.value = { _, bytes, channel in channel == ProfileChannel.progress ? [2] + bytes.dropFirst() : bytes
+            }
+        }
+        #expect(throws: UpdateError(.deviceBusy, "")) {
+            try check(world, over: { ChangedTransport(base: $0, changes: changes) })
+        }
+    }
+
+    @Test("a device that demands pairing ends the check with not-permitted")
+    func demandsPairing() throws {
+        let world = try World<ProfileWire>(ExampleRelease(bytes: 5000))
+        let changes = PacketChanges()
+        changes.refused = { _ in .refused(LinkError(.notPermitted, "", remedy: .removeBond), ProfileChannel.control) }
+        #expect(throws: UpdateError(.notPermitted, "")) {
+            try check(world, over: { ChangedTransport(base: $0, changes: changes) })
+        }
+    }
+
+    private func check(_ world: World<ProfileWire>, over transport: (any Transport) -> any Transport) throws {
+        let time = VirtualTime()
+        let over = transport(SimulatedTransport(device: world.device, clock: time))
+        _ = try time.run {
+            try await UpdateRunner(clock: time).run(
+                DeviceCheck(firstTag: 0), over: over, interrupts: AsyncStream { _ in })
+        }
     }
 
     @Test("without a bundle, only the rules for images are skipped")

@@ -43,6 +43,7 @@ struct DeviceFault: Sendable, CustomTestStringConvertible {
         DeviceFault("another ATT error without a subscription", "not-subscribed") {
             $0.refused = { _ in .refused(LinkError(.refused, "", attributeError: 0x80), ProfileChannel.control) }
         },
+        DeviceFault("a subscription is refused", "subscriptions") { $0.refusesSubscriptions = true },
         DeviceFault("the items of Info are out of order", "info") {
             $0.value = { _, bytes, channel in channel == ProfileChannel.info ? bytes + [1, 1, 1] : bytes }
         },
@@ -66,7 +67,8 @@ struct DeviceFault: Sendable, CustomTestStringConvertible {
         },
         DeviceFault("Progress of a new connection has an offset", "progress") {
             $0.value = { changes, bytes, channel in
-                guard channel == ProfileChannel.progress, changes.count("progress") == 1 else { return bytes }
+                // The first read is the one at the start of the link.
+                guard channel == ProfileChannel.progress, changes.count("progress") == 2 else { return bytes }
                 return PacketChanges.adding(1, to: bytes, at: 4)
             }
         },
@@ -199,6 +201,39 @@ struct DeviceFault: Sendable, CustomTestStringConvertible {
     ]
 
     private static let ofImages = [
+        status(
+            "FINISH is a bad argument in the state accepted", "accepted-requests", of: 3, 3, to: 2, number: 3,
+            bundle: true),
+        DeviceFault("an upload from 0 begins at 1", "image-from-0", bundle: true) {
+            $0.answer = { changes, bytes in
+                guard bytes.count == 13, bytes[0] == 0x81, changes.begin[2] == 2,
+                    changes.begin[7..<11] == [0, 0, 0, 0], changes.count("from 0") == 1
+                else { return [bytes] }
+                return [PacketChanges.adding(1, to: bytes, at: 5)]
+            }
+        },
+        DeviceFault("BEGIN image does not look at the requested offset", "image-from", bundle: true) {
+            $0.request = { _, bytes in
+                guard bytes[0] == 1, bytes.count == 19, bytes[2] == 2, bytes[7..<11] == [1, 0, 0, 0] else {
+                    return bytes
+                }
+                return bytes.prefix(7) + [255, 255, 255, 255] + bytes.dropFirst(11)
+            }
+        },
+        status(
+            "FINISH is a bad argument in the state verified", "image-verified", of: 3, 3, to: 2, number: 5, bundle: true
+        ),
+        DeviceFault("DISCARD keeps the held bytes", "image-discarded", bundle: true) {
+            $0.request = { changes, bytes in
+                guard bytes[0] == 6, changes.count("discard") == 3 else { return bytes }
+                changes.hasSent = true
+                return [7, bytes[1], 0]
+            }
+            $0.answer = { changes, bytes in
+                guard bytes[0] == 0x87, changes.hasSent else { return [bytes] }
+                return [[0x86] + bytes.dropFirst()]
+            }
+        },
         DeviceFault("BEGIN image does not check its size", "image-arguments", bundle: true) {
             $0.request = { changes, bytes in
                 guard bytes[0] == 1, bytes.count == 19, bytes[2] == 2, bytes[11..<19] != changes.zeros,
@@ -211,7 +246,7 @@ struct DeviceFault: Sendable, CustomTestStringConvertible {
             $0.answer = { changes, bytes in
                 guard bytes.count == 13, bytes[0] == 0x81, changes.begin[2] == 2,
                     changes.begin[7..<11] == [255, 255, 255, 255],
-                    changes.count("resume") == 2
+                    changes.count("resume") == 1
                 else { return [bytes] }
                 return [PacketChanges.adding(100, to: bytes, at: 5)]
             }
