@@ -93,7 +93,7 @@ enum HelpPage {
     /// Returns the name of the manual page of a command, such as `otaflash-push`; nil for a group of commands.
     private static func manual(usage: Substring) -> String? {
         guard !usage.contains("<subcommand>") else { return nil }
-        return usage.split(separator: " ").dropFirst().prefix { $0.allSatisfy(\.isLetter) }.joined(separator: "-")
+        return usage.split(separator: " ").dropFirst().prefix { $0.first?.isLetter == true }.joined(separator: "-")
     }
 
     /// Returns whether a line is part of the discussion of an option. argument-parser indents it by 8 columns.

@@ -9,7 +9,7 @@ struct CheckDevice: DeviceCommand {
     static let name = "device-check"
     static let isLong = true
     static let configuration = CommandConfiguration(
-        commandName: name, abstract: "Check a device against the specification of the GATT OTA profile.",
+        commandName: name, abstract: "Check a device against the GATT OTA profile.",
         discussion: """
             Example: otaflash device-check --device ble:AA:BB:CC:DD:EE:FF
                      otaflash device-check --device sim:kitchen \\

@@ -46,8 +46,8 @@ struct ProfileDeviceOptions: ParsableArguments, OwnDeviceOptions {
 
     @Option(
         help: ArgumentHelp(
-            "Refuse a bundle whose counter is further above the device's. Only with ota.",
-            discussion: "Default: no limit. A device that refuses it answers with its policy (refused-by-policy).",
+            "The largest step of the counter; only with ota.",
+            discussion: "Default: no limit. The device refuses a larger step by its policy (refused-by-policy).",
             valueName: "n"),
         transform: WholeNumber.in(1...UInt32.max))
     var largestCounterStep: UInt32?

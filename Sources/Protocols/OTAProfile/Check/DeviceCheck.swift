@@ -244,7 +244,8 @@ package struct DeviceCheck: UpdateLogic {
 
     private mutating func finish() {
         var device = DeviceDescription(
-            state: .idle, runningVersion: String(decoding: memory.version, as: UTF8.self))
+            state: memory.version.isEmpty ? .unknown : .idle,
+            runningVersion: String(decoding: memory.version, as: UTF8.self))
         if let info = memory.firstInfo {
             (device.product, device.hardware) = (info.product, Int(info.hardware))
             (device.securityCounter, device.keys) = (info.securityCounter, info.keys)
