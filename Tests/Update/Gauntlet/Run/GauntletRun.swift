@@ -102,7 +102,7 @@ struct GauntletRun<Kind: GauntletWire> {
             let run = try reached.run([client], seed: seed) { watcher.saw(100, pushing: pushed, $1, $2, $3) }[0]
             watcher.look()
             guard let error = run.error else { break }
-            try Kind.clear(error, healthy, seed: seed)
+            try Kind.clear(error, reached, seed: seed)
         }
         watcher.require(healthy.runsForGood(release.image), "the device cannot be updated any more")
         watcher.lookAtRunningImage()
