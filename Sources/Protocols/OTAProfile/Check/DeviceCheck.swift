@@ -139,9 +139,9 @@ package struct DeviceCheck: UpdateLogic {
             }
         default:
             if error.code == .notPermitted { return refusedAccess(error) }
-            if wasOpen, case .inspecting = phase { break }
             if wasOpen { conclude(.failed, "the link was lost: \(error.detail)") }
         }
+        if case .ended = phase { return }
         guard attempts < Self.pauses.count else {
             return end(.fail(UpdateError(.linkLost, "the device cannot be reached: \(error.detail)\(summary)")))
         }
@@ -237,6 +237,7 @@ package struct DeviceCheck: UpdateLogic {
         results.append(rule.result(verdict, detail))
         if verdict == .failed, rule.isNecessary { blocker = blocker ?? rule.name }
         (step, memory.note, deadline) = (0, nil, nil)
+        guard self.rule != nil else { return finish() }
         guard isOpen else { return }
         if verdict == .failed { return renewLink() }
         begin()

@@ -65,6 +65,31 @@ import Testing
         }
     }
 
+    @Test("a device that drops each link at the first read ends the check, with failed rules")
+    func dropsEachLink() throws {
+        var check = DeviceCheck(firstTag: 0)
+        var (events, now): ([UpdateEvent], Duration) = ([.started], .zero)
+        for _ in 0..<1000 {
+            if events.isEmpty {
+                now = max(now, try #require(check.deadline))
+                events.append(.deadlinePassed)
+            }
+            for action in check.handle(events.removeFirst(), at: now) {
+                switch action {
+                case .connect:
+                    let channels = Set(VirtualGATT.operations.keys)
+                    events.append(.linkUp(LinkProperties(channels: channels, maximumValueLength: 244)))
+                case .link, .disconnect: events = [.linkDown(LinkError(.lost, "dropped"))]
+                case .finish(let report):
+                    #expect(report.checks.contains { $0.verdict == .failed })
+                    return
+                default: break
+                }
+            }
+        }
+        Issue.record("the check does not end")
+    }
+
     @Test("a device that demands pairing ends the check with not-permitted")
     func demandsPairing() throws {
         let world = try World<ProfileWire>(ExampleRelease(bytes: 5000))
