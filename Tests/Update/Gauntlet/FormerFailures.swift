@@ -35,5 +35,7 @@ extension Gauntlet {
         321,
         // A device had a queue of one chunk and a window of 2047. The host learned the smaller window again on each link.
         29_906_569_443_019, 29_906_569_455_559,
+        // Losses in a row hid the bootloader's mode: a loader was taken for an application, and an application for an old device.
+        214_984_060_593_636, 214_984_060_595_238,
     ]
 }

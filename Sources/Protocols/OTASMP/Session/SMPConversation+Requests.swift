@@ -4,6 +4,8 @@ import OTAUpdate
 extension SMPConversation {
     /// After this time, a device that still answers an optional query with *busy* counts as a device without the feature.
     private static let longestOptionalBusy = Duration.seconds(10)
+    /// The attempts of an optional query after the device has answered the request for its image list: they take 3 s.
+    private static let attemptsAfterList = 2
 
     /// The requests that wait for their answers.
     var asked: [SMPExchange] { if case .asking(let exchanges) = state { exchanges } else { [] } }
@@ -180,9 +182,15 @@ extension SMPConversation {
         requeueQuestions()
         switch exchange.request {
         case .reset, .resetToLoader: restarted(isAnswered: false)
+        case let request where request.isOptional && link.hasImageState && exchange.attempt >= Self.attemptsAfterList:
+            // Losses in a row look like a device without the feature. An answer to the image list between two silences excludes them.
+            guard link.silent.contains(request) else {
+                link.silent.append(request)
+                link.questions += [.imageState, request]
+                return askNext()
+            }
+            notReported(exchange)
         case let request where exchange.attempt < request.attempts: send(exchange)
-        // The device answers other requests, so the link is not lost.
-        case let request where request.isOptional && link.hasImageState: notReported(exchange)
         case let request:
             // The device may be silent only to this query, so the next link begins with another query.
             if request.isOptional { device.unanswered.append(request) }

@@ -48,6 +48,8 @@ package struct SMPConversation: Conversation {
         var hasNotified = false
         /// The queries that the conversation has not sent yet, in the order of sending.
         var questions: [SMPRequest] = []
+        /// The optional queries to which the device was silent after it had answered the request for its image list.
+        var silent: [SMPRequest] = []
         /// True from the first query that precedes an upload until all these queries have been answered.
         var isSurveying = false
         /// The image list. Nil if no list has arrived, or if the images on the device may have changed since the last list.

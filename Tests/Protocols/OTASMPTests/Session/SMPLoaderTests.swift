@@ -73,8 +73,27 @@ import Testing
         let device = play(resets: .fields([:]), .silence)
         #expect(device.report?.outcome == .alreadyRunning, "\(String(describing: device.outcome))")
         #expect(device.links == 1)
-        // The 15 s of the four attempts.
-        #expect(device.now < .seconds(20))
+        // Twice the 3 s of the two attempts, with an image list between them.
+        #expect(device.now < .seconds(10))
+        #expect(device.frames.filter { $0.group == 0 && $0.command == 8 }.count == 4)
+    }
+
+    @Test(
+        "a device with one slot whose first answers about the mode are lost restarts into its other program",
+        arguments: [true, false])
+    func lostMode(refusesList: Bool) {
+        var left = 3
+        let device = PlayedDevice(.push([image], UpdateOptions(ending: .permanent)), isDatagram: true) { frame, _ in
+            if frame.group == 0, frame.command == 8, left > 0 {
+                left -= 1
+                return .silence
+            }
+            if refusesList, frame.group == 1, frame.command == 0 { return .fields(["rc": CBORValue(8)]) }
+            return .fields(answer(frame))
+        }
+        #expect(left == 0)
+        #expect(
+            device.frames.contains { $0.group == 0 && $0.command == 5 }, "\(String(describing: device.outcome))")
     }
 
     @Test("a loader that is silent while it boots is asked for its mode before its list counts")
