@@ -12,6 +12,14 @@ import Testing
         try Repository.contents(of: Repository.root.appending("Tests/Support/nordic-packages/\(name).zip"))
     }
 
+    /// A key that signed none of the packages.
+    private static let otherKey = """
+        -----BEGIN PUBLIC KEY-----
+        MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEt329yXEK6sNpZP294p/HHk4tIAOt
+        nPgQLT7x3/FvW7lLNyIEkPeuQrJLFTEXFKmW2wQkvKGF6hhdEXI8kvQ3Iw==
+        -----END PUBLIC KEY-----
+        """
+
     /// The public half of the test key that signed the packages.
     static func verifier(_ policy: TrustPolicy = TrustPolicy()) throws -> Verifier {
         let pem = try Repository.contents(of: Repository.root.appending("Fuzz/Corpus/keys/ecdsa-p256-public"))
@@ -52,8 +60,11 @@ import Testing
             return
         }
         #expect(try verifier.verify(package).signers == parts.map { _ in key.id })
-        let other = Verifier(trust: try TrustStore(imageKeys: []))
-        #expect(throws: VerificationError(.untrustedKey, "")) { try other.verify(package) }
+        let otherKey = try ImagePublicKey(pem: SecretBytes(copying: Array(Self.otherKey.utf8)))
+        for keys in [[], [otherKey]] {
+            let other = Verifier(trust: try TrustStore(imageKeys: keys))
+            #expect(throws: VerificationError(.untrustedKey, "")) { try other.verify(package) }
+        }
     }
 
     @Test("the policy for a package compares the hardware, and refuses a required product or security counter")
