@@ -137,6 +137,7 @@ bool boot_mark(struct boot *state, const struct image *image) {
 }
 
 bool boot_confirm(struct boot *state) {
+    if (state->trial != TRIAL_RUNS) return false;
     struct boot next = *state;
     next.permanent = 1 - state->permanent;
     next.trial = NO_TRIAL;

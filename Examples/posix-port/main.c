@@ -233,7 +233,10 @@ int main(int argc, char **argv) {
     if (setvbuf(stdin, NULL, _IONBF, 0) != 0) return 70; /* poll does not see bytes in a buffer */
     do {
         wants_reboot = false;
-        if (!boot(&state)) return 70;
+        if (!boot(&state)) {
+            fputs("no image can run: the flash or its records are damaged\n", stderr);
+            return 70;
+        }
         describe_boot();
         enum ota_start_error error = ota_device_start(&device, &config, &port, NULL, page, milliseconds());
         /* Without a core, only this code can end a trial: the next boot rolls back. */

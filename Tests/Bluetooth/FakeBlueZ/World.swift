@@ -2,7 +2,7 @@ package import BlueZ
 package import DBus
 import Glibc
 import OTAFirmware
-import OTASimulator
+package import OTASimulator
 import Subprocess
 import SystemPackage
 
@@ -33,10 +33,12 @@ package struct World: Sendable {
     ///   - passkey: the passkey of the bond that the device requires before a write. Nil: it requires no bond.
     ///   - secondRSSI: the signal strength of the device at a second adapter, in dBm; nil: one adapter. Not possible in the lab.
     ///   - name: the name of the device. Not possible in the lab.
+    ///   - device: the device; nil: a virtual device with the OTA service. Not possible in the lab.
     ///   - board: the name of the board of a device that supports SMP instead of the OTA profile. Not possible in the lab.
     @discardableResult
     package static func run<Result: Sendable>(
-        passkey: UInt32? = nil, name: String = "Virtual", board: String? = nil, imageSize: Int = 20_000,
+        passkey: UInt32? = nil, name: String = "Virtual", device given: (any SimulatedDevice)? = nil,
+        board: String? = nil, imageSize: Int = 20_000,
         neighbours: [FakeBlueZ.Neighbour] = [], secondRSSI: Int16? = nil,
         _ body: @Sendable (World) async throws -> Result
     ) async throws -> Result {
@@ -54,7 +56,9 @@ package struct World: Sendable {
             var configuration = VirtualDeviceConfiguration(product: product, trustedKeys: [release.key])
             configuration.hardware = 2
             let device: any SimulatedDevice =
-                if let board {
+                if let given {
+                    given
+                } else if let board {
                     try Self.smpDevice(board, release)
                 } else {
                     try VirtualDevice(configuration, version: old, securityCounter: 1)
