@@ -16,8 +16,9 @@ final class PortDevice: SimulatedDevice, @unchecked Sendable {
     private var time = Duration.zero
     private var notify: @Sendable (UInt16, Channel, [UInt8]) -> Bool = { _, _, _ in true }
     private var restarted: @Sendable () -> Void = {}
+    private var ownExits: [CInt] = []
     /// The exit codes of the program that the test did not cause, or 128 and the signal. 75: a power cut.
-    private(set) var exits: [CInt] = []
+    var exits: [CInt] { lock.locked { ownExits } }
 
     /// - Parameter powerCuts: for each start of the program, the step of a flash operation at which the power fails
     ///   (`Examples/posix-port/flash.h`). It does not fail at later starts.
@@ -140,7 +141,7 @@ final class PortDevice: SimulatedDevice, @unchecked Sendable {
         var status: CInt = 0
         kill(process, SIGKILL)
         waitpid(process, &status, 0)
-        if status & 0x7F != SIGKILL { exits.append(status & 0x7F == 0 ? status >> 8 : 128 + status & 0x7F) }
+        if status & 0x7F != SIGKILL { ownExits.append(status & 0x7F == 0 ? status >> 8 : 128 + status & 0x7F) }
         close(socket)
         socket = -1
         disconnectAll()
