@@ -1,6 +1,7 @@
 #include "boot.h"
 
 #include <openssl/evp.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "flash.h"
@@ -33,8 +34,8 @@ static uint32_t crc32(const struct boot *state) {
     return ~crc;
 }
 
-enum { RECORD_SIZE = sizeof(struct boot), RECORDS = PAGE_SIZE / RECORD_SIZE };
-typedef char record_has_whole_write_units[RECORD_SIZE % WRITE_UNIT == 0 ? 1 : -1];
+/* A record has whole write units. */
+enum { RECORD_SIZE = (sizeof(struct boot) + WRITE_UNIT - 1) / WRITE_UNIT * WRITE_UNIT, RECORDS = PAGE_SIZE / RECORD_SIZE };
 
 static uint32_t place(int page, int index) { return BOOT_AREA + (uint32_t)(page * PAGE_SIZE + index * RECORD_SIZE); }
 
@@ -47,7 +48,7 @@ static int newest(struct boot *state) {
         for (int index = 0; index < RECORDS; index++) {
             struct boot record;
             if (!flash_read(place(page, index), &record, sizeof record)) return UNREADABLE;
-            if (record.crc != crc32(&record) || record.permanent > 1) continue;
+            if (record.crc != crc32(&record) || record.format != RECORD_FORMAT || record.permanent > 1) continue;
             if (found >= 0 && record.generation <= state->generation) continue;
             *state = record;
             found = page;
@@ -63,6 +64,14 @@ static bool is_erased(uint32_t offset) {
     return true;
 }
 
+static bool write_record(uint32_t offset, const struct boot *state) {
+    uint8_t bytes[RECORD_SIZE], written[RECORD_SIZE];
+    memset(bytes, 0xFF, sizeof bytes);
+    memcpy(bytes, state, sizeof *state);
+    return flash_write(offset, bytes, sizeof bytes) && flash_read(offset, written, sizeof written) &&
+           memcmp(written, bytes, sizeof written) == 0;
+}
+
 /* Appends the state. The other page is erased only when its records are all older than the one that counts. */
 static bool append(struct boot *state) {
     struct boot old;
@@ -71,36 +80,32 @@ static bool append(struct boot *state) {
     /* A record of a call that failed may be in the flash, too. */
     state->generation = (page == NO_RECORD ? 0 : old.generation) + 1;
     state->crc = crc32(state);
-    int index = 0;
-    while (page >= 0 && index < RECORDS && !is_erased(place(page, index))) index++;
-    if (page < 0 || index == RECORDS) {
-        page = page == 0 ? 1 : 0;
-        index = 0;
-        if (!flash_erase(place(page, 0))) return false;
-    }
-    struct boot written;
-    return flash_write(place(page, index), state, sizeof *state) &&
-           flash_read(place(page, index), &written, sizeof written) && memcmp(&written, state, sizeof written) == 0;
+    /* After a power cut in an erase, a unit can read as erased and refuse its write. */
+    for (int index = 0; page >= 0 && index < RECORDS; index++)
+        if (is_erased(place(page, index)) && write_record(place(page, index), state)) return true;
+    page = page == 0 ? 1 : 0;
+    return flash_erase(place(page, 0)) && write_record(place(page, 0), state);
 }
 
 static bool is_intact(const struct boot *state, int slot) {
     const struct image *image = &state->images[slot];
-    uint8_t bytes[PAGE_SIZE], digest[OTA_DIGEST_SIZE];
+    uint8_t bytes[256], digest[OTA_DIGEST_SIZE];
     if (image->size == 0 || image->size > SLOT_SIZE) return false;
     sha256_start();
     for (uint32_t done = 0, part; done < image->size; done += part) {
-        part = image->size - done < PAGE_SIZE ? image->size - done : PAGE_SIZE;
+        part = image->size - done < sizeof bytes ? image->size - done : (uint32_t)sizeof bytes;
         if (!flash_read(SLOTS + (uint32_t)slot * SLOT_SIZE + done, bytes, part)) return false;
         sha256_update(bytes, part);
     }
     return sha256_finish(digest) && memcmp(digest, image->digest, sizeof digest) == 0;
 }
 
-/* Firmware is programmed in the factory. A bootloader in the field never does this: without records, it cannot know the
- * security counter. */
+#ifdef FACTORY
+/* A bootloader in the field never does this: without records, it cannot know the security counter. */
 static bool install_factory_image(struct boot *state) {
-    static const uint8_t image[16 * WRITE_UNIT] = "factory firmware of an example port, version 1.0.0";
+    static const uint8_t image[64] = "factory firmware of an example port, version 1.0.0";
     memset(state, 0, sizeof *state);
+    state->format = RECORD_FORMAT;
     state->images[0].size = sizeof image;
     strcpy(state->images[0].version, "1.0.0");
     sha256_start();
@@ -108,11 +113,17 @@ static bool install_factory_image(struct boot *state) {
     return sha256_finish(state->images[0].digest) && flash_erase(SLOTS) &&
            flash_write(SLOTS, image, sizeof image) && append(state);
 }
+#endif
 
 bool boot(struct boot *state) {
     int page = newest(state);
     /* Records that cannot be read are no new device: its image and its counter would be lost. */
-    if (page == UNREADABLE || (page == NO_RECORD && !install_factory_image(state))) return false;
+    if (page == UNREADABLE) return false;
+#ifdef FACTORY
+    if (page == NO_RECORD && !install_factory_image(state)) return false;
+#else
+    if (page == NO_RECORD) return false;
+#endif
     if (state->trial == TRIAL_PENDING && is_intact(state, 1 - state->permanent)) {
         /* First the record, then the new image: every later boot without CONFIRM starts the old image. */
         state->trial = TRIAL_RUNS;
@@ -127,13 +138,22 @@ bool boot(struct boot *state) {
     return is_intact(state, state->permanent);
 }
 
+/* Makes `next` the state. A write that reports an error can still have stored the record, so the old state is appended
+ * again. */
+static bool change(struct boot *state, struct boot *next) {
+    if (append(next)) {
+        *state = *next;
+        return true;
+    }
+    (void)append(state);
+    return false;
+}
+
 bool boot_mark(struct boot *state, const struct image *image) {
     struct boot next = *state;
     next.images[1 - state->permanent] = *image;
     next.trial = TRIAL_PENDING;
-    if (!append(&next)) return false;
-    *state = next;
-    return true;
+    return change(state, &next);
 }
 
 bool boot_confirm(struct boot *state) {
@@ -141,7 +161,5 @@ bool boot_confirm(struct boot *state) {
     struct boot next = *state;
     next.permanent = 1 - state->permanent;
     next.trial = NO_TRIAL;
-    if (!append(&next)) return false;
-    *state = next;
-    return true;
+    return change(state, &next);
 }

@@ -19,16 +19,19 @@ struct boot {
     uint32_t generation;
     uint8_t permanent; /* the slot of the image that the bootloader starts without a trial */
     uint8_t trial;     /* enum trial, of the image in the other slot */
-    uint8_t unused[2];
+    uint8_t format;    /* RECORD_FORMAT: the bootloader never changes, so the application keeps this layout */
+    uint8_t unused;
     struct image images[2];
     uint32_t crc;
 };
+enum { RECORD_FORMAT = 1 };
 enum trial { NO_TRIAL, TRIAL_PENDING, TRIAL_RUNS };
 
-/* Selects the image to run. On the first boot of a new device, installs the factory image. Returns false if no image
- * can run. */
+/* Selects the image to run. Only the bootloader calls it. Returns false if no image can run. Without records, it installs
+ * the factory image if it was compiled with FACTORY. */
 bool boot(struct boot *state);
-/* Each of these appends ONE record. A power cut leaves the old state or the new one. */
+/* Each of these appends ONE record. A power cut leaves the old state or the new one. If one of them returns false, the old
+ * state counts. */
 bool boot_mark(struct boot *state, const struct image *image);
 bool boot_confirm(struct boot *state);
 

@@ -15,21 +15,23 @@ bool flash_open(const char *path, unsigned long cut_at) {
     off_t size = lseek(file, 0, SEEK_END);
     uint8_t erased[PAGE_SIZE];
     memset(erased, 0xFF, sizeof erased);
-    for (; size >= 0 && size < FLASH_SIZE; size += PAGE_SIZE)
+    for (; size >= 0 && size < FLASH_BYTES; size += PAGE_SIZE)
         if (pwrite(file, erased, sizeof erased, size) != (ssize_t)sizeof erased) return false;
-    return size == FLASH_SIZE;
+    return size == FLASH_BYTES;
 }
 
 bool flash_read(uint32_t offset, void *bytes, uint32_t count) {
-    return offset <= FLASH_SIZE && count <= FLASH_SIZE - offset &&
+    return offset <= FLASH_BYTES && count <= FLASH_BYTES - offset &&
            pread(file, bytes, count, (off_t)offset) == (ssize_t)count;
 }
 
-/* Changes the bytes. A power cut in the middle leaves the second half as it was. */
+/* Changes the bytes. A power cut in the middle leaves the second half as it was, except a unit that cannot be read. */
 static bool change(uint32_t offset, const void *bytes, uint32_t count) {
+    static const uint8_t unreadable[WRITE_UNIT];
     bool is_torn = ++step == power_cut;
-    uint32_t part = is_torn ? count / 2 : count;
+    uint32_t part = is_torn ? count / 2 / WRITE_UNIT * WRITE_UNIT : count;
     bool done = pwrite(file, bytes, part, (off_t)offset) == (ssize_t)part && fdatasync(file) == 0;
+    if (is_torn) done = pwrite(file, unreadable, WRITE_UNIT, (off_t)(offset + part)) == WRITE_UNIT;
     if (is_torn || ++step == power_cut) _exit(75);
     return done;
 }
@@ -45,7 +47,7 @@ bool flash_write(uint32_t offset, const void *bytes, uint32_t count) {
 }
 
 bool flash_erase(uint32_t offset) {
-    if (offset % PAGE_SIZE != 0 || offset >= FLASH_SIZE) return false;
+    if (offset % PAGE_SIZE != 0 || offset >= FLASH_BYTES) return false;
     uint8_t erased[PAGE_SIZE];
     memset(erased, 0xFF, sizeof erased);
     return change(offset, erased, sizeof erased);

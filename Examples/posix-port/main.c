@@ -207,8 +207,8 @@ static void handle(const uint8_t *frame, size_t size) {
     }
 }
 
-/* Runs the firmware until it restarts (true) or stdin ends (false). Real firmware feeds its watchdog here, so that the
- * trial of an image that hangs also ends. */
+/* Runs the firmware until it restarts (true) or stdin ends (false). Real firmware feeds its watchdog here, but only if the
+ * radio and the application have reported since the last time, so that the trial of an image that hangs also ends. */
 static bool run(void) {
     static uint8_t frame[UINT16_MAX];
     uint8_t length[2];

@@ -14,7 +14,7 @@ extension Sandbox {
         let compiled = try await shell(
             """
             clang=$(dirname "$(readlink -f "$(PATH=$SWIFT_PATH; command -v swift)")")/clang
-            exec "$clang" -fuse-ld=lld -std=c99 -O1 -g -Wall -Wextra -Werror -pedantic -Wconversion \
+            exec "$clang" -DFACTORY -fuse-ld=lld -std=c99 -O1 -g -Wall -Wextra -Werror -pedantic -Wconversion \
                 \(sanitizers ? "-fsanitize=address,undefined -fno-sanitize-recover=all" : "") \
                 -I. -I\(core[0])/include -I\(core[1])/include \
                 \(Self.repository("Examples/posix-port"))/*.c \(core[0])/*.c \(core[1])/*.c -lcrypto -o \(name)
